@@ -47,3 +47,13 @@ CREATE TABLE IF NOT EXISTS facts_checked
     generation UInt32
 )
 ENGINE = Memory;
+
+-- When questions have last used a column with values of a property, to the hour; the others are dropped first.
+CREATE TABLE IF NOT EXISTS facts_columns_used
+(
+    name    String,
+    used_at DateTime DEFAULT now()
+)
+ENGINE = ReplacingMergeTree(used_at)
+ORDER BY name
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;

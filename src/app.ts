@@ -10,6 +10,7 @@ import { Contexts } from './context/contexts.js'
 import { GeoDatabase } from './context/geo-database.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
+import { LEAST_EVENTS } from './facts/fact-backlog.js'
 import { FactCopier, type FactCopierOptions } from './facts/fact-copier.js'
 import { openAdmission } from './http/admission/admission.js'
 import { acceptDailyVisitors, type NameVisitor } from './http/admission/daily-visitors.js'
@@ -255,11 +256,15 @@ function openFacts(
   { FACTS, REDIS_URL }: Config,
   { shards, ...parts }: Pick<FactCopierOptions, 'barrier' | 'journals' | 'log'> & { shards: Shards },
 ) {
-  const options = { ...parts, isOn: FACTS === 'on', isShared: REDIS_URL !== undefined }
+  const least = FACTS === 'all' ? 0 : LEAST_EVENTS
+  const options = { ...parts, isOn: FACTS !== 'off', least, isShared: REDIS_URL !== undefined }
   const copiers = shards.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
   return {
     get waiting() {
       return copiers.map(({ waiting }) => waiting)
+    },
+    get shortOfDisk() {
+      return copiers.map(({ isShortOfDisk }) => isShortOfDisk)
     },
     start: () => {
       for (const copier of copiers) copier.start()
@@ -334,7 +339,7 @@ function registerApi(
     shards,
     barrier,
     aliases,
-    facts: config.FACTS === 'on' ? new FactsReader(shards, journals) : undefined,
+    facts: config.FACTS !== 'off' ? new FactsReader(shards, journals) : undefined,
     limits: config,
     getSettings: (projectId) => projects.get(projectId).settings,
     now,

@@ -272,10 +272,10 @@ const Settings = Type.Object({
       message: 'the addresses or networks of proxies, such as 127.0.0.1,10.1.0.0/16',
     }),
   ),
-  FACTS: Type.Unsafe<'on' | 'off'>({
-    ...Type.Union([Type.Literal('on'), Type.Literal('off')]),
+  FACTS: Type.Unsafe<'on' | 'all' | 'off'>({
+    ...Type.Union([Type.Literal('on'), Type.Literal('all'), Type.Literal('off')]),
     default: 'on',
-    message: 'on or off',
+    message: 'on, all or off',
   }),
   CONTEXT: Type.Unsafe<(typeof CONTEXT_MODES)[number]>({
     ...Type.Union(CONTEXT_MODES.map((mode) => Type.Literal(mode))),

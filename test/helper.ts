@@ -194,9 +194,10 @@ export interface StoredEvent {
   context?: object
 }
 
-/** The whole service in this process, called without a socket. Purges do not wait for more to purge, and answers wait for their warnings. */
+/** The whole service in this process, called without a socket. Purges do not wait for more to purge, and answers wait for their warnings. Every
+ * project has facts. */
 export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: AppOptions = {}): Promise<Client> {
-  const config = loadConfig(env)
+  const config = loadConfig({ FACTS: 'all', ...env })
   const app = await buildApp(config, { purgePace: { pauseMs: 0, pauseFactor: 0 }, reviewMs: WAIT_LIMIT_MS, ...options })
   t.teardown(() => app.close())
   const call: Client['call'] = (method, url, body, headers = {}) =>
@@ -244,7 +245,7 @@ export interface Service {
  */
 export async function startService(t: Scope, env: NodeJS.ProcessEnv, limits = ''): Promise<Service> {
   const child = spawn(...limited(limits, process.execPath, [MAIN]), {
-    env: { PATH: process.env.PATH, LOG_LEVEL: 'warn', PORT: '0', ...env },
+    env: { PATH: process.env.PATH, LOG_LEVEL: 'warn', PORT: '0', FACTS: 'all', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''

@@ -39,7 +39,7 @@ export const facts: Benchmark = async (bench) => {
   const { servers } = bench
   const clickhouse = await servers.clickhouse()
   const store = new Store(clickhouse)
-  const service = await servers.tallyhouse(clickhouse, { ...(await servers.embeddedJournal()), FACTS: 'on' })
+  const service = await servers.tallyhouse(clickhouse, { ...(await servers.embeddedJournal()), FACTS: 'all' })
   await get(`${service.url}/public/events?limit=1`)
   await fillYear(store, bench.events(bench.isLarge ? LARGE_EVENTS : EVENTS))
   await copyAll(bench, store, service.url)

@@ -1,4 +1,5 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { LEAST_EVENTS } from '../facts/fact-backlog.js'
 import { askForFacts } from '../store/event-changes.js'
 import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
@@ -11,6 +12,7 @@ const USAGE = `Usage: tallyhouse facts [show]
 
 Facts are a second copy of the events, sorted as questions ask. A running service with FACTS=on copies
 events into them in the background; a question reads facts, and what is not copied yet in the events.
+Projects with fewer than ${LEAST_EVENTS} events have none, unless the service has FACTS=all.
 
 show       says how far they are
 rebuild    copies everything again; questions take longer until that is done
@@ -43,7 +45,7 @@ export const command: Command = {
 }
 
 async function show(shards: Shards, io: CommandIo): Promise<number> {
-  const all = await shards.each(({ clickhouse }) => readFactsStatus(clickhouse))
+  const all = await shards.each(({ clickhouse }) => readFactsStatus(clickhouse, LEAST_EVENTS))
   for (const [number, status] of all.entries()) {
     const name = shards.areSeveral ? `Shard ${number}: ` : ''
     io.stdout.write(`${name}${describeFacts(status, Date.now())}\n`)
@@ -53,7 +55,7 @@ async function show(shards: Shards, io: CommandIo): Promise<number> {
 
 /** @param now epoch ms */
 function describeFacts(
-  { events, facts, bytes, reachedAt, silentMs, changes, leftOut }: FactsStatus,
+  { events, facts, few, bytes, reachedAt, silentMs, changes, leftOut }: FactsStatus,
   now: number,
 ): string {
   if (silentMs === null) return 'There are no facts: no service with FACTS=on has run on this store.'
@@ -63,6 +65,9 @@ function describeFacts(
   return [
     `Facts have ${part} % of ${events} events (${Math.ceil(bytes / 1024 ** 2)} MiB); ${copied}.`,
     ...(changes > 0 ? [`${changes} changes of events wait to be followed.`] : []),
+    ...(few > 0
+      ? [`${few} events are of projects with fewer than ${LEAST_EVENTS}, whose questions read the events.`]
+      : []),
     ...(leftOut.length > 0 ? [`Left out: ${leftOut.join(', ')}.`] : []),
   ].join('\n')
 }

@@ -51,7 +51,10 @@ export interface QuestionsOptions {
   aliases: Pick<Aliases, 'hasAny'>
   /** default: questions read `events` only */
   facts?:
-    | Pick<FactsReader, 'point' | 'stillHolds' | 'readColumns' | 'forgetColumns' | 'noteSlow' | 'noteDamage'>
+    | Pick<
+        FactsReader,
+        'point' | 'stillHolds' | 'readColumns' | 'forgetColumns' | 'noteSlow' | 'noteUsed' | 'noteDamage'
+      >
     | undefined
   limits: QuestionLimits
   /** what a project has set; default: nothing */
@@ -329,6 +332,13 @@ export class Questions {
     }
   }
 
+  /** What is known of facts if ClickHouse does not say in time: nothing. @throws if it is silent altogether */
+  async #withoutFacts(error: unknown): Promise<null> {
+    if (!isTimeout(error)) throw error
+    await this.#checkStore()
+    return null
+  }
+
   /**
    * Reads facts as they are, which is fastest. If a step has changed them meanwhile, the query is repeated without the
    * rows of later steps, and then without facts.
@@ -339,7 +349,7 @@ export class Questions {
   ): Promise<T> {
     const { facts } = this.#options
     for (let failed = 0; facts && failed < MAX_FACTS_READS; failed++) {
-      const point = await facts.point(projectId, appended)
+      const point = await facts.point(projectId, appended).catch((error: unknown) => this.#withoutFacts(error))
       if (!point) break
       const isBounded = failed > 0 || point.isStepping || point.isMoving
       const values = new ValueColumns(await facts.readColumns())
@@ -358,9 +368,13 @@ export class Questions {
         return null
       })
       if (found === null) continue
-      // It costs only time if nobody hears of it.
-      if (performance.now() - began > SLOW_MS) void facts.noteSlow(values.missed).catch(() => undefined)
-      if (await facts.stillHolds(projectId, point, isBounded)) return found
+      // It costs only time if nobody hears of these.
+      void facts.noteUsed(values.used).catch(() => undefined)
+      if (performance.now() - began > SLOW_MS) void facts.noteSlow(values.paths).catch(() => undefined)
+      const holds = await facts
+        .stillHolds(projectId, point, isBounded)
+        .catch((error: unknown) => this.#withoutFacts(error))
+      if (holds) return found
     }
     return await read(null)
   }

@@ -3,7 +3,7 @@ import { nameValueColumn } from '../store/fact-values.js'
 /** The columns of facts that one question reads values of properties from. */
 export class ValueColumns {
   readonly #names: ReadonlySet<string>
-  readonly #missed = new Map<string, string[]>()
+  readonly #asked = new Map<string, string[]>()
 
   /** @param names of all there are */
   constructor(names: ReadonlySet<string>) {
@@ -13,13 +13,17 @@ export class ValueColumns {
   /** The column with the values of a property; null if there is none. */
   find(path: string[]): string | null {
     const name = nameValueColumn(path)
-    if (this.#names.has(name)) return name
-    this.#missed.set(name, path)
-    return null
+    this.#asked.set(name, path)
+    return this.#names.has(name) ? name : null
   }
 
-  /** The properties that had no column. */
-  get missed(): string[][] {
-    return [...this.#missed.values()]
+  /** The columns that are read. */
+  get used(): string[] {
+    return [...this.#asked.keys()].filter((name) => this.#names.has(name))
+  }
+
+  /** The properties that were looked for. */
+  get paths(): string[][] {
+    return [...this.#asked.values()]
   }
 }

@@ -5,7 +5,7 @@ import type { Position } from '../model/position.js'
 import { readShardOrder } from '../store/distributed.js'
 import { askForColumn, askForFacts } from '../store/event-changes.js'
 import { compareWithPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
-import { MAX_VALUE_COLUMNS, mayHaveColumn, nameValueColumn, readValueColumns } from '../store/fact-values.js'
+import { mayHaveColumn, nameValueColumn, noteColumnsUsed, readValueColumns } from '../store/fact-values.js'
 
 /** How long a point is used: what came later is read from `events`. */
 const POINT_MS = 1_000
@@ -22,10 +22,12 @@ const COLUMNS_MS = 10_000
 const ORDER_MS = 60_000
 /** How long nobody says again that facts are damaged, ms. */
 const DAMAGE_MS = 60_000
-/** After this many slow questions that had to read it from texts, a property is given a column. */
+/** After this many slow questions about it, a property is given a column. */
 const ENOUGH_QUESTIONS = 3
 /** Properties whose questions are counted. */
 const MAX_COUNTED = 1_000
+/** How long a property that was asked for, or a column that was noted to be in use, need not be told again, ms. */
+const TOLD_MS = 3_600_000
 
 /** What questions may read of a project's facts, by shard in the order of `shardNum()`. */
 export interface FactsPoint {
@@ -62,10 +64,12 @@ export class FactsReader {
   readonly #shards: Shards
   readonly #journals: readonly Pick<Journal, 'wakeWriter'>[]
   #columns: { names: ReadonlySet<string>; readAt: number } = { names: new Set(), readAt: Number.NEGATIVE_INFINITY }
-  /** by column that there is not: slow questions that would have read it */
-  readonly #missed = new Map<string, number>()
   /** by project; the last read last */
   readonly #points = new Map<string, Known>()
+  /** by column: slow questions about it, and when it was asked for */
+  readonly #slow = new Map<string, { questions: number; askedAt: number }>()
+  /** by column: when its use was noted */
+  readonly #used = new Map<string, number>()
   #damagedAt = Number.NEGATIVE_INFINITY
   #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
 
@@ -179,18 +183,31 @@ export class FactsReader {
     for (const journal of this.#journals) journal.wakeWriter()
   }
 
-  /** Counts a slow question that has read these properties from texts; those of many questions are given columns. */
+  /**
+   * Counts a slow question about these properties. Those of many questions are given columns, or have them completed for
+   * facts that are older.
+   */
   async noteSlow(paths: readonly string[][]): Promise<void> {
+    const now = performance.now()
     for (const path of paths.filter(mayHaveColumn)) {
       const name = nameValueColumn(path)
-      const count = (this.#missed.get(name) ?? 0) + 1
-      if (this.#missed.size > MAX_COUNTED) this.#missed.clear()
-      this.#missed.set(name, count)
-      // Others are asked again when there may be room.
-      if (count % ENOUGH_QUESTIONS === 0 && this.#columns.names.size < MAX_VALUE_COLUMNS) {
-        await askForColumn(this.#shards.first, path)
-      }
+      const { questions, askedAt } = this.#slow.get(name) ?? { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
+      // It is not given one if all others are in use.
+      const isDue = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > TOLD_MS
+      if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
+      this.#slow.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
+      if (isDue) await this.#shards.each(({ clickhouse }) => askForColumn(clickhouse, path))
     }
+  }
+
+  /** Notes which columns a question has read, now and then: what is not used for long makes room for others. */
+  async noteUsed(names: readonly string[]): Promise<void> {
+    const now = performance.now()
+    const due = names.filter((name) => now - (this.#used.get(name) ?? Number.NEGATIVE_INFINITY) > TOLD_MS)
+    if (due.length === 0) return
+    if (this.#used.size > MAX_COUNTED) this.#used.clear()
+    for (const name of due) this.#used.set(name, now)
+    await this.#shards.each(({ clickhouse }) => noteColumnsUsed(clickhouse, due))
   }
 }
 

@@ -4,15 +4,21 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
-import { type ChangeScope, type EventChange, type EventKey, readKeys, SETTLED } from './event-changes.js'
+import { type ChangeScope, type EventChange, type EventKey, LEFT, readKeys, SETTLED } from './event-changes.js'
 import { type Comparison, compareFacts, isChecked } from './fact-check.js'
-import { selectFacts } from './fact-columns.js'
+import { insertFacts } from './fact-columns.js'
+import { findFrequentNames } from './fact-guesses.js'
 import {
-  addValueColumn,
+  addValueColumns,
+  completeColumn,
   dropValueColumns,
+  findUnusedColumn,
+  listValueColumns,
   MAX_VALUE_COLUMNS,
+  mayHaveColumn,
   nameValueColumn,
-  readValueColumns,
+  noteColumnsUsed,
+  type ValueColumn,
 } from './fact-values.js'
 
 /** Another process leads now. */
@@ -114,6 +120,7 @@ export class FactLead {
   readonly #clickhouse: ClickHouse
   readonly #process: string
   #state: State
+  #columns: ReadonlyMap<string, ValueColumn> = new Map()
 
   private constructor(clickhouse: ClickHouse, process: string, state: State) {
     this.#clickhouse = clickhouse
@@ -180,6 +187,7 @@ export class FactLead {
   }
 
   async #load(): Promise<void> {
+    await this.#loadColumns()
     const [server] = await this.#clickhouse.rows<{ version: string }>('SELECT version() AS version')
     const engine = server?.version ?? ''
     // Values may be written differently by another version.
@@ -201,7 +209,8 @@ export class FactLead {
     await this.#write({ engine, generation: this.#state.generation + 1 })
     await this.assertLeads()
     await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, {}, DELETE_LIMIT_MS)
-    await dropValueColumns(this.#clickhouse)
+    await dropValueColumns(this.#clickhouse, [...this.#columns.keys()])
+    await this.#loadColumns()
     await this.#noteChecked()
   }
 
@@ -258,8 +267,8 @@ export class FactLead {
     const step = this.#state.begun + 1
     await this.#write({ begun: step })
     await before()
-    const rows = selectFacts('events', `(${where}) AND ${STILL_LEADS}`, String(step))
-    await this.#change(`INSERT INTO event_facts ${rows}`, parameters, COPYING)
+    const insert = insertFacts(this.#columns.values(), `(${where}) AND ${STILL_LEADS}`, String(step))
+    await this.#change(insert, parameters, COPYING)
     await this.#finish(step, reached)
   }
 
@@ -336,11 +345,43 @@ export class FactLead {
     }
   }
 
+  async #loadColumns(): Promise<void> {
+    this.#columns = await listValueColumns(this.#clickhouse)
+  }
+
+  /**
+   * Gives a property a column, or completes it; if there are too many, instead of the one that was not used for the
+   * longest time.
+   */
   async #addColumn(path: readonly string[]): Promise<void> {
-    const known = await readValueColumns(this.#clickhouse)
-    if (known.has(nameValueColumn(path)) || known.size >= MAX_VALUE_COLUMNS) return
+    const name = nameValueColumn(path)
     await this.assertLeads()
-    await addValueColumn(this.#clickhouse, path)
+    if (this.#columns.has(name)) return await completeColumn(this.#clickhouse, name)
+    if (this.#columns.size >= MAX_VALUE_COLUMNS) {
+      const unused = await findUnusedColumn(this.#clickhouse)
+      if (unused === null) return
+      await dropValueColumns(this.#clickhouse, [unused])
+    }
+    await addValueColumns(this.#clickhouse, [path])
+    await noteColumnsUsed(this.#clickhouse, [name])
+    await this.#loadColumns()
+  }
+
+  /**
+   * Gives columns to the properties that most events of a project have, as long as there are not too many columns.
+   * @param range the events to be copied next; the newest ones are looked at as well
+   */
+  async guessColumns(range: FactRange): Promise<void> {
+    const room = MAX_VALUE_COLUMNS - this.#columns.size
+    if (room <= 0) return
+    const frequent = await findFrequentNames(this.#clickhouse, range)
+    const paths = frequent.map((name) => [name]).filter(mayHaveColumn)
+    const missing = paths.filter((path) => !this.#columns.has(nameValueColumn(path))).slice(0, room)
+    if (missing.length === 0) return
+    await this.assertLeads()
+    // For other projects they are computed once questions ask for them, because that may take longer than copying.
+    await addValueColumns(this.#clickhouse, missing, { isFilled: range.lo > 0n })
+    await this.#loadColumns()
   }
 
   /** Deletes facts whose events are gone. @param left SELECT of the ids that are not */
@@ -361,6 +402,15 @@ export class FactLead {
     })
     await this.#step(reached, stored.join(' OR '), own.parameters, () =>
       this.#change(`DELETE FROM event_facts WHERE (${facts})`, fields.parameters),
+    )
+  }
+
+  /** Leaves a change to itself: its statements have no effect from now on, except those that ClickHouse has begun. */
+  async leave({ id, projectId, scope: { kind, ...scope } }: EventChange): Promise<void> {
+    await this.#change(
+      `INSERT INTO event_changes (project_id, id, kind, scope, state)
+       SELECT {project:String}, {id:UUID}, {kind:String}, {scope:String}, ${LEFT} WHERE ${STILL_LEADS}`,
+      { project: projectId, id, kind, scope: JSON.stringify(scope) },
     )
   }
 

@@ -1,6 +1,9 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { SETTLED } from './event-changes.js'
 
+/** Time limit of a look at facts, ms: a question then reads `events`. */
+const LIMIT_MS = 5_000
+
 /** A state of a project's facts on one shard: facts up to `step`, and `events` with ids after `hi`. */
 export interface ShardPoint {
   /** facts have all events of the project with ids up to here, as numbers */
@@ -47,6 +50,8 @@ export async function readFactsPoint(
        progress.2 AS known, toString(progress.3) AS reached, progress.4 AS last, count() > 0 AS later
      FROM (SELECT 1 FROM events WHERE project_id = {project:String} AND toUInt128(event_id) > progress.3 LIMIT 1)`,
     { project: projectId },
+    {},
+    { limitMs: LIMIT_MS },
   )
   if (!row) return { point: null, isOpen: false }
   const { begun, valid, done, known, reached, last, changes, open, later } = row
@@ -76,6 +81,8 @@ export async function compareWithPoint(
        ${isChecked('generation')} AS checked
      FROM facts_state ORDER BY version DESC LIMIT 1`,
     { project: projectId },
+    {},
+    { limitMs: LIMIT_MS },
   )
   if (!row || row.checked === 0) return 'other'
   if (Number(row.generation) !== point.generation || row.changes !== point.changes) return 'other'

@@ -1,16 +1,29 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
+import { isStoreError } from '../clickhouse/errors.js'
+import { QueryParameters } from '../clickhouse/parameters.js'
 
 /**
- * Properties whose values have a column of their own in `event_facts`. It is computed from the text of the properties, in parts
- * that were written before, when it is read; so a question may read any column that exists.
+ * Properties whose values have a column of their own in `event_facts`. Copying writes the values of the outermost names;
+ * the others, and those of parts that were written before, ClickHouse computes from the text. So a question may read any
+ * column that exists.
  */
+export interface ValueColumn {
+  name: string
+  /** of names within the properties */
+  path: readonly string[]
+}
 
-/** Maximum number of them. Each costs some 0.3 µs per event that is copied. */
-export const MAX_VALUE_COLUMNS = 20
+/**
+ * Maximum number of columns of a shard. One that is empty costs 0.08 µs for each event that is copied and merged, and
+ * 0.2 ms for each step (docs/decisions/020-facts.md).
+ */
+export const MAX_VALUE_COLUMNS = 60
 const PREFIX = 'value_'
 /** Longer paths have no columns. */
 const MAX_PATH_CHARACTERS = 200
+/** A column that a question has used within this time is not dropped for another one, s. */
+const KEPT_S = 24 * 3600
 
 /** The name of the column with the values of a property. @param path of names within the properties */
 export function nameValueColumn(path: readonly string[]): string {
@@ -22,7 +35,7 @@ export function mayHaveColumn(path: readonly string[]): boolean {
   return path.every((name) => name.isWellFormed()) && path.join('').length <= MAX_PATH_CHARACTERS
 }
 
-/** @param table one with facts: columns are there if both it and `event_facts` have them */
+/** The names of the columns. @param table one with facts: columns are there if both it and `event_facts` have them */
 export async function readValueColumns(clickhouse: ClickHouse, table = 'event_facts'): Promise<Set<string>> {
   const rows = await clickhouse.rows<{ name: string }>(
     `SELECT name FROM system.columns
@@ -33,18 +46,109 @@ export async function readValueColumns(clickhouse: ClickHouse, table = 'event_fa
   return new Set(rows.map(({ name }) => name))
 }
 
-/** Gives a property a column, which ClickHouse fills in the background. */
-export async function addValueColumn(clickhouse: ClickHouse, path: readonly string[]): Promise<void> {
-  const name = nameValueColumn(path)
-  const names = path.map((part) => `unhex('${Buffer.from(part).toString('hex')}')`)
-  await clickhouse.command(
-    `ALTER TABLE event_facts ADD COLUMN IF NOT EXISTS ${name} LowCardinality(String)
-     MATERIALIZED JSONExtractRaw(properties, ${names.join(', ')}) CODEC(ZSTD(1))`,
+/** The columns by their names, oldest first. */
+export async function listValueColumns(clickhouse: ClickHouse): Promise<Map<string, ValueColumn>> {
+  const rows = await clickhouse.rows<{ name: string; comment: string }>(
+    `SELECT name, comment FROM system.columns
+     WHERE database = currentDatabase() AND table = 'event_facts' AND startsWith(name, '${PREFIX}') ORDER BY position`,
   )
-  await clickhouse.command(`ALTER TABLE event_facts MATERIALIZE COLUMN ${name}`, {}, { mutations_sync: '0' })
+  return new Map(rows.map(({ name, comment }) => [name, { name, path: readPath(comment) }]))
 }
 
-export async function dropValueColumns(clickhouse: ClickHouse): Promise<void> {
-  const columns = Array.from(await readValueColumns(clickhouse), (name) => `DROP COLUMN IF EXISTS ${name}`)
-  if (columns.length > 0) await clickhouse.command(`ALTER TABLE event_facts ${columns.join(', ')}`)
+/**
+ * Gives properties columns.
+ * @param isFilled whether ClickHouse computes them for what is there already, in the background
+ */
+export async function addValueColumns(
+  clickhouse: ClickHouse,
+  paths: readonly (readonly string[])[],
+  { isFilled = true } = {},
+): Promise<void> {
+  if (paths.length === 0) return
+  const columns = paths.map((path) => {
+    return `ADD COLUMN IF NOT EXISTS ${nameValueColumn(path)} LowCardinality(String)
+      DEFAULT JSONExtractRaw(properties, ${path.map(toLiteral).join(', ')}) COMMENT '${writePath(path)}' CODEC(ZSTD(1))`
+  })
+  await clickhouse.command(`ALTER TABLE event_facts ${columns.join(', ')}`)
+  const plain = paths.map((path) => `ADD COLUMN IF NOT EXISTS ${nameValueColumn(path)} LowCardinality(String)`)
+  await alterTableOverShards(clickhouse, plain)
+  if (isFilled) await fillColumns(clickhouse, paths.map(nameValueColumn))
+}
+
+async function fillColumns(clickhouse: ClickHouse, names: readonly string[]): Promise<void> {
+  const filled = names.map((name) => `MATERIALIZE COLUMN ${name}`)
+  await clickhouse.command(`ALTER TABLE event_facts ${filled.join(', ')}`, {}, { mutations_sync: '0' })
+}
+
+/** Has ClickHouse compute a column for parts that do not have it, unless it is at that. */
+export async function completeColumn(clickhouse: ClickHouse, name: string): Promise<void> {
+  const table = "database = currentDatabase() AND table = 'event_facts'"
+  const lacking = await clickhouse.rows(
+    `SELECT 1 FROM system.parts WHERE ${table} AND active AND NOT startsWith(partition_id, 'patch-')
+       AND name NOT IN (SELECT name FROM system.parts_columns WHERE ${table} AND active AND column = {name:String})
+       AND NOT EXISTS (
+         SELECT 1 FROM system.mutations WHERE ${table} AND NOT is_done AND position(command, {name:String}) > 0
+       )
+     LIMIT 1`,
+    { name },
+  )
+  if (lacking.length > 0) await fillColumns(clickhouse, [name])
+}
+
+export async function dropValueColumns(clickhouse: ClickHouse, names: readonly string[]): Promise<void> {
+  if (names.length === 0) return
+  const dropped = names.map((name) => `DROP COLUMN IF EXISTS ${name}`)
+  // ClickHouse drops no column that it is filling, or whose files of an earlier time it is removing.
+  const isChanged = names.map((name) => `position(command, 'COLUMN ${name}') > 0`)
+  await clickhouse.command(
+    `KILL MUTATION WHERE database = currentDatabase() AND table = 'event_facts' AND NOT is_done
+     AND (${isChanged.join(' OR ')}) SYNC`,
+  )
+  await alterTableOverShards(clickhouse, dropped)
+  // Their files go in the background.
+  await clickhouse.command(`ALTER TABLE event_facts ${dropped.join(', ')}`, {}, { alter_sync: '0' })
+}
+
+/** Changes the columns of the table over all shards, if this shard has one. */
+async function alterTableOverShards(clickhouse: ClickHouse, changes: readonly string[]): Promise<void> {
+  try {
+    await clickhouse.command(`ALTER TABLE event_facts_all ${changes.join(', ')}`)
+  } catch (error) {
+    if (!isStoreError(error, 'UNKNOWN_TABLE')) throw error
+  }
+}
+
+/** Notes that questions use columns. */
+export async function noteColumnsUsed(clickhouse: ClickHouse, names: readonly string[]): Promise<void> {
+  const fields = new QueryParameters()
+  const list = fields.array([...names])
+  await clickhouse.command(`INSERT INTO facts_columns_used (name) SELECT arrayJoin(${list})`, fields.parameters)
+}
+
+/** The column that no question has used for the longest time; null if all were used within a day. */
+export async function findUnusedColumn(clickhouse: ClickHouse): Promise<string | null> {
+  const [row] = await clickhouse.rows<{ name: string }>(
+    `SELECT c.name AS name FROM system.columns AS c
+     LEFT JOIN (SELECT name, max(used_at) AS used_at FROM facts_columns_used GROUP BY name) AS u ON u.name = c.name
+     WHERE c.database = currentDatabase() AND c.table = 'event_facts' AND startsWith(c.name, '${PREFIX}')
+       AND u.used_at < now() - ${KEPT_S}
+     ORDER BY u.used_at, c.position LIMIT 1`,
+    {},
+    { join_use_nulls: 0 },
+  )
+  return row?.name ?? null
+}
+
+/** SQL for a name. */
+export function toLiteral(name: string): string {
+  return `unhex('${Buffer.from(name).toString('hex')}')`
+}
+
+/** A path as the comment of its column has it. */
+function writePath(path: readonly string[]): string {
+  return path.map((name) => encodeURIComponent(name).replaceAll("'", '%27')).join('/')
+}
+
+function readPath(comment: string): string[] {
+  return comment.split('/').map(decodeURIComponent)
 }

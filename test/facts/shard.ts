@@ -108,7 +108,7 @@ export async function completeFacts(clickhouse: ClickHouse, projects: readonly s
          WHERE project_id = {project:String} AND toUInt128(event_id) > {hi:UInt128}`,
         { project, hi: String(point?.shards[0]?.hi ?? 0) },
       )
-      const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 2')
+      const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3')
       return left?.count === '0' && open.length === 0
     })
   }

@@ -10,8 +10,14 @@ import { Questions } from '../../src/questions/run.js'
 import { Statement } from '../../src/questions/statement.js'
 import { ValueColumns } from '../../src/questions/value-columns.js'
 import { hasAliases } from '../../src/store/aliases.js'
-import { FACT_COLUMNS, selectFacts } from '../../src/store/fact-columns.js'
-import { addValueColumn, mayHaveColumn, readValueColumns } from '../../src/store/fact-values.js'
+import { FACT_COLUMNS, insertFacts, selectFacts } from '../../src/store/fact-columns.js'
+import {
+  addValueColumns,
+  listValueColumns,
+  mayHaveColumn,
+  readValueColumns,
+  toLiteral,
+} from '../../src/store/fact-values.js'
 import { startClickHouse } from '../helper.js'
 import { spaces, spell, value } from '../json/spell.js'
 import { plan } from './generate/data.js'
@@ -31,6 +37,11 @@ const taken = fc.oneof(
   fc.constantFrom('"\\u0000"', '"\\ud83d\\ude00"', '"\u2028"', '"\\/"', '"\\\\ud83d"', '"\u{10fffc}d83d"'),
   fc.integer({ min: 20, max: 60 }).map((depth) => `${'{"a":'.repeat(depth)}[]${'}'.repeat(depth)}`),
 )
+/** A name as a client may spell it. */
+const spelled = (name: string, isEscaped: boolean) =>
+  isEscaped
+    ? `"${Array.from({ length: name.length }, (_, i) => `\\u${name.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')}"`
+    : JSON.stringify(name)
 const refused = fc.constantFrom(
   ...['"\\ud83d"', '"x\\udc00\\ud83d"', '1e400', '-1e400', '36893488147419103232', '"\\\\\\ud83d"', '1e999'],
 )
@@ -46,8 +57,8 @@ function objects(leaf: fc.Arbitrary<string>): fc.Arbitrary<string> {
     ),
     // The same name may be there twice.
     object: fc
-      .array(fc.tuple(fc.constantFrom(...NAMES), tie('some')), { maxLength: 6 })
-      .map((members) => `{${members.map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`),
+      .array(fc.tuple(fc.constantFrom(...NAMES), tie('some'), fc.boolean()), { maxLength: 6 })
+      .map((members) => `{${members.map(([name, text, is]) => `${spelled(name, is)}:${text}`).join(',')}}`),
   }))
   return object
 }
@@ -89,11 +100,24 @@ t.test('facts have the values that questions find in the text', async (t) => {
     clickhouse.command(`INSERT INTO event_facts (${FACT_COLUMNS.join(', ')}) ${selectFacts('events', from, '1')}`)
   await copy('timestamp < 200')
   // Every other path has a column, which older parts do not have yet.
-  const withColumn = PATHS.filter((path, i) => i % 2 === 0 && mayHaveColumn(path))
-  for (const path of withColumn) await addValueColumn(clickhouse, path)
-  await copy('timestamp >= 200')
+  const withColumn = PATHS.filter((path, i) => (path.length === 1 || i % 2 === 0) && mayHaveColumn(path))
+  await addValueColumns(clickhouse, withColumn)
+  const columns = await listValueColumns(clickhouse)
+  t.strictSame(
+    Array.from(columns.values(), ({ path }) => path),
+    withColumn,
+  )
+  await clickhouse.command(insertFacts(columns.values(), 'timestamp >= 200 AND timestamp < 350', '2'))
+  await copy('timestamp >= 350')
   const known = await readValueColumns(clickhouse)
   t.equal(known.size, withColumn.length)
+  const isTaken = Array.from(columns.values(), ({ name, path }) => {
+    return `countIf(${name} != JSONExtractRaw(properties, ${path.map(toLiteral).join(', ')})) AS wrong_${name}`
+  })
+  const [wrong = {}] = await clickhouse.rows<Record<string, string>>(
+    `SELECT ${isTaken.join(', ')}, countIf(refused = isValidJSON(properties)) AS wrong_refused FROM event_facts`,
+  )
+  t.strictSame(new Set(Object.values(wrong)), new Set(['0']), JSON.stringify(wrong))
 
   const read = async (source: 'events' | 'facts', some: string[][]) => {
     const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: true, pages: DEFAULT_SETTINGS }
@@ -180,6 +204,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
           readColumns: () => readValueColumns(first),
           forgetColumns: () => undefined,
           noteSlow: async () => undefined,
+          noteUsed: async () => undefined,
           noteDamage: async () => undefined,
         },
       }),
@@ -190,7 +215,10 @@ t.test('questions have the same answers from facts, from facts and events, and f
       return { results, averages }
     }
   }
-  for (const name of KEPT) await addValueColumn(first, [name])
+  await addValueColumns(
+    first,
+    KEPT.map((name) => [name]),
+  )
   let asked = 0
   for (const [index, data] of fc.sample(plan(), { seed: 45, numRuns: 2 }).entries()) {
     const project = await projects.load(data)

@@ -56,6 +56,8 @@ export class Projects {
   /** of projects without data */
   readonly #keys: string[]
 
+  /** what is waited for before a project is asked about */
+  untilReady: (projectId: string) => Promise<unknown> = async () => undefined
   readonly #projectIds: Map<string, string>
   readonly #store: Store
 
@@ -75,7 +77,7 @@ export class Projects {
   ): Promise<Projects> {
     const clock = new AsyncLocalStorage<number>()
     const keys = Array.from({ length: count }, () => makeKey('secret'))
-    const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' }
+    const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', FACTS: 'all' }
     const config = loadConfig({ ...common, DATA_DIR: await dataFolder(scope), ...settings })
     const options: AppOptions = { now: () => clock.getStore() ?? 0, ...(load && { load }) }
     const app = await buildApp(config, options)
@@ -139,7 +141,9 @@ export class Projects {
       sessions,
       settings,
     }
-    return { id: this.#projectIds.get(key) ?? '', key, world: worldOf(withoutUsers(data, erased)) }
+    const id = this.#projectIds.get(key) ?? ''
+    await this.untilReady(id)
+    return { id, key, world: worldOf(withoutUsers(data, erased)) }
   }
 
   /** The calls would give sessions the time of the clock. */

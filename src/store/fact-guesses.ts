@@ -1,0 +1,43 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import { DELETE_LIMIT_MS } from './deleted-events.js'
+import type { FactRange } from './fact-lead.js'
+
+/** Properties of a project that are given columns before any question asks for them. */
+const MAX_GUESSED = 20
+/** Events that are looked at, of the newest and of the next ones each. */
+const SAMPLED = 10_000
+/** A property waits until it is asked for, if so much fewer events have it than have the most frequent one. */
+const LEAST_SHARE = 0.01
+/** Mean length of values that are worth a column: longer ones would take more disk than they save time, bytes. */
+const MAX_MEAN_LENGTH = 100
+
+/**
+ * The names of the outermost properties that most events of a project have, most frequent first. Objects are left out,
+ * because questions ask for what is in them.
+ */
+export async function findFrequentNames(clickhouse: ClickHouse, { projectId, lo, hi }: FactRange): Promise<string[]> {
+  const id = 'toUInt128(event_id)'
+  const project = 'project_id = {project:String}'
+  const texts = (where: string, order: string) =>
+    `(SELECT properties FROM events WHERE ${where} ORDER BY ${order} LIMIT ${SAMPLED})`
+  const rows = await clickhouse.rows<{ name: string }>(
+    `SELECT name FROM (
+       SELECT member.1 AS name, count() AS events, avg(length(member.2)) AS size, countIf(startsWith(member.2, '{')) AS objects,
+         max(events) OVER () AS most
+       FROM (
+         SELECT arrayJoin(JSONExtractKeysAndValuesRaw(properties)) AS member FROM (
+           ${texts(project, `${id} DESC`)} UNION ALL
+           ${texts(`${project} AND ${id} > {lo:UInt128} AND ${id} <= {hi:UInt128}`, id)}
+         )
+       )
+       GROUP BY name
+     )
+     WHERE events >= ${LEAST_SHARE} * most AND size <= ${MAX_MEAN_LENGTH} AND objects * 2 < events
+     ORDER BY events DESC, name LIMIT ${MAX_GUESSED}`,
+    { project: projectId, lo: String(lo), hi: String(hi) },
+    // Texts may be long.
+    { max_threads: 1, max_block_size: '1024' },
+    { limitMs: DELETE_LIMIT_MS },
+  )
+  return rows.map(({ name }) => name)
+}
