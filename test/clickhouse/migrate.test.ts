@@ -101,10 +101,7 @@ t.test("migrate applies a numbered file to each shard of an earlier release's st
   await shards.each(async ({ clickhouse }) => {
     t.ok((await columnsOfEvents(clickhouse)).includes('country'))
     t.strictSame(await applied(clickhouse), ['baseline', '001_countries.sql'])
-    await t.rejects(
-      migrate(clickhouse),
-      new OtherVersionError('The database (migration 001_countries.sql)', true),
-    )
+    await t.rejects(migrate(clickhouse), new OtherVersionError('The database (migration 001_countries.sql)', true))
   })
   await writeFile(`${folder}/001_countries.sql`, 'ALTER TABLE events ADD COLUMN IF NOT EXISTS city String;\n')
   await t.rejects(migrate(shards.first, folder), /001_countries.sql was changed after it was applied/)

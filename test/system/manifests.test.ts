@@ -144,6 +144,13 @@ t.test('the service starts with the settings of each Compose file', async (t) =>
   }
 })
 
+t.test('the Compose file passes every setting on, but those that are its own', async (t) => {
+  const { services } = parse(await readFile('docker-compose.yml', 'utf8'), { merge: true })
+  const own = ['HOST', 'PORT', 'DATA_DIR']
+  const passed = Object.keys(services.tallyhouse.environment)
+  t.strictSame(passed.sort(), SETTINGS.filter((name) => !own.includes(name)).sort())
+})
+
 t.test('ClickHouse may set priorities, without which questions are not held back', async (t) => {
   for (const file of COMPOSE) {
     const { services } = parse(await readFile(file, 'utf8'), { merge: true })

@@ -3,7 +3,15 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { PUBLIC_KEY, type Scope, SECRET_KEY, startClickHouse, startRedis, temporaryFolder } from '../helper.js'
+import {
+  PUBLIC_KEY,
+  type RedisServer,
+  type Scope,
+  SECRET_KEY,
+  startClickHouse,
+  startRedis,
+  temporaryFolder,
+} from '../helper.js'
 import type { Answers } from './answers.js'
 import type { Call } from './contents.js'
 
@@ -69,8 +77,14 @@ export async function unpack(t: Scope, archive: string): Promise<string> {
   return folder
 }
 
+interface OpenFolder {
+  settings: NodeJS.ProcessEnv
+  engine: Awaited<ReturnType<typeof startClickHouse>> | null
+  redis: RedisServer | null
+}
+
 /** The settings of a service on the store in a folder, which may be empty. Starts its servers, if it has any. */
-export async function openFolder(t: Scope, folder: string, kind: Kind) {
+export async function openFolder(t: Scope, folder: string, kind: Kind): Promise<OpenFolder> {
   const keys = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY }
   if (kind === 'embedded') return { settings: { ...keys, DATA_DIR: join(folder, 'data') }, engine: null, redis: null }
   const dir = join(folder, 'redis')
