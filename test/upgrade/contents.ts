@@ -31,7 +31,7 @@ const WAITING = {
 export const REPEATABLE = [SINGLE, BATCH, WAITING]
 
 function event(name: string, i: number, more = ''): string {
-  const user = ['ada', 'bob', 'cy', 'dot'][i % 4]
+  const user = ['ada', 'bob', 'cy', 'dot'][Math.floor(i / 2) % 4]
   const properties = `{"i":${i},"plan":"${i % 3 ? 'free' : 'pro'}","price":${i}.50,"nested":{"k":"v${i % 5}"}}`
   return `{"event":"${name}","distinct_id":"${user}","timestamp":${MONDAY_MS + i * HOUR_MS},"properties":${properties}${more}}`
 }
