@@ -131,7 +131,7 @@ function maxConnections({ MAX_CONNECTIONS: wanted }: ServerSettings, log: Fastif
 /** Keeps slow clients from delaying the shutdown. */
 function closeInTime(server: FastifyInstance, clientLimits: ClientLimits): AbortSignal {
   const closing = new AbortController()
-  // Each part and each request to ClickHouse that it ends is a listener.
+  // Every part listens to it, once.
   setMaxListeners(0, closing.signal)
   server.addHook('preClose', async () => {
     closing.abort()
