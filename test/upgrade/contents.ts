@@ -4,6 +4,14 @@ import { basic } from '../routes/vendors/sdk-app.js'
 /** A call of the service. @returns the text of the answer @throws Error unless the status is 200 */
 export type Call = (method: string, path: string, body?: string | object, headers?: object) => Promise<string>
 
+/** A call with the secret key, if the headers have no other. */
+export interface Request {
+  method: string
+  path: string
+  body?: string
+  headers?: Record<string, string>
+}
+
 /** What a store has of each kind, in three steps: copied into facts, stored but not copied, and only in the journals. */
 export const MONTH = { from: '2026-03-01', to: '2026-04-01' }
 const MONDAY_MS = Date.UTC(2026, 2, 2)
@@ -14,21 +22,24 @@ const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefo
 
 /** Requests with an `Idempotency-Key` or `insert_id`s: if they are sent again, nothing is stored. */
 const SINGLE = {
+  method: 'POST',
   path: '/public/track',
   body: `{"event":"paid","distinct_id":"ada","timestamp":${MONDAY_MS + HOUR_MS},"properties":${EXACT}}`,
   headers: { 'idempotency-key': 'single' },
 }
 const BATCH = {
+  method: 'POST',
   path: '/public/track/batch',
   body: `{"events":[${Array.from({ length: 40 }, (_, i) => event('with id', i, `,"insert_id":"i-${i}"`)).join()}]}`,
   headers: {},
 }
 const WAITING = {
+  method: 'POST',
   path: '/public/track/batch',
   body: `{"events":[${Array.from({ length: 20 }, (_, i) => event('waits', i, `,"insert_id":"w-${i}"`)).join()}]}`,
   headers: { 'idempotency-key': 'waiting' },
 }
-export const REPEATABLE = [SINGLE, BATCH, WAITING]
+export const REPEATABLE: Request[] = [SINGLE, BATCH, WAITING]
 
 function event(name: string, i: number, more = ''): string {
   const user = ['ada', 'bob', 'cy', 'dot'][Math.floor(i / 2) % 4]
@@ -62,11 +73,12 @@ async function addPeople(call: Call): Promise<void> {
 async function addVisits(call: Call): Promise<void> {
   const { apiKey } = JSON.parse(await call('POST', '/public/keys', { kind: 'write', label: 'Pages' }))
   const page = { 'x-api-key': apiKey, 'user-agent': FIREFOX, 'accept-language': 'de-AT' }
+  const viewed = { event: '$pageview', timestamp: MONDAY_MS }
   for (const path of ['/', '/prices', '/shop']) {
     const properties = { url: `https://example.com${path}?utm_source=letter`, title: path }
-    await call('POST', '/public/track', { event: '$pageview', distinct_id: 'p', session_id: 's-1', properties }, page)
+    await call('POST', '/public/track', { ...viewed, distinct_id: 'p', session_id: 's-1', properties }, page)
   }
-  await call('POST', '/public/track?visitor=daily', { event: '$pageview', properties: {} }, page)
+  await call('POST', '/public/track?visitor=daily', { ...viewed, properties: {} }, page)
   const session = { distinct_id: 'ada', session_id: 's-1' }
   const visitor = { 'x-api-key': PUBLIC_KEY, 'user-agent': FIREFOX }
   await call('POST', '/public/sessions/start', { ...session, properties: { from: 'letter' } }, visitor)

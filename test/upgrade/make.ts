@@ -14,8 +14,8 @@ import { runCommand } from '../cli/command-line.js'
 import { enginePid } from '../delivery/servers.js'
 import { completeFacts } from '../facts/shard.js'
 import { type Scope, startService, until } from '../helper.js'
-import { ask, repeat } from './answers.js'
-import { addUncopied, addWaiting, fill } from './contents.js'
+import { ask, makeReads, send } from './answers.js'
+import { addUncopied, addWaiting, fill, REPEATABLE } from './contents.js'
 import {
   archiveOf,
   callsOf,
@@ -121,5 +121,5 @@ async function readAnswers(t: Scope, archive: string, kind: Kind): Promise<Expec
   const { url } = await startService(t, settings)
   const call = callsOf(url)
   const day = new Date().toISOString().slice(0, 10)
-  return { day, answers: await ask(call, day), repeated: await repeat(call) }
+  return { day, reads: await ask(call, makeReads(day)), repeated: await send(call, REPEATABLE) }
 }

@@ -12,7 +12,7 @@ import {
   startRedis,
   temporaryFolder,
 } from '../helper.js'
-import type { Answers } from './answers.js'
+import type { Exchange } from './answers.js'
 import type { Call } from './contents.js'
 
 const run = promisify(execFile)
@@ -25,9 +25,9 @@ export type Kind = (typeof KINDS)[number]
 export interface Expected {
   /** on which it was made, in UTC */
   day: string
-  answers: Answers
-  /** to the requests of `repeat` */
-  repeated: string[]
+  reads: Exchange[]
+  /** requests that were sent before, with an `Idempotency-Key` or `insert_id`s */
+  repeated: Exchange[]
 }
 
 const FOLDER = 'test/upgrade'
