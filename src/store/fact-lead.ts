@@ -188,9 +188,12 @@ export class FactLead {
 
   async #load(): Promise<void> {
     await this.#loadColumns()
-    const [server] = await this.#clickhouse.rows<{ version: string }>('SELECT version() AS version')
-    const engine = server?.version ?? ''
-    // Values may be written differently by another version.
+    const [server] = await this.#clickhouse.rows<{ written_by: string }>(
+      `SELECT concat(version(), ' ', if(startsWith(engine, 'Replicated'), '', toString(uuid))) AS written_by
+       FROM system.tables WHERE database = currentDatabase() AND name = 'event_facts'`,
+    )
+    const engine = server?.written_by ?? ''
+    // Values may be written differently by another version, and a table of a backup may be of another moment than events.
     if (this.#state.engine !== engine) return await this.rebuild(engine)
     const rows = await this.#clickhouse.rows<{ project: string; reached: string; last: number }>(
       `SELECT project_id AS project, toString(argMax(hi, step)) AS reached, max(step) AS last FROM facts_progress
