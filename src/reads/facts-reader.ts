@@ -64,7 +64,7 @@ export class FactsReader {
   readonly #shards: Shards
   readonly #journals: readonly Pick<Journal, 'wakeWriter'>[]
   #columns: { names: ReadonlySet<string>; readAt: number } = { names: new Set(), readAt: Number.NEGATIVE_INFINITY }
-  /** by project; the last used last */
+  /** by project; the last read last */
   readonly #points = new Map<string, Known>()
   /** by column: slow questions about it, and when it was asked for */
   readonly #slow = new Map<string, { questions: number; askedAt: number }>()
