@@ -1,7 +1,7 @@
--- The log of what changed stored events: edits, deletions, erasures, replays of dead letters, and what expired. A change is
--- logged before it touches `events` and when it has ended, on the shard that has the events; it is settled once the facts
--- have followed. The row with the highest `state` counts: 0 begun, 1 ended, 2 settled. `scope` is JSON that says which
--- events; users are in it as hashes, and a settled change has none.
+-- What changes stored events: edits, deletions, erasures, replays of dead letters, and what expires. A change is logged
+-- before it touches `events` and when it has ended, on the shard that has the events; it is settled once the facts have
+-- followed. The row with the highest `state` counts: 0 begun, 1 left by its process, 2 ended, 3 settled. `scope` is JSON
+-- that says which events; users are in it as hashes. Settled changes are removed after ten minutes.
 CREATE TABLE IF NOT EXISTS event_changes
 (
     project_id LowCardinality(String),
@@ -14,3 +14,24 @@ CREATE TABLE IF NOT EXISTS event_changes
 ENGINE = ReplacingMergeTree(state)
 ORDER BY (project_id, id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
+
+-- The settled changes of the last seven days, for readers that follow the events of a store: one that was away for longer
+-- has to read all events again. A change may be there twice, and two changes of an event in either order, so what counts
+-- is the event as it is now.
+CREATE TABLE IF NOT EXISTS event_change_log
+(
+    settled_at DateTime64(3),
+    project_id LowCardinality(String),
+    id         UUID,
+    kind       LowCardinality(String),
+    scope      String CODEC(ZSTD(1))
+)
+ENGINE = MergeTree
+PARTITION BY toDate(settled_at, 'UTC')
+ORDER BY (settled_at, project_id)
+TTL toDateTime(settled_at) + INTERVAL 7 DAY
+SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS event_change_logging TO event_change_log AS
+SELECT noted_at AS settled_at, project_id, id, kind, scope FROM event_changes
+WHERE state = 3 AND kind IN ('events', 'users', 'month', 'entry');

@@ -263,6 +263,9 @@ function openFacts(
     get waiting() {
       return copiers.map(({ waiting }) => waiting)
     },
+    get shortOfDisk() {
+      return copiers.map(({ isShortOfDisk }) => isShortOfDisk)
+    },
     start: () => {
       for (const copier of copiers) copier.start()
     },

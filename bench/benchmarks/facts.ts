@@ -1,22 +1,38 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Bench, type Benchmark, eachRound, get } from '../benchmark.js'
 import { call, time } from '../calls.js'
-import type { HttpRequest } from '../requests.js'
+import { update } from '../changes.js'
+import { copyAll, countChanges, readBounds, readBoundsBefore, untilCopied } from '../copied.js'
+import { load } from '../load.js'
+import { BATCH, batches, type HttpRequest, writeRequests } from '../requests.js'
 import { Store } from '../store.js'
 import { fillYear } from '../year.js'
 import { directly, QUESTIONS, sent } from './questions.js'
 
 const EVENTS = 20_000_000
 const LARGE_EVENTS = 100_000_000
+const CONNECTIONS = 8
 const POLL_MS = 100
-const COPY_LIMIT_MS = 3_600_000
 /** A property is given a column after a few slow questions. */
 const QUESTIONS_FOR_COLUMN = 4
 const COLUMN_LIMIT_MS = 60_000
+/** Events that facts do not have yet. */
+const TAIL = 100_000
+/** The range of the last events of the year, which are the tail. */
+const END = { from: '2025-12-01', to: '2026-01-01' }
+const EDITS = 50
+const BURST_SECONDS = 10
 const OVER_IDEAL = { of: 'ratio', target: 1.25, stretch: 1.1 } as const
 const NEVER_ASKED = { of: 'ratio', target: 5, stretch: 2 } as const
+const OVER_SQL = { of: 'ratio', target: 1.15, stretch: 1.05 } as const
+const WITH_EDITS = { of: 'ratio', target: 2, stretch: 1.2 } as const
+const WITH_TAIL = { of: 'value', target: 50, stretch: 20 } as const
+const UNHURT = { of: 'ratio', target: 0.97, stretch: 0.99 } as const
+const SOON = { of: 'value', target: 60_000, stretch: 10_000 } as const
 /** How many times slower `events` is. */
 const OVER_EVENTS = { of: 'ratio', target: 0.067, stretch: 0.033 } as const
+/** Questions that are compared with a tail, and with edits. */
+const SOME = ['series by day', 'users by day', 'filter and breakdown']
 
 /** Questions over facts: how far they are from a table made for them, and from the events. */
 export const facts: Benchmark = async (bench) => {
@@ -26,62 +42,31 @@ export const facts: Benchmark = async (bench) => {
   const service = await servers.tallyhouse(clickhouse, { ...(await servers.embeddedJournal()), FACTS: 'all' })
   await get(`${service.url}/public/events?limit=1`)
   await fillYear(store, bench.events(bench.isLarge ? LARGE_EVENTS : EVENTS))
-  await copyAll(bench, store)
-  const compared = Object.entries(QUESTIONS).map(([name, { question, ideal }]) => ({
-    name,
-    asked: { method: 'POST', path: '/public/query', body: JSON.stringify(question) } as const,
-    ideal: ideal === undefined ? null : sent(store, `${ideal} FORMAT JSONEachRow`, {}),
-    events: directly(store, question),
-    readsProperties: JSON.stringify(question).includes('properties.'),
-  }))
-  for (const { name, asked, ideal, readsProperties } of compared) {
-    if (!readsProperties || !ideal) continue
-    const figure = bench.figure(`${name}, never asked`, { unit: 'ms', over: 'ideal table', goal: NEVER_ASKED })
-    figure(await time(service.url, asked, 1), await time(store.url, ideal))
-    await giveColumns(store, service.url, asked)
-  }
-  const measured = compared.map(({ name, ...one }) => ({
-    ...one,
-    figure: bench.figure(name, { unit: 'ms', over: 'ideal table', goal: OVER_IDEAL }),
-    figureOfEvents: bench.figure(`${name} over events`, {
-      unit: 'ms',
-      over: 'events',
-      ...(one.readsProperties && { goal: OVER_EVENTS }),
-    }),
-  }))
-  await eachRound(bench, store, async () => {
-    for (const { asked, ideal, events, figure, figureOfEvents } of measured) {
-      const ms = await time(service.url, asked)
-      if (ideal) figure(ms, await time(store.url, ideal))
-      figureOfEvents(ms, await time(store.url, events, 1))
-    }
-  })
+  await copyAll(bench, store, service.url)
+  await askFirst(bench, store, service.url)
+  await compareQuestions(bench, store, service.url)
+  await compareTail(bench, store)
+  await compareEdits(bench, store, service.url)
+  await whileCopying(bench)
 }
 
-/** Has everything copied anew, because facts do not hear of what was put into the store. */
-async function copyAll(bench: Bench, store: Store): Promise<void> {
-  const cpu = await store.cpuUs()
-  const began = performance.now()
-  await store.text(
-    `INSERT INTO event_changes (project_id, id, kind, scope, state) SELECT '', generateUUIDv4(), 'rebuild', '{}', 1`,
-  )
-  const events = await store.count()
-  const isLeft = () => store.number('SELECT count() FROM event_changes FINAL WHERE state < 2')
-  const countFacts = () => store.number('SELECT count() FROM event_facts')
-  while ((await isLeft()) > 0 || (await countFacts()) < events) {
-    if (performance.now() - began > COPY_LIMIT_MS) throw new Error('the facts are not complete')
-    await wait(POLL_MS)
+function ask(question: object): HttpRequest {
+  return { method: 'POST', path: '/public/query', body: JSON.stringify(question) }
+}
+
+/** Questions about properties that nobody has asked for before; they are given their columns. */
+async function askFirst(bench: Bench, store: Store, url: string): Promise<void> {
+  for (const [name, { question, ideal }] of Object.entries(QUESTIONS)) {
+    if (!ideal || !readsProperties(question)) continue
+    const figure = bench.figure(`${name}, never asked`, { unit: 'ms', over: 'ideal table', goal: NEVER_ASKED })
+    const asked = ask(question)
+    figure(await time(url, asked, 1), await time(store.url, sent(store, `${ideal} FORMAT JSONEachRow`, {})))
+    await giveColumns(store, url, asked)
   }
-  const seconds = (performance.now() - began) / 1000
-  await store.quiet()
-  const perEvent = ((await store.cpuUs()) - cpu) / events
-  const bytes = await store.number(
-    `SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND table = 'event_facts' AND database = currentDatabase()`,
-  )
-  const size = (bytes / events).toFixed(1)
-  bench.note(
-    `facts were complete after ${seconds.toFixed(0)} s: ${perEvent.toFixed(1)} µs of CPU and ${size} bytes per event`,
-  )
+}
+
+function readsProperties(question: object): boolean {
+  return JSON.stringify(question).includes('properties.')
 }
 
 /** Asks until the properties of a question have columns, and ClickHouse has filled them. */
@@ -89,8 +74,108 @@ async function giveColumns(store: Store, url: string, asked: HttpRequest): Promi
   for (let i = 0; i < QUESTIONS_FOR_COLUMN; i++) await call(url, asked)
   const deadline = performance.now() + COLUMN_LIMIT_MS
   const isBusy = async () =>
-    (await store.number('SELECT count() FROM event_changes FINAL WHERE state < 2')) +
+    (await countChanges(store)) +
       (await store.number(`SELECT count() FROM system.mutations WHERE table = 'event_facts' AND NOT is_done`)) >
     0
   while (performance.now() < deadline && (await isBusy())) await wait(POLL_MS)
+}
+
+async function compareQuestions(bench: Bench, store: Store, url: string): Promise<void> {
+  const bounds = await readBounds(store)
+  const measured = Object.entries(QUESTIONS).map(([name, { question, ideal }]) => ({
+    asked: ask(question),
+    ideal: ideal === undefined ? null : sent(store, `${ideal} FORMAT JSONEachRow`, {}),
+    sql: directly(store, question, bounds),
+    events: directly(store, question),
+    figure: bench.figure(name, { unit: 'ms', over: 'ideal table', goal: OVER_IDEAL }),
+    figureOfSql: bench.figure(`${name} over SQL`, { unit: 'ms', over: 'same SQL', goal: OVER_SQL }),
+    figureOfEvents: bench.figure(`${name} over events`, {
+      unit: 'ms',
+      over: 'events',
+      ...(readsProperties(question) && { goal: OVER_EVENTS }),
+    }),
+  }))
+  for (const { asked } of measured) await time(url, asked, 1)
+  await eachRound(bench, store, async () => {
+    for (const { asked, ideal, sql, events, figure, figureOfSql, figureOfEvents } of measured) {
+      const ms = await time(url, asked)
+      if (ideal) figure(ms, await time(store.url, ideal))
+      figureOfSql(ms, await time(store.url, sql))
+      figureOfEvents(ms, await time(store.url, events, 1))
+    }
+  })
+}
+
+/** What it adds to a question about the last month that its last events are not among the facts. */
+async function compareTail(bench: Bench, store: Store): Promise<void> {
+  const [all, before] = [await readBounds(store), await readBoundsBefore(store, TAIL)]
+  const measured = SOME.map((name) => {
+    const question = { ...QUESTIONS[name]?.question, ...END }
+    return {
+      whole: directly(store, question, all),
+      tailed: directly(store, question, before),
+      figure: bench.figure(`${name}, added by a tail`, { unit: 'ms', goal: WITH_TAIL }),
+    }
+  })
+  await eachRound(bench, store, async () => {
+    for (const { whole, tailed, figure } of measured) {
+      const without = await time(store.url, whole)
+      figure((await time(store.url, tailed)) - without)
+    }
+  })
+}
+
+/** Questions while facts have edited events that are not merged, over the same without. */
+async function compareEdits(bench: Bench, store: Store, url: string): Promise<void> {
+  const ids = await store.text(`SELECT event_id FROM event_facts WHERE event = 'event-3' ORDER BY sipHash64(event_id)
+    LIMIT ${EDITS * bench.rounds}`)
+  const all = ids.split('\n')
+  const measured = SOME.map((name) => ({
+    asked: ask(QUESTIONS[name]?.question ?? {}),
+    figure: bench.figure(`${name}, with ${EDITS} edits`, { unit: 'ms', over: 'without', goal: WITH_EDITS }),
+  }))
+  await eachRound(bench, store, async (round) => {
+    const before: number[] = []
+    for (const { asked } of measured) before.push(await time(url, asked))
+    await store.text('SYSTEM STOP MERGES event_facts')
+    for (const [i, id] of all.slice(round * EDITS, (round + 1) * EDITS).entries()) await call(url, update(id, i))
+    await untilCopied(store)
+    for (const [i, { asked, figure }] of measured.entries()) figure(await time(url, asked), before[i])
+    await store.text('SYSTEM START MERGES event_facts')
+    await store.text('OPTIMIZE TABLE event_facts FINAL')
+  })
+}
+
+/** Ingestion under full load while facts are copied, over ingestion without, and when they are complete. */
+async function whileCopying(bench: Bench): Promise<void> {
+  const { servers, seconds } = bench
+  const requests = await writeRequests(servers.folder, await batches())
+  const open = async (FACTS: string) => {
+    const clickhouse = await servers.clickhouse()
+    const { url } = await servers.tallyhouse(clickhouse, { ...(await servers.embeddedJournal()), FACTS })
+    const store = new Store(clickhouse)
+    return {
+      store,
+      ingest: (seconds: number) => load(servers, { url, requests, connections: CONNECTIONS, seconds }),
+    }
+  }
+  const [without, copying] = [await open('off'), await open('on')]
+  const figure = bench.figure('ingestion while facts are copied', {
+    unit: 'events/s',
+    over: 'without facts',
+    goal: UNHURT,
+  })
+  const complete = bench.figure(`facts complete after ${BURST_SECONDS} s of it`, { unit: 'ms', goal: SOON })
+  for (const { ingest } of [without, copying]) await ingest(seconds)
+  await eachRound(bench, copying.store, async () => {
+    await untilCopied(copying.store)
+    const alone = await without.ingest(BURST_SECONDS)
+    await wait(5 * POLL_MS)
+    const { requests, perSecond } = await copying.ingest(BURST_SECONDS)
+    const ended = performance.now()
+    figure(perSecond * BATCH, alone.perSecond * BATCH)
+    await untilCopied(copying.store)
+    complete(performance.now() - ended)
+    bench.note(`${((requests * BATCH) / 1e6).toFixed(1)} million events were copied behind the ingestion`)
+  })
 }

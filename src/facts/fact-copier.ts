@@ -7,7 +7,7 @@ import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import { idNumber, lastIdAt } from '../model/event-id.js'
 import type { Barrier } from '../reads/read-barrier.js'
-import { type EventChange, readLeftOut, readOpenChanges } from '../store/event-changes.js'
+import { type EventChange, forgetSettledChanges, readLeftOut, readOpenChanges } from '../store/event-changes.js'
 import { isChangingSince, isDiskShort } from '../store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../store/fact-lead.js'
 import { type CountedRange, FactBacklog } from './fact-backlog.js'
@@ -44,6 +44,8 @@ const PAUSE_MS = 1_000
 const FOLLOWER_PAUSE_MS = 3_000
 /** How often a leader that has nothing to do says that it leads. */
 const BEAT_MS = 3_000
+/** How often changes that were followed are removed. */
+const FORGET_MS = 5 * 60_000
 /** How often the disk is looked at. */
 const DISK_MS = 10_000
 /** Readers that wait for a change may wake the copier more often than that is worthwhile. */
@@ -56,6 +58,8 @@ const EVENTS_TOGETHER = 2_000
 const BACKLOG_BYTES = 16 * 1024 * 1024
 /** Longer than any statement that changes events is waited for, by twice. */
 const ABANDONED_MS = 4 * 60_000
+/** Edits and single deletions take a second at most. One that takes longer is left, because its process may be dead. */
+const OVERDUE_MS = 10_000
 const BACKOFF: Backoff = { firstMs: 200, maxMs: 30_000 }
 
 /**
@@ -75,6 +79,8 @@ export class FactCopier {
   #wake: (() => void) | null = null
   #isWoken = false
   #beatAt = 0
+  /** when settled changes were last removed */
+  #forgotAt = Number.NEGATIVE_INFINITY
   #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
   /** by project: events that were copied since its properties were looked at */
   readonly #unseen = new Map<string, number>()
@@ -99,6 +105,11 @@ export class FactCopier {
   /** Stored events that facts do not have, at most, as of the last look; null if this process does not copy. */
   get waiting(): number | null {
     return this.#lead && this.#options.isOn ? this.#backlog.rows : null
+  }
+
+  /** Whether nothing is copied for lack of disk, as of the last look; null if this process does not copy. */
+  get isShortOfDisk(): boolean | null {
+    return this.#lead && this.#options.isOn ? this.#disk.isShort : null
   }
 
   start(): void {
@@ -157,7 +168,7 @@ export class FactCopier {
   async #round(lead: FactLead): Promise<boolean> {
     const { isOn, isShared, barrier } = this.#options
     this.#isWoken = false
-    const changes = await this.#endedChanges()
+    const changes = await this.#endedChanges(lead)
     if (changes.length > 0) {
       await lead.follow(changes)
       // What waits has changed if an operator wanted other facts.
@@ -167,6 +178,10 @@ export class FactCopier {
     if (isShared && performance.now() - this.#beatAt > BEAT_MS) {
       await lead.beat()
       this.#beatAt = performance.now()
+    }
+    if (performance.now() - this.#forgotAt > FORGET_MS) {
+      await forgetSettledChanges(this.#options.clickhouse)
+      this.#forgotAt = performance.now()
     }
     if (!isOn) {
       if (lead.progress.size > 0) await lead.rebuild()
@@ -205,11 +220,14 @@ export class FactCopier {
   }
 
   /** The next changes that are over; a few, because they are in one statement. */
-  async #endedChanges(): Promise<EventChange[]> {
+  async #endedChanges(lead: FactLead): Promise<EventChange[]> {
     const ended: EventChange[] = []
     let events = 0
     for (const change of await readOpenChanges(this.#options.clickhouse)) {
-      if (!change.hasEnded && !(await this.#isAbandoned(change))) continue
+      if (!change.hasEnded && !(await this.#isAbandoned(change))) {
+        if (isOverdue(change)) await lead.leave(change)
+        continue
+      }
       events += change.scope.kind === 'events' ? change.scope.events.length : 1
       if (ended.length > 0 && events > EVENTS_TOGETHER) break
       ended.push(change)
@@ -218,14 +236,15 @@ export class FactCopier {
   }
 
   /**
-   * Whether nobody will say that a change has ended. Not covered: a process that is suspended for minutes between the log
-   * and its statement.
+   * Whether nobody will say that a change has ended. Not covered: a process that is suspended for minutes between two
+   * statements of a change of many events.
    */
-  async #isAbandoned({ ageMs }: EventChange): Promise<boolean> {
+  async #isAbandoned({ ageMs, isLeft }: EventChange): Promise<boolean> {
     const { clickhouse, isShared, abandonedMs = ABANDONED_MS } = this.#options
     const leadsForMs = performance.now() - (this.#leadsSince ?? 0)
     // Logged by a process that was here before, and is over once ClickHouse is done with what that had sent.
     if (!isShared && ageMs > leadsForMs) return !(await isChangingSince(clickhouse, leadsForMs))
+    if (isLeft && (await isChangingSince(clickhouse, ageMs)) === false) return true
     if (ageMs < abandonedMs) return false
     return !(await isChangingSince(clickhouse, ageMs))
   }
@@ -236,6 +255,7 @@ export class FactCopier {
       if (isShort && !this.#disk.isShort) {
         this.#options.log.warn({}, 'facts are not copied any further, because the disk of ClickHouse is almost full')
       }
+      if (!isShort && this.#disk.isShort) this.#options.log.info({}, 'facts are copied again: the disk has room')
       this.#disk = { isShort, lookedAt: performance.now() }
     }
     return this.#disk.isShort
@@ -254,4 +274,9 @@ export class FactCopier {
     await wait(ms, undefined, { signal: woken.signal }).catch(() => undefined)
     this.#wake = null
   }
+}
+
+/** Whether the statements of a change can be kept from having an effect, and are late. */
+function isOverdue({ scope, isLeft, ageMs }: EventChange): boolean {
+  return scope.kind === 'events' && !isLeft && ageMs > OVERDUE_MS
 }

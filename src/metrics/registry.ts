@@ -39,8 +39,8 @@ export interface MetricsSources {
   parts: Pick<PartsWatch, 'byShard'>
   ledger: Pick<LedgerWatch, 'ledgers'>
   quotas: Pick<QuotaWatch, 'statuses'>
-  /** by shard: events that facts do not have */
-  facts: { readonly waiting: readonly (number | null)[] }
+  /** by shard: events that facts do not have, and whether they wait for room on the disk */
+  facts: { readonly waiting: readonly (number | null)[]; readonly shortOfDisk: readonly (boolean | null)[] }
 }
 
 /**
@@ -99,6 +99,11 @@ export class Metrics {
         'tallyhouse_facts_waiting_events',
         'Stored events that are not copied into facts yet, at most; questions find them in the events.',
         numbered('shard', this.#sources.facts.waiting, (count) => count),
+      ),
+      gauge(
+        'tallyhouse_facts_short_of_disk',
+        'Whether facts are not copied any further, because the disk of ClickHouse is almost full.',
+        numbered('shard', this.#sources.facts.shortOfDisk, (isShort) => (isShort === null ? null : Number(isShort))),
       ),
       ...buildQuotaMetrics(this.#sources.quotas),
       ...buildLedgerMetrics(this.#sources.ledger.ledgers),

@@ -8,14 +8,24 @@ export function packEvent(number: string): string {
     bitShiftLeft(toUInt256(reinterpretAsUInt64(timestamp + 0)), 192), bitShiftLeft(toUInt256(id), 64)), ${number})`
 }
 
+/** The time of a packed event. */
+export function extractTime(event: string): string {
+  return `reinterpretAsFloat64(toUInt64(bitShiftRight(${event}, 192)))`
+}
+
+/** The number of a packed event. */
+export function extractNumber(event: string): string {
+  return `toUInt64(${event})`
+}
+
 /** The times of an array of packed events. */
 export function extractTimes(events: string): string {
-  return `arrayMap(event -> reinterpretAsFloat64(toUInt64(bitShiftRight(event, 192))), ${events})`
+  return `arrayMap(event -> ${extractTime('event')}, ${events})`
 }
 
 /** The numbers of an array of packed events. */
 export function extractNumbers(events: string): string {
-  return `arrayMap(event -> toUInt64(event), ${events})`
+  return `arrayMap(event -> ${extractNumber('event')}, ${events})`
 }
 
 /**

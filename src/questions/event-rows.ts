@@ -44,13 +44,14 @@ interface Source {
 const EVENTS: Omit<Source, 'table'> = {
   columns: {
     id: 'toUInt128(event_id) AS id',
+    day: `${toDay('timestamp')} AS day`,
     session: `${hashSession('session_id')} AS session`,
     json: 'properties AS json',
   } satisfies Partial<Record<EventColumn, string>>,
   own: hashName('e.distinct_id'),
 }
 const FACTS: typeof EVENTS = {
-  columns: { ...EVENTS.columns, session: 'session' },
+  columns: { ...EVENTS.columns, session: 'session', day: 'day' },
   own: 'e.user',
 }
 
@@ -145,11 +146,14 @@ export class EventRows implements FieldRows {
     if (facts.step !== null) conditions.push(`step <= ${statement.ofShard(facts.step, 'UInt32')}`)
     const kept = { find: facts.findColumn, isThere: true }
     const copied = this.#selectRaw(columns, { ...FACTS, table: shards.table('event_facts'), kept }, conditions)
-    const later = selectEvents({ ...kept, isThere: false }, [
-      `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`,
-    ])
-    const hasNone = this.#hasJson && !statement.context.repairsTexts ? `WHERE ${failIf('refused')} = 0` : ''
-    return this.#select(`(SELECT * FROM (${copied} UNION ALL ${later}) ${hasNone})`, kept)
+    const parts = [copied]
+    if (facts.hasLater) {
+      const isLater = `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`
+      parts.push(selectEvents({ ...kept, isThere: false }, [isLater]))
+    }
+    const rows = `(${parts.join(' UNION ALL ')})`
+    const isRepaired = !this.#hasJson || statement.context.repairsTexts
+    return this.#select(isRepaired ? rows : `(SELECT * FROM ${rows} WHERE ${failIf('refused')} = 0)`, kept)
   }
 
   /** The columns of the user. @param own SQL for the hash of `distinct_id` */

@@ -1,5 +1,6 @@
 import type { CONTEXT_NAMES } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
+import { splitField } from './field-name.js'
 import type { Statement } from './statement.js'
 
 /** A field of a row as SQL, and its type in comparisons. */
@@ -10,6 +11,13 @@ export type FieldSql =
   | { type: 'number'; sql: string }
   /** a token of any JSON value */
   | { type: 'json'; sql: string }
+
+/** The type of a field's column, in rows of events and of sessions. */
+export function getFieldType(name: FieldName): FieldSql['type'] {
+  const [source] = splitField(name)
+  if (source === 'timestamp') return 'number'
+  return source === 'event' || source === 'distinct_id' ? 'text' : 'json'
+}
 
 /** Rows of events, or of sessions as if they were events. Each field that is asked for becomes a column. */
 export interface FieldRows {
@@ -25,11 +33,11 @@ export interface FieldRows {
 }
 
 /**
- * A column of events or facts: `id` is the event's as a UInt128, `session` the hash of `session_id`, 0 without one, and
+ * A column of events or facts: `day` is the UTC day, `id` the event's as a UInt128, `session` the hash of `session_id`, 0 without one, and
  * `json` the text of the properties.
  */
 export type EventColumn =
-  | ('event' | 'distinct_id' | 'timestamp' | 'id' | 'session_id' | 'session' | 'json')
+  | ('event' | 'distinct_id' | 'timestamp' | 'day' | 'id' | 'session_id' | 'session' | 'json')
   | (typeof CONTEXT_NAMES)[number]
 
 /** The sessions of a question, to join to rows of events. Each field that is asked for becomes a column. */

@@ -80,7 +80,9 @@ function buildIsOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): s
   const own = [...tests(sql), ...(hasNull ? [`${sql} = ''`] : [])]
   const ofMember = [...tests('member'), ...(hasNull ? [`member = 'null'`] : [])]
   if (own.length === 0) return FALSE
-  return `(${own.join(' OR ')} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember.join(' OR ')}, ${extractMembers(sql, statement.context.repairsTexts)})))`
+  // No array is one of the values. Of a column with a dictionary, OR would read every row.
+  const members = extractMembers(sql, statement.context.repairsTexts)
+  return `if(${isArray(sql)}, arrayExists(member -> ${ofMember.join(' OR ')}, ${members}), ${own.join(' OR ')})`
 }
 
 function toToken(value: string | boolean): string {

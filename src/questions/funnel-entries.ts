@@ -21,14 +21,73 @@ export interface Course {
 /**
  * A row per user with an entry: the entry that reached the furthest step, the earliest if there are several. Columns:
  * `user`; `since`, the ms from the entry to each step that it reached, starting with 0; `breakdown` of the entry's
- * event. The events of a user are arrays, and an event is identified by its position. For each step, one pass finds
- * where each of the user's entries reaches it. The time is proportional to events × steps even if windows overlap: 0.2
- * s for 20 steps and 100 000 events of one user (0.8 s in any order). `arrayFold` with a state took 3.2 s for three
- * steps.
+ * event. The events of a user are arrays, and an event is identified by its position. The time is proportional to
+ * events × steps even if windows overlap: 0.2 s for 20 steps and 100 000 events of one user (0.8 s in any order).
+ * `arrayFold` with a state took 3.2 s for three steps.
  */
 export function selectFurthestEntries(course: Course): string {
-  const { order, steps, window, hasBreakdown } = course
-  const reached = order === 'any' ? selectInAnyOrder(course) : selectInOrder(course)
+  return course.order === 'any' ? selectFurthestInAnyOrder(course) : selectFurthestInOrder(course)
+}
+
+/**
+ * For order `ordered` and `strict`. From the last step to the second, `findLater` says for each event of a user at which
+ * times an entry reaches the steps from there on, if it has reached the one before with this event. That is one expression,
+ * because ClickHouse takes longer to plan a SELECT for each step than to read a month of events. The events of users who
+ * never match the second step are not even sorted.
+ */
+function selectFurthestInOrder(course: Course): string {
+  const { steps, window, to, hasBreakdown } = course
+  const second = steps[1]
+  const later = second === undefined ? `arrayMap(time -> ${NO_TIMES}, times)` : findLater(course, 1)
+  const isEntry = `bitAnd(mask, ${toMask(steps.slice(0, 1))}) != 0 AND time < ${to}`
+  const since = `arrayPushFront(arrayFilter(ms -> ms <= ${window}, arrayMap(at -> at - time, later)), 0.)`
+  const entries = `arrayMap((time, mask, later) -> if(${isEntry}, ${since}, ${NO_TIMES}), times, masks, ${later})`
+  const goesOn = second === undefined ? '1' : `bitAnd(seen, ${toMask([second])}) != 0`
+  // Of users who go no further, the first entry counts.
+  const breakdown = `arrayFirst(entry -> entry.1 = if(goes_on, events[best], entry_min), entries).2`
+  return `(
+    SELECT user, if(goes_on, reached[best], [0.]) AS since, ${hasBreakdown ? breakdown : `'[]'`} AS breakdown
+    FROM (
+      SELECT *, arrayMap(since -> length(since), reached) AS depths, indexOf(depths, arrayMax(depths)) AS best
+      FROM (
+        SELECT *, ${entries} AS reached
+        FROM (
+          SELECT *, ${extractTimes('events')} AS times, ${extractNumbers('events')} AS masks
+          FROM (
+            SELECT * EXCEPT packed, if(goes_on, arraySort(packed), arrayResize(packed, 0)) AS events
+            FROM (SELECT *, ${goesOn} AS goes_on FROM (${selectPacked(course, steps.slice(0, 1))}))
+          )
+        )
+      )
+    ))`
+}
+
+const NO_TIMES = `CAST([] AS Array(Float64))`
+
+/**
+ * SQL for an array of arrays: for each event, the times of the step with this number and of those after it, for an entry
+ * that waits for that step from then on. It ends where a step is not reached, whatever the window.
+ */
+function findLater(course: Course, number: number): string {
+  const { steps, excluded, order } = course
+  const step = steps[number] ?? 0
+  const stops = [step, ...(excluded[number - 1] ?? []), ...(order === 'strict' ? steps : [])]
+  const isLast = number === steps.length - 1
+  const isTaken = `bitAnd(mask, ${toMask([step])}) != 0`
+  const reached = isLast
+    ? `arrayMap((time, mask) -> if(${isTaken}, [time], ${NO_TIMES}), times, masks)`
+    : `arrayMap((time, mask, later) -> if(${isTaken}, arrayPushFront(later, time), ${NO_TIMES}), times, masks, ${findLater(course, number + 1)})`
+  // The next stop after an event decides; after the last event comes one that stops everything.
+  const isStop = `bitAnd(mask, ${toMask(stops)}) != 0`
+  return `arrayPopFront(arrayReverseFill((times, mask) -> ${isStop}, arrayPushBack(${reached}, ${NO_TIMES}), arrayPushBack(masks, ${ALL})))`
+}
+
+/** The mask of all bits. */
+const ALL = `toUInt64(${2n ** 64n - 1n})`
+
+/** For order `any`. */
+function selectFurthestInAnyOrder(course: Course): string {
+  const { steps, window, hasBreakdown } = course
   const all = listColumns('time', steps)
   const times = steps.map((_, k) => `${pickElements('times', `reached${k}`)} AS time${k}`)
   // Times ascend, and unreached steps are infinitely late, so the number of times within the window is the depth.
@@ -38,25 +97,34 @@ export function selectFurthestEntries(course: Course): string {
       ${hasBreakdown ? 'arrayFirst(entry -> entry.1 = events[reached0[best]], entries).2' : `'[]'`} AS breakdown
     FROM (
       SELECT *, arrayMap((${all}) -> ${depth}, ${all}) AS depths, indexOf(depths, arrayMax(depths)) AS best
-      FROM (SELECT *, ${times} FROM (${reached}))
+      FROM (SELECT *, ${times} FROM (${selectInAnyOrder(course)}))
     ))`
+}
+
+/**
+ * SELECT of a row per user with an entry: `packed`, the events in no order; `seen`, the bits of all of them; `entry_min`
+ * and `entries` with the breakdowns of the entries, if there is one.
+ * @param first steps that an entry matches
+ */
+function selectPacked({ events, to, hasBreakdown }: Course, first: number[]): string {
+  const isEntry = `bitAnd(mask, ${toMask(first)}) != 0 AND timestamp < ${to}`
+  const entries = hasBreakdown
+    ? ', groupArrayIf((event, breakdown), is_entry) AS entries, minIf(event, is_entry) AS entry_min'
+    : ''
+  return `SELECT user, groupArray(event) AS packed, groupBitOr(mask) AS seen${entries}
+      FROM (SELECT *, ${packEvent('mask')} AS event, ${isEntry} AS is_entry FROM ${events})
+      GROUP BY user HAVING max(is_entry)`
 }
 
 /**
  * A row per user with an entry. After the last event, at the position `never`, comes an infinitely late one that
  * matches nothing.
  */
-function selectJourneys({ events, order, steps, to, hasBreakdown }: Course): string {
-  const isEntry = `bitAnd(mask, ${toMask(order === 'any' ? steps : steps.slice(0, 1))}) != 0 AND timestamp < ${to}`
-  const entries = hasBreakdown ? ', groupArrayIf((event, breakdown), is_entry) AS entries' : ''
+function selectJourneys(course: Course): string {
   return `
     SELECT *, toUInt32(length(events) + 1) AS never, arrayPushBack(${extractTimes('events')}, inf) AS times,
       arrayPushBack(${extractNumbers('events')}, 0) AS masks, arrayEnumerate(masks) AS positions
-    FROM (
-      SELECT user, arraySort(groupArray(event)) AS events${entries}
-      FROM (SELECT *, ${packEvent('mask')} AS event, ${isEntry} AS is_entry FROM ${events})
-      GROUP BY user HAVING max(is_entry)
-    )`
+    FROM (SELECT * EXCEPT packed, arraySort(packed) AS events FROM (${selectPacked(course, course.steps)}))`
 }
 
 /** The elements of an array at the events that can be entries, because they match one of these steps. */
@@ -64,19 +132,10 @@ function selectEntries(array: string, steps: number[], to: string): string {
   return `arrayFilter((value, mask, time) -> bitAnd(mask, ${toMask(steps)}) != 0 AND time < ${to}, ${array}, masks, times)`
 }
 
-/** Columns reached0, reached1 …: for each entry, the position at which it reached the step, or `never`. */
-function selectInOrder(course: Course): string {
-  const { order, steps, excluded, to } = course
-  const entries = selectEntries('positions', steps.slice(0, 1), to)
-  let sql = `SELECT *, ${entries} AS reached0 FROM (${selectJourneys(course)})`
-  for (const [k, step] of steps.slice(1).entries()) {
-    const stops = [step, ...(excluded[k] ?? []), ...(order === 'strict' ? steps : [])]
-    sql = `SELECT *, ${pickElements(findNext([step], stops), `reached${k}`)} AS reached${k + 1} FROM (${sql})`
-  }
-  return sql
-}
-
-/** Like `selectInOrder`, but in any order: an entry reaches the second step when any two are done. */
+/**
+ * Columns reached0, reached1 …: for each entry, the position at which it reached the step, or `never`. An entry reaches the
+ * second step when any two are done.
+ */
 function selectInAnyOrder(course: Course): string {
   const { steps, excluded, rivals, to } = course
   let sql = `SELECT *, ${selectEntries('positions', steps, to)} AS reached0 FROM (${selectJourneys(course)})`

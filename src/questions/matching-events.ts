@@ -1,12 +1,13 @@
 import { SESSION } from '../contract/question-schemas.js'
 import type { Definition, FieldName, Filter, SessionsDefinition } from '../contract/questions.js'
+import { toDay } from '../store/fact-columns.js'
 import { parseNumber } from '../store/json-sql.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
-import type { FieldRows } from './field-sql.js'
+import { type FieldRows, getFieldType } from './field-sql.js'
 import { buildCondition, type FilterSql, isNarrow } from './filter.js'
 import { SessionRows } from './session-rows.js'
 import { Sessions } from './sessions.js'
-import type { Statement } from './statement.js'
+import type { QueryContext, Statement } from './statement.js'
 import { NOBODY, NOBODY_HASH } from './users-join.js'
 
 /** The events that a question is about, and the columns that it needs. */
@@ -17,6 +18,8 @@ export interface Matching {
   where: Filter | null
   timezone: string
   breakdown?: readonly FieldName[]
+  /** like `breakdown`, but as the columns `b0`, `b1` …, of which `formatValues` makes the list */
+  split?: readonly FieldName[]
   /** fields whose numeric values are needed */
   values?: readonly FieldName[]
   /** epoch ms; absent: no lower bound */
@@ -27,7 +30,7 @@ export interface Matching {
   sessions: { definition: SessionsDefinition; from?: number; to: number }
   /** `known` excludes events without a known user; `all` includes them with the hash 0 */
   user: 'none' | 'all' | 'known'
-  columns?: readonly ('id' | 'event')[]
+  columns?: readonly ('id' | 'event' | 'day')[]
 }
 
 /** A definition with its bit in the mask. */
@@ -39,7 +42,7 @@ interface Numbered {
 /**
  * The matching events of a project, as an operand of FROM. Columns: `timestamp` (Float64), `mask` (UInt64, bit i for
  * definition i); on demand `user` (the same for all aliases: a hash, or the name if the statement names users), `breakdown` (String, the JSON text of the list of
- * values), `v0`, `v1` … (Nullable(Float64)), `id` (UInt128), `event`.
+ * values), `b0`, `b1` …, `v0`, `v1` … (Nullable(Float64)), `id` (UInt128), `event`, `day` (Date32).
  */
 export function selectMatchingEvents(statement: Statement, matching: Matching): string {
   const numbered = matching.definitions.map((definition, bit) => ({ definition, bit }))
@@ -58,7 +61,8 @@ function selectFromEvents(statement: Statement, matching: Matching, numbered: re
   const narrow = buildNarrowConditions(context, matching, numbered)
   const { selected, conditions } = selectColumns(context, matching, numbered)
   if (where !== null && !isNarrow(where)) conditions.push(buildCondition(context, where))
-  const base = ['event', 'distinct_id', 'timestamp', ...(columns.includes('id') ? (['id'] as const) : [])] as const
+  const more = columns.filter((name) => name !== 'event')
+  const base = ['event', 'distinct_id', 'timestamp', ...more] as const
   return select(selected, rows.sql(matching, narrow, base), conditions)
 }
 
@@ -83,11 +87,11 @@ function createSessions(statement: Statement, { sessions, timezone }: Matching):
 
 /** The columns of a row, and conditions that need them. */
 function selectColumns(context: FilterSql, matching: Matching, numbered: readonly Numbered[]) {
-  const { breakdown, values = [], user, columns = [] } = matching
+  const { breakdown, split = [], values = [], user, columns = [] } = matching
   const { rows } = context
   const { namesUsers } = rows.statement
   const mask = buildMask(context, numbered)
-  const conditions = mask.isOptional ? ['mask != 0'] : []
+  const conditions = mask.condition === null ? [] : [mask.condition]
   const selected = ['timestamp', `${mask.sql} AS mask`]
   if (user === 'known') {
     conditions.push(namesUsers ? `${rows.user()} != '${NOBODY}'` : `${rows.userHash()} != ${NOBODY_HASH}`)
@@ -95,9 +99,11 @@ function selectColumns(context: FilterSql, matching: Matching, numbered: readonl
   }
   if (user === 'all') selected.push(`if(${rows.userHash()} = ${NOBODY_HASH}, 0, ${rows.userHash()}) AS user`)
   if (breakdown) selected.push(`${buildList(rows, breakdown)} AS breakdown`)
+  selected.push(...split.map((name, i) => `${rows.field(name).sql} AS b${i}`))
   selected.push(...values.map((name, i) => `${buildNumber(rows, name)} AS v${i}`))
   if (columns.includes('id')) selected.push('id')
   if (columns.includes('event')) selected.push('event')
+  if (columns.includes('day')) selected.push(isOfSessions(numbered) ? `${toDay('timestamp')} AS day` : 'day')
   return { selected, conditions }
 }
 
@@ -119,26 +125,60 @@ function buildNarrowConditions(context: FilterSql, matching: Matching, numbered:
   return conditions
 }
 
-/** SQL for the mask of definitions that an event matches; `isOptional` if it may match none. */
-function buildMask(context: FilterSql, numbered: readonly Numbered[]): { sql: string; isOptional: boolean } {
-  const { statement } = context.rows
+function isOfSessions(numbered: readonly Numbered[]): boolean {
+  return numbered.some(({ definition: { event } }) => event === SESSION)
+}
+
+/** SQL for the mask of definitions that an event matches, and the condition for matching any, unless all do. */
+function buildMask(context: FilterSql, numbered: readonly Numbered[]): { sql: string; condition: string | null } {
   const [first] = numbered
-  if (first && numbered.length === 1 && first.definition.where === null) {
-    return { sql: `bitShiftLeft(toUInt64(1), ${first.bit})`, isOptional: false }
+  if (first && numbered.length === 1) {
+    const { where } = first.definition
+    return { sql: `toUInt64(${1n << BigInt(first.bit)})`, condition: where && buildCondition(context, where) }
   }
-  const bits = numbered.map(({ definition: { event, where }, bit }) => {
-    const isAny = event === '*' || event === SESSION
-    const tests = isAny ? [] : [`event IN ${statement.texts([event].flat())}`]
+  const plain = numbered.filter(({ definition: { where } }) => where === null)
+  const filtered = numbered.filter(({ definition: { where } }) => where !== null)
+  const bits = filtered.map(({ definition: { event, where }, bit }) => {
+    const tests = isAny(event) ? [] : [`event IN ${context.rows.statement.texts([event].flat())}`]
     if (where) tests.push(buildCondition(context, where))
-    return `bitShiftLeft(toUInt64(${tests.length > 0 ? tests.join(' AND ') : '1'}), ${bit})`
+    return `bitShiftLeft(toUInt64(${tests.join(' AND ')}), ${bit})`
   })
-  const sql = bits.reduce((all, bit) => `bitOr(${all}, ${bit})`)
-  return { sql, isOptional: numbered.some(({ definition: { where } }) => where !== null) }
+  if (plain.length > 0) bits.push(buildMaskOfNames(context.rows.statement, plain))
+  return {
+    sql: bits.reduce((all, bit) => `bitOr(${all}, ${bit})`),
+    condition: filtered.length > 0 ? 'mask != 0' : null,
+  }
+}
+
+/** SQL for the mask of definitions without filters: one look-up of the name. */
+function buildMaskOfNames(statement: Statement, numbered: readonly Numbered[]): string {
+  let ofAny = 0n
+  const byName = new Map<string, bigint>()
+  for (const { definition, bit } of numbered) {
+    const mask = 1n << BigInt(bit)
+    if (isAny(definition.event)) ofAny |= mask
+    else for (const name of [definition.event].flat()) byName.set(name, (byName.get(name) ?? 0n) | mask)
+  }
+  if (byName.size === 0) return `toUInt64(${ofAny})`
+  const masks = [...byName.values()].map((mask) => mask | ofAny)
+  return `toUInt64(transform(event, ${statement.texts([...byName.keys()])}, CAST([${masks}], 'Array(UInt64)'), toUInt64(${ofAny})))`
+}
+
+function isAny(event: Definition['event']): boolean {
+  return event === '*' || event === SESSION
+}
+
+/** SQL for the JSON text of the values in the columns of `split`. */
+export function formatValues(fields: readonly FieldName[], context: Pick<QueryContext, 'repairsTexts'>): string {
+  return joinValues(fields.map((name, i) => formatFieldJson({ type: getFieldType(name), sql: `b${i}` }, context)))
 }
 
 function buildList(rows: FieldRows, fields: readonly FieldName[]): string {
   if (fields.length === 0) return `'[]'`
-  const parts = fields.map((name) => formatFieldJson(rows.field(name), rows.statement.context))
+  return joinValues(fields.map((name) => formatFieldJson(rows.field(name), rows.statement.context)))
+}
+
+function joinValues(parts: readonly string[]): string {
   return `concat('[', ${parts.join(`, ',', `)}, ']')`
 }
 

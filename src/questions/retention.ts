@@ -1,4 +1,5 @@
 import type { Cohort, RetentionCell, RetentionQuestion } from '../contract/questions.js'
+import { extractNumber, extractTime, packEvent } from './event-order.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { findBucketNumber, Statement } from './statement.js'
@@ -53,36 +54,41 @@ export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
 
 /**
  * SELECT with a row per user and cohort: `user`, `cohort` (its index), `returned` (the intervals in which the user came
- * back, or counts as having come back). Events are ordered by time, then by id.
+ * back, or counts as having come back). Events are ordered by time, then by id; with the number of their unit, they are
+ * packed into an integer, which is 0 for none.
  */
 function selectMembers(statement: Statement, question: RetentionQuestion): string {
   const { mode, count, cohort, intervals } = question
   const isCalendar = mode === 'calendar'
   // Only a user's first start matters, and the last return in each unit; all returns if units depend on the user's
   // start.
-  const perUnit = `SELECT user, unit, countIf(is_start) > 0 AS has_start, minIf(at, is_start) AS start,
-        countIf(is_return) > 0 AS has_return, ${isCalendar ? 'maxIf(at, is_return)' : 'groupArrayIf(at, is_return)'} AS unit_returns
+  const returns = isCalendar ? 'maxIf(event, is_return)' : 'groupArrayIf(event, is_return)'
+  const perUnit = `SELECT user, minIf(event, is_start) AS start, ${returns} AS unit_returns
       FROM (${selectEvents(statement, question)}) GROUP BY user, unit`
-  const starts = 'groupArrayIf((unit, start), has_start)'
-  const cohorts = cohort === 'first' ? `arraySlice(arraySort(s -> s.2, ${starts}), 1, 1)` : starts
-  const returns = isCalendar ? 'groupArrayIf((unit, unit_returns), has_return)' : 'groupArrayArray(unit_returns)'
-  const perUser = `SELECT user, arrayFilter(s -> s.1 >= 0, ${cohorts}) AS cohorts, ${returns} AS returns
-      FROM (${perUnit}) GROUP BY user`
+  const starts = cohort === 'first' ? '[minIf(start, start != 0)]' : `groupArrayIf(start, start != 0)`
+  const allReturns = isCalendar ? 'groupArrayIf(unit_returns, unit_returns != 0)' : 'groupArrayArray(unit_returns)'
+  const perUser = `SELECT user, arrayFilter(s -> ${findUnit('s')} >= 0, ${starts}) AS cohorts, ${allReturns} AS returns
+      FROM (${perUnit}) GROUP BY user HAVING notEmpty(cohorts)`
   const period = statement.number(PERIOD_MS[question.unit])
-  const interval = isCalendar
-    ? 'if(r.2 > started.2, r.1 - started.1, -1)'
-    : `if(r > started.2, toInt64(floor((r.1 - started.2.1) / ${period})), -1)`
-  const later = `arrayMap(r -> ${interval}, returns)`
+  const since = isCalendar
+    ? `${findUnit('r')} - ${findUnit('started')}`
+    : `toInt64(floor((${extractTime('r')} - ${extractTime('started')}) / ${period}))`
+  const later = `arrayMap(r -> if(r > started, ${since}, -1), returns)`
   const most = `toInt64(${statement.number(intervals)})`
   const returned =
     count === 'on'
       ? `arrayDistinct(arrayFilter(i -> i >= 0 AND i < ${most}, ${later}))`
       : `range(toUInt64(least(arrayMax(arrayPushBack(${later}, -1)) + 1, ${most})))`
-  return `SELECT user, started.1 AS cohort, arrayMap(i -> toInt32(i), ${returned}) AS returned
+  return `SELECT user, ${findUnit('started')} AS cohort, arrayMap(i -> toInt32(i), ${returned}) AS returned
       FROM (${perUser}) ARRAY JOIN cohorts AS started`
 }
 
-/** The events with the index of their unit, which is negative before the range, where only first starts count. */
+/** SQL for the index of the unit of a packed event; -1 for none, and before the range. */
+function findUnit(event: string): string {
+  return `(toInt64(${extractNumber(event)}) - 1)`
+}
+
+/** The events, packed with 1 + the index of their unit, or 0 before the range, where only first starts count. */
 function selectEvents(statement: Statement, question: RetentionQuestion): string {
   const { start, return: back, where, timezone, cohort } = question
   const range = parseRange(question)
@@ -99,9 +105,12 @@ function selectEvents(statement: Statement, question: RetentionQuestion): string
     columns: ['id'],
   })
   const unit = findBucketNumber(statement, 'timestamp', buildUnits(question, range))
-  return `SELECT user, (timestamp, id) AS at, if(timestamp < ${from}, -1, toInt64(${unit})) AS unit,
-        bitTest(mask, 0) AS is_start, bitTest(mask, 1) AND timestamp >= ${from} AS is_return
-      FROM ${events} WHERE is_start OR is_return`
+  return `SELECT user, unit, ${packEvent('unit')} AS event, is_start, is_return
+      FROM (
+        SELECT user, timestamp, id, if(timestamp < ${from}, 0, toUInt64(${unit}) + 1) AS unit,
+          bitTest(mask, 0) AS is_start, bitTest(mask, 1) AND timestamp >= ${from} AS is_return
+        FROM ${events}
+      ) WHERE is_start OR is_return`
 }
 
 function buildUnits({ unit, timezone, week_start }: RetentionQuestion, range: Range): Buckets {

@@ -131,7 +131,7 @@ interface ReadOptions {
   patterns?: readonly Pattern[]
 }
 
-type QuestionRun = Pick<QueryContext, 'projectId' | 'now'> & Pick<Running, 'slot'>
+type QuestionRun = Pick<QueryContext, 'projectId' | 'now'> & Pick<Running, 'slot'> & Pick<ReadPoint, 'appended'>
 
 /** The answer to a question, in the order of its fields. */
 export interface AnsweredQuestion extends Answer {
@@ -182,7 +182,7 @@ export class Questions {
       const asked = point.pending === 0 ? review?.(projectId, { question, body, point }) : undefined
       // Warnings are optional: a failed review, for example because of too many questions, does not fail the answer.
       const reviewed = Promise.resolve(asked ?? []).catch(() => [])
-      const asking = { projectId, now, patterns, settings, slot }
+      const asking = { projectId, now, patterns, settings, slot, appended: point.appended }
       return { ...point, reviewed, answer: await this.#answer(question, asking, signal) }
     })
     const { results, ...beside } = answer
@@ -294,46 +294,69 @@ export class Questions {
     }
   }
 
-  /** Runs a query without repairing texts first, unless the project is known to need repair. */
+  /**
+   * Runs a query as if the project's data were ordinary, unless it is known not to be, and again for what it turns out to be:
+   * with texts that need repair, or with breakdowns by very many values.
+   */
   async #read(
-    { projectId, now, slot }: QuestionRun,
+    { projectId, now, slot, appended }: QuestionRun,
     build: (asked: QueryContext) => Query | Promise<Query>,
     signal?: AbortSignal,
   ): Promise<unknown[]> {
     const { shards, aliases, limits } = this.#options
     const hasAliases = await aliases.hasAny(projectId)
     const pages = this.getProject(projectId)
-    // Both attempts share one limit.
+    // All attempts share one limit.
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
-    const rows = (repairsTexts: boolean) =>
-      this.#readFacts(projectId, async (facts) => {
-        const query = await build({ projectId, now, shards, hasAliases, repairsTexts, pages, facts })
-        return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
-      })
-    if (this.#repaired.has(projectId, now)) return await rows(true)
-    try {
-      return await rows(false)
-    } catch (error) {
-      if (!isStoreError(error, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO')) throw error
-      this.#repaired.add(projectId, now)
-      return await rows(true)
+    let repairsTexts = this.#repaired.has(projectId, now)
+    let hasManyValues = false
+    for (;;) {
+      const data = { repairsTexts, hasManyValues }
+      let isRanked = false
+      try {
+        return await this.#readFacts({ projectId, appended }, async (facts) => {
+          const query = await build({ projectId, now, shards, hasAliases, ...data, pages, facts })
+          isRanked = query.settings?.max_rows_to_group_by !== undefined
+          return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
+        })
+      } catch (error) {
+        if (!repairsTexts && isStoreError(error, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO')) {
+          this.#repaired.add(projectId, now)
+          repairsTexts = true
+        } else if (isRanked && isStoreError(error, 'TOO_MANY_ROWS', 'MEMORY_LIMIT_EXCEEDED')) {
+          hasManyValues = true
+        } else {
+          throw error
+        }
+      }
     }
+  }
+
+  /** What is known of facts if ClickHouse does not say in time: nothing. @throws if it is silent altogether */
+  async #withoutFacts(error: unknown): Promise<null> {
+    if (!isTimeout(error)) throw error
+    await this.#checkStore()
+    return null
   }
 
   /**
    * Reads facts as they are, which is fastest. If a step has changed them meanwhile, the query is repeated without the
    * rows of later steps, and then without facts.
    */
-  async #readFacts<T>(projectId: string, read: (facts: FactsBounds | null) => Promise<T>): Promise<T> {
+  async #readFacts<T>(
+    { projectId, appended }: Pick<QuestionRun, 'projectId' | 'appended'>,
+    read: (facts: FactsBounds | null) => Promise<T>,
+  ): Promise<T> {
     const { facts } = this.#options
     for (let failed = 0; facts && failed < MAX_FACTS_READS; failed++) {
-      const point = await facts.point(projectId)
+      const point = await facts.point(projectId, appended).catch((error: unknown) => this.#withoutFacts(error))
       if (!point) break
-      const isBounded = failed > 0 || point.isStepping
+      const isBounded = failed > 0 || point.isStepping || point.isMoving
       const values = new ValueColumns(await facts.readColumns())
       const began = performance.now()
       const found = await read({
         hi: point.shards.map((shard) => shard?.hi ?? 0n),
+        hasLater: point.hasLater,
         step: isBounded ? point.shards.map((shard) => shard?.step ?? 0) : null,
         findColumn: (path) => values.find(path),
       }).catch((error: unknown) => {
@@ -348,7 +371,10 @@ export class Questions {
       // It costs only time if nobody hears of these.
       void facts.noteUsed(values.used).catch(() => undefined)
       if (performance.now() - began > SLOW_MS) void facts.noteSlow(values.paths).catch(() => undefined)
-      if (await facts.stillHolds(projectId, point, isBounded)) return found
+      const holds = await facts
+        .stillHolds(projectId, point, isBounded)
+        .catch((error: unknown) => this.#withoutFacts(error))
+      if (holds) return found
     }
     return await read(null)
   }

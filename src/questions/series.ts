@@ -10,8 +10,8 @@ import type {
 } from '../contract/questions.js'
 import { formatBreakdown } from '../store/json-sql.js'
 import type { Answer, CountingKind, Query } from './kind.js'
-import { selectMatchingEvents } from './matching-events.js'
-import { findBucketNumber, type QueryContext, Statement } from './statement.js'
+import { formatValues, selectMatchingEvents } from './matching-events.js'
+import { areDays, findBucketNumber, findBucketOfDay, type QueryContext, Statement } from './statement.js'
 import { type Buckets, formatInstant, parseInstant, parseRange, parseSessions, splitIntoBuckets } from './time.js'
 
 /** A number of the answer as ClickHouse sends it. */
@@ -34,15 +34,19 @@ const REST = '$other'
 
 export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer, users }
 
+/** Maximum number of values, each in each bucket, that a breakdown keeps until it knows which of them have a line. */
+const MAX_GROUPS = 500_000
+
 /** A UNION ALL of passes, each over the events or sessions of one part of the series. */
 function query(question: SeriesQuestion, asked: QueryContext): Query {
   const statement = new Statement(asked)
-  // If there are buckets, the values with a line of their own are found by a pass before.
-  const select = question.breakdown.length > 0 && question.interval === 'none' ? selectRanked : selectCounts
+  const isRanked = question.breakdown.length > 0 && !asked.hasManyValues
+  const select = isRanked ? selectRanked : selectCounts
   const sql = splitSeries(question)
     .map((part) => select(statement, question, part))
     .join(' UNION ALL ')
-  return { sql, parameters: statement.parameters, settings: { output_format_json_quote_denormals: 1 } }
+  const limit = isRanked && { max_rows_to_group_by: String(MAX_GROUPS) }
+  return { sql, parameters: statement.parameters, settings: { output_format_json_quote_denormals: 1, ...limit } }
 }
 
 /**
@@ -63,49 +67,76 @@ interface Numbered {
 }
 type Part = [Numbered, ...Numbered[]]
 
+/** SELECT of the lines of some series: if there is a breakdown, a pass before finds the values with a line of their own. */
 function selectCounts(statement: Statement, question: SeriesQuestion, part: Part): string {
   const buckets = buildBuckets(question)
   const measures = buildMeasures(statement, question, part)
   const label = buildLabel(statement, question, part)
-  const bucket = buckets === null ? 'toUInt32(1)' : `${findBucketNumber(statement, 'timestamp', buckets)} + 1`
+  const { bucket, columns } = buildBucket(statement, buckets)
   const states = measures.flatMap(({ states }) => states)
   const values = measures.map(({ number, merged }) => `(toUInt8(${number}), ${merged})`)
   // The merged states of the buckets are the state of the whole range.
   return `SELECT line.1 AS series, label, bucket, line.2 AS value FROM (
       SELECT label, bucket, [${values.join(', ')}] AS lines FROM (
-        SELECT label, bucket, ${states.join(', ')} FROM (
-          SELECT *, ${label.sql} AS label, toUInt32(${bucket}) AS bucket
-          FROM ${selectEvents(statement, question, part)} AS events
-          ${label.where}
-        ) GROUP BY label, bucket
+        SELECT ${label.sql} AS label, toUInt32(${bucket}) AS bucket, ${states.join(', ')}
+        FROM ${selectEvents(statement, question, part, { columns })} AS events ${label.where} GROUP BY label, bucket
       ) GROUP BY GROUPING SETS ((label, bucket), (label))
     ) ARRAY JOIN lines AS line`
 }
 
 /**
- * SELECT of the lines of a series over the whole range, from one pass over the events: the values are ranked, and those
- * beyond the limit are merged.
+ * SELECT of the lines of a series with a breakdown from one pass over the events: all values are counted in each bucket and
+ * ranked, and those beyond the limit are merged. The values become JSON when each of them is one row.
  */
 function selectRanked(statement: Statement, question: SeriesQuestion, [one]: Part): string {
+  const { breakdown, other } = question
   const measure = buildMeasure(statement, question, one)
-  const { number, names, merged } = measure
-  const byValue = groupByValue(statement, question, one, measure)
+  const { number, states, names, merged, total } = measure
+  const { bucket, columns } = buildBucket(statement, buildBuckets(question))
+  const split = breakdown.map((_, i) => `b${i}`).join(', ')
+  const rows = selectEvents(statement, question, [one], { columns, split: true })
+  const counts = `SELECT ${split}, toUInt32(${bucket}) AS bucket, ${states.join(', ')} FROM ${rows} AS events GROUP BY ${split}, bucket`
+  const cell = (number: string, cells: readonly string[]) => `(${[number, ...cells].join(', ')})`
+  const cellOfBucket = cell(
+    'bucket',
+    names.map((name) => `counts.${name}`),
+  )
+  const values = `SELECT ${formatValues(breakdown, statement.context)} AS breakdown,
+      groupArray(${cellOfBucket}) AS cells, ${total.join(', ')}
+      FROM (${counts}) AS counts GROUP BY breakdown`
+  const cells = `arrayPushFront(cells, ${cell('toUInt32(0)', names)}) AS cells`
   const limit = statement.count(question.limit)
-  const lines = question.other
-    ? `SELECT label, ${merged} AS value FROM (
-        SELECT if(row_number() OVER (${orderByValue(measure)}) <= ${limit}, breakdown, '') AS label, ${names.join(', ')} FROM ${byValue}
-      ) GROUP BY label`
-    : `SELECT breakdown AS label, ${measure.finished} AS value FROM ${byValue} ${orderByValue(measure)} LIMIT ${limit}`
-  return `SELECT toUInt8(${number}) AS series, label, bucket, value FROM (${lines}) ARRAY JOIN [toUInt32(0), 1] AS bucket`
+  const lines = other
+    ? `SELECT if(row_number() OVER (${orderByValue(measure)}) <= ${limit}, breakdown, '') AS label, ${cells} FROM (${values})`
+    : `SELECT breakdown AS label, ${cells} FROM (${values}) ${orderByValue(measure)} LIMIT ${limit}`
+  const taken = names.map((name, i) => `cell.${i + 2} AS ${name}`).join(', ')
+  return `SELECT toUInt8(${number}) AS series, label, bucket, ${merged} AS value FROM (
+      SELECT label, cell.1 AS bucket, ${taken} FROM (${lines}) ARRAY JOIN cells AS cell
+    ) GROUP BY label, bucket`
 }
 
-function selectEvents(statement: Statement, question: SeriesQuestion, part: Part): string {
+/** SQL for the number of the bucket of an event, from 1, and the columns that it needs. */
+function buildBucket(statement: Statement, buckets: Buckets | null): { bucket: string; columns: 'day'[] } {
+  if (buckets === null) return { bucket: '1', columns: [] }
+  if (areDays(buckets)) return { bucket: `${findBucketOfDay(statement, 'day', buckets)} + 1`, columns: ['day'] }
+  return { bucket: `${findBucketNumber(statement, 'timestamp', buckets)} + 1`, columns: [] }
+}
+
+/** Operand of FROM. @param options `split`: whether each value of the breakdown is a column of its own */
+function selectEvents(
+  statement: Statement,
+  question: SeriesQuestion,
+  part: Part,
+  { columns, split = false }: { columns?: 'day'[]; split?: boolean } = {},
+): string {
   const definitions = part.map(({ definition }) => definition)
+  const { breakdown } = question
   return selectMatchingEvents(statement, {
     definitions,
     where: question.where,
     timezone: question.timezone,
-    ...(question.breakdown.length > 0 && { breakdown: question.breakdown }),
+    ...(breakdown.length > 0 && (split ? { split: breakdown } : { breakdown })),
+    ...(columns && { columns }),
     values: listValueFields(definitions),
     ...parseRange(question),
     sessions: parseSessions(question),
@@ -182,6 +213,8 @@ interface Measure {
   /** columns with the states, and their names */
   states: string[]
   names: string[]
+  /** columns with the states of all rows of a GROUP BY of a table `counts`, with the same names */
+  total: string[]
   /** SQL for the value of all rows of a GROUP BY */
   merged: string
   /** SQL for the value of one row */
@@ -206,6 +239,7 @@ function createMeasure(number: number, states: State[], compute: (...values: str
     number,
     states: split.map(({ name, fn, parameters, operands }) => `${fn}IfState${parameters}(${operands}) AS ${name}`),
     names: split.map(({ name }) => name),
+    total: split.map(({ name, fn, parameters }) => `${fn}IfMergeState${parameters}(counts.${name}) AS ${name}`),
     merged: finish(split.map(({ name, fn, parameters }) => `${fn}IfMerge${parameters}(${name})`)),
     finished: finish(split.map(({ name }) => `finalizeAggregation(${name})`)),
   }

@@ -8,6 +8,8 @@ import type { Buckets } from './time.js'
 export interface FactsBounds {
   /** by shard, in the order of `shardNum()` */
   hi: readonly bigint[]
+  /** whether there may be events after `hi`: a statement about one table is planned in half the time */
+  hasLater: boolean
   /** by shard; null: of every step */
   step: readonly number[] | null
   /** the column of facts that has the token of a path, apart from the text */
@@ -28,6 +30,11 @@ export interface QueryContext {
    * of these fails with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but ClickHouse plans it in half the time.
    */
   repairsTexts: boolean
+  /**
+   * whether breakdowns may have so many values that each of them in each bucket is more than fits the memory. Without it, a
+   * query that meets that many fails with TOO_MANY_ROWS or for its memory, but reads the events once and not twice
+   */
+  hasManyValues?: boolean
   /** absent or null: only `events` is read */
   facts?: FactsBounds | null
   /** what the project's page views are, and where their fields come from */
@@ -81,6 +88,11 @@ export class Statement {
     return this.#once('count', value, () => this.#fields.count(value))
   }
 
+  /** A whole number of either sign. */
+  integer(value: number): string {
+    return `toInt32(${this.number(value)})`
+  }
+
   numbers(values: readonly number[]): string {
     return this.#once('numbers', values.map(String), () => this.#fields.numbers(values))
   }
@@ -102,6 +114,32 @@ export class Statement {
   get global(): string {
     return this.context.shards.areSeveral ? 'GLOBAL ' : ''
   }
+}
+
+const DAY_MS = 86_400_000
+/** Days of a range that may be listed with their buckets: more than a hundred years. */
+const MAX_LISTED_DAYS = 40_000
+
+/** Whether every bucket consists of UTC days, which facts are sorted by. */
+export function areDays({ starts }: Buckets): boolean {
+  return starts.every((start) => start >= 0 && start % DAY_MS === 0)
+}
+
+/**
+ * SQL for the index of the bucket that contains a UTC day of the range.
+ * @param day SQL for a Date32
+ * @param buckets that consist of UTC days
+ */
+export function findBucketOfDay(statement: Statement, day: string, { starts, numbers, buckets }: Buckets): string {
+  const days = starts.map((start) => start / DAY_MS)
+  const [first = 0, second] = days
+  if (second === undefined) return 'toUInt32(0)'
+  const end = Math.ceil((buckets.at(-1)?.to ?? 0) / DAY_MS)
+  if (end - first > MAX_LISTED_DAYS) {
+    return findBucketNumber(statement, `toInt32(${day}) * ${DAY_MS}.`, { starts, numbers, buckets })
+  }
+  const listed = days.flatMap((from, i) => Array<number>((days[i + 1] ?? end) - from).fill(numbers[i] ?? 0))
+  return `CAST(${statement.numbers(listed)}, 'Array(UInt32)')[toInt32(${day}) - ${statement.integer(first - 1)}]`
 }
 
 /** SQL for the index of the bucket that contains an instant of the range. */

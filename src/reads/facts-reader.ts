@@ -1,11 +1,18 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
+import type { Position } from '../model/position.js'
 import { readShardOrder } from '../store/distributed.js'
 import { askForColumn, askForFacts } from '../store/event-changes.js'
-import { isAtPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
+import { compareWithPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
 import { mayHaveColumn, nameValueColumn, noteColumnsUsed, readValueColumns } from '../store/fact-values.js'
 
+/** How long a point is used: what came later is read from `events`. */
+const POINT_MS = 1_000
+/** How long after a step another one is expected, ms. */
+const MOVING_MS = 5_000
+/** Projects whose points are remembered. */
+const MAX_POINTS = 1_000
 /** How long a question waits until facts have followed a change of its project, ms. */
 const CHANGE_LIMIT_MS = 1_000
 const POLL_MS = 10
@@ -30,6 +37,23 @@ export interface FactsPoint {
   order: readonly number[]
   /** whether facts have rows that are not of the point, so that the reading is bounded by the steps */
   isStepping: boolean
+  /** whether steps begin so often that a reading that is not bounded would probably be for nothing */
+  isMoving: boolean
+  /** whether there may be events of the project that facts do not have */
+  hasLater: boolean
+}
+
+/** The last point of a project. */
+interface Known {
+  point: Omit<FactsPoint, 'isMoving'>
+  /** before it was read, `performance.now()` */
+  readAt: number
+  /** before it was read or found to be the same, `performance.now()` */
+  at: number
+  /** when a step was last found to have begun since the point before, `performance.now()` */
+  movedAt: number
+  /** the last position that was accepted before it was read, up to which everything of the project was stored */
+  appended: Position | null
 }
 
 /**
@@ -40,6 +64,8 @@ export class FactsReader {
   readonly #shards: Shards
   readonly #journals: readonly Pick<Journal, 'wakeWriter'>[]
   #columns: { names: ReadonlySet<string>; readAt: number } = { names: new Set(), readAt: Number.NEGATIVE_INFINITY }
+  /** by project; the last used last */
+  readonly #points = new Map<string, Known>()
   /** by column: slow questions about it, and when it was asked for */
   readonly #slow = new Map<string, { questions: number; askedAt: number }>()
   /** by column: when its use was noted */
@@ -53,27 +79,57 @@ export class FactsReader {
     this.#journals = journals
   }
 
-  /** The point to read a project's facts at; null if only `events` may be read. Waits for a change, up to a second. */
-  async point(projectId: string): Promise<FactsPoint | null> {
+  /**
+   * The point to read a project's facts at; null if only `events` may be read. Waits for a change, up to a second. It may
+   * be up to a second old, because every reading is checked afterwards: what was stored since then is read from `events`,
+   * and if facts have changed, the reading is repeated. So most questions need no statement before their own, and a cheap
+   * one after it.
+   * @param appended the last position that was accepted, if everything of the project up to there is stored
+   */
+  async point(projectId: string, appended: Position | null = null): Promise<FactsPoint | null> {
+    const known = this.#points.get(projectId)
+    if (known && isFresh(known, appended)) return toPoint(known, appended)
     const deadline = performance.now() + CHANGE_LIMIT_MS
     for (;;) {
+      const at = performance.now()
       const found = await this.#shards.each(({ clickhouse }) => readFactsPoint(clickhouse, projectId))
       const isWaiting = found.some(({ point, isOpen }) => point && isOpen)
       if (!isWaiting || performance.now() > deadline) {
-        const points = found.map(({ point, isOpen }) => (isOpen ? null : point))
-        return points.some(Boolean) ? await this.#toPoint(points) : null
+        const next = await this.#note(projectId, found, { at, appended })
+        return next && toPoint(next, appended)
       }
       for (const journal of this.#journals) journal.wakeWriter()
       await wait(POLL_MS)
     }
   }
 
-  /** @param points by the number of the shard */
-  async #toPoint(points: readonly (ShardPoint | null)[]): Promise<FactsPoint> {
+  /** Remembers a point. @param found by the number of the shard */
+  async #note(
+    projectId: string,
+    found: readonly { point: ShardPoint | null; isOpen: boolean }[],
+    { at, appended }: Pick<Known, 'at' | 'appended'>,
+  ): Promise<Known | null> {
+    const before = this.#points.get(projectId)
+    this.#points.delete(projectId)
+    const points = found.map(({ point, isOpen }) => (isOpen ? null : point))
+    if (!points.some(Boolean)) return null
     const order = this.#shards.areSeveral ? await this.#readOrder() : [0]
     const shards = order.map((number) => points[number] ?? null)
-    // A shard whose facts may not be read has none up to step 0.
-    return { shards, order, isStepping: shards.some((point) => !point || point.isStepping) }
+    const hasMoved = before !== undefined && shards.some((one, i) => one?.begun !== before.point.shards[i]?.begun)
+    const movedAt = hasMoved ? at : (before?.movedAt ?? Number.NEGATIVE_INFINITY)
+    const point = {
+      shards,
+      order,
+      // A shard whose facts may not be read has none up to step 0.
+      isStepping: shards.some((one) => !one || one.isStepping),
+      hasLater: shards.some((one) => !one || one.hasLater),
+    }
+    const known = { point, readAt: at, at, movedAt, appended }
+    // What is open is looked at again by each question.
+    if (found.every(({ isOpen }) => !isOpen)) this.#points.set(projectId, known)
+    const [oldest] = this.#points.keys()
+    if (this.#points.size > MAX_POINTS && oldest !== undefined) this.#points.delete(oldest)
+    return known
   }
 
   /** The numbers of the shards in the order in which their tables over all shards have them. */
@@ -88,12 +144,20 @@ export class FactsReader {
    * Whether what was read since the point was taken is of that point.
    * @param isBounded whether rows of greater steps were left out
    */
-  async stillHolds(projectId: string, { shards, order }: FactsPoint, isBounded: boolean): Promise<boolean> {
-    const held = await this.#shards.each(async ({ number, clickhouse }) => {
-      const point = shards[order.indexOf(number)]
-      return !point || (await isAtPoint(clickhouse, projectId, point, isBounded))
+  async stillHolds(projectId: string, point: FactsPoint, isBounded: boolean): Promise<boolean> {
+    const at = performance.now()
+    const found = await this.#shards.each(async ({ number, clickhouse }) => {
+      const one = point.shards[point.order.indexOf(number)]
+      return one ? await compareWithPoint(clickhouse, projectId, one) : 'same'
     })
-    return held.every(Boolean)
+    const known = this.#points.get(projectId)
+    if (known?.point.shards === point.shards) {
+      // Where nothing has begun, it is as new as if it had been read now.
+      if (found.includes('other')) this.#points.delete(projectId)
+      else if (found.includes('stepped')) known.movedAt = at
+      else if (!point.isStepping) known.at = at
+    }
+    return found.every((one) => one === 'same' || (one === 'stepped' && isBounded)) && (isBounded || !point.isStepping)
   }
 
   /** The names of the columns that facts have for values of properties. */
@@ -150,4 +214,19 @@ export class FactsReader {
 function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
   const [first = new Set<string>(), ...others] = sets
   return new Set([...first].filter((name) => others.every((set) => set.has(name))))
+}
+
+/** Whether a point need not be read again, be it to find out that there are no later events. */
+function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
+  const now = performance.now()
+  const mayBeSure = appended !== null && appended !== before && !point.hasLater
+  return now - (mayBeSure ? readAt : at) < POINT_MS
+}
+
+/** @param appended the last position that was accepted now */
+function toPoint({ point, movedAt, appended: before }: Known, appended: Position | null): FactsPoint {
+  // If nothing was accepted since, nothing was stored since.
+  const isSure = appended !== null && appended === before
+  const isMoving = performance.now() - movedAt < MOVING_MS
+  return { ...point, isMoving, hasLater: point.hasLater || !isSure }
 }

@@ -14,6 +14,8 @@ export interface ReadPoint {
   pending: number
   /** how often the project's events were deleted */
   deletions: number
+  /** the last position that was accepted before the wait, if everything of the project up to there is stored */
+  appended?: Position | undefined
   /** whether the project's events expire */
   isAging?: boolean
 }
@@ -55,8 +57,8 @@ export class ReadBarrier {
    * other projects delays nobody whose own data is stored.
    */
   async waitForProject(projectId: string): Promise<ReadPoint> {
-    const { stored, pending, deletions, isComplete } = await this.#waitForProject(projectId)
-    return { stored, pending: isComplete ? 0 : pending, deletions }
+    const { stored, pending, deletions, isComplete, first } = await this.#waitForProject(projectId)
+    return isComplete ? { stored, pending: 0, deletions, appended: first } : { stored, pending, deletions }
   }
 
   /**
@@ -87,11 +89,11 @@ export class ReadBarrier {
     return await this.#waitFor(now.appended, now)
   }
 
-  async #waitForProject(projectId: string): Promise<Progress & { isComplete: boolean }> {
+  async #waitForProject(projectId: string): Promise<Progress & { isComplete: boolean; first: Position }> {
     const now = await this.#journal.progress(projectId)
     const isEnough = ({ stored, isStored }: Progress) => isStored || stored >= now.appended
     const progress = await this.#until(isEnough, now, projectId)
-    return { ...progress, isComplete: isEnough(progress) }
+    return { ...progress, isComplete: isEnough(progress), first: now.appended }
   }
 
   /** Returns the current progress without waiting or waking the writer. */

@@ -85,6 +85,7 @@ export const DUMP_TABLES: readonly DumpTable[] = [
 /** Tables that are not exported. The target does not need `deletions`, because deleted rows are not exported,
  * nor when keys were used, which it counts anew, nor facts, which it makes from events. */
 const OTHER_TABLES = [
+  'event_change_log',
   'event_changes',
   'event_facts',
   'facts_checked',

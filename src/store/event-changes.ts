@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { StoreError } from '../clickhouse/errors.js'
+import { StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { hashName, toDay } from './fact-columns.js'
 
 /** An event by the columns that facts are sorted by, so that its row is found without a search. */
@@ -37,29 +38,49 @@ export interface EventChange {
   scope: ChangeScope
   /** whether it has ended, as far as its process has told */
   hasEnded: boolean
-  /** since it was logged, ms by the server's clock */
+  /** whether no more of its statements will have an effect, except those that have begun */
+  isLeft: boolean
+  /** since it was logged or left, ms by the server's clock */
   ageMs: number
 }
 
 const POLL_MS = 50
 const BEGUN = 0
-const ENDED = 1
+/** No more of its statements will have an effect, except those that ClickHouse has already begun. */
+export const LEFT = 1
+const ENDED = 2
 /** The state of a change that facts have followed. */
-export const SETTLED = 2
+export const SETTLED = 3
+/** A change that takes longer asks in the end whether it was left to itself, ms. */
+const SUSPICIOUS_MS = 3_000
+/** How often a process says that a change is over, if ClickHouse does not hear it. */
+const BACKOFF: Backoff = { firstMs: 500, maxMs: 10_000 }
+const MAX_NOTES = 20
+
+/** A change that is being carried out. */
+export interface RunningChange {
+  /** a condition for each of its statements, which then has no effect once the change is left */
+  fence: string
+  parameters: Parameters
+  /** says that ClickHouse may still be at it when `run` is over */
+  leave(): void
+}
 
 /**
  * Runs a change of stored events that is logged before it begins and when it has ended. In between, and until facts have
  * followed it, questions of the project read `events`.
- * @param scopes by project: the events that may change
- * @throws the error of the log, before anything changed, or of `run`
+ * @param scopes by project: the events that may change. Every statement of a change of kind `events` has the fence, because
+ *   the copier leaves such a change to itself if its process does not end it within seconds.
+ * @throws the error of the log, before anything changed, or of `run`; StoreUnreachableError if the change was left
  */
 export async function logChange<T>(
   clickhouse: ClickHouse,
   scopes: ReadonlyMap<string, ChangeScope>,
-  run: () => Promise<T>,
+  run: (change: RunningChange) => Promise<T>,
 ): Promise<T> {
+  const change = randomUUID()
   const rows = Array.from(scopes, ([project_id, { kind, ...scope }]) => {
-    return { project_id, id: randomUUID(), kind, scope: JSON.stringify(scope) }
+    return { project_id, id: change, kind, scope: JSON.stringify(scope) }
   })
   const note = async (state: number) => {
     const lines = rows.map((row) => JSON.stringify({ ...row, state }))
@@ -68,19 +89,44 @@ export async function logChange<T>(
         `INSERT INTO event_changes (project_id, id, kind, scope, state) FORMAT JSONEachRow\n${lines.join('\n')}`,
       )
   }
+  const began = performance.now()
   await note(BEGUN)
-  let hasEnded = false
+  let state = ENDED
+  const fence = `(SELECT max(state) FROM event_changes WHERE id = {change:UUID}) = ${BEGUN}`
+  const leave = () => {
+    state = LEFT
+  }
   try {
-    const result = await run()
-    hasEnded = true
+    const result = await run({ fence, parameters: { change }, leave })
+    if (performance.now() - began > SUSPICIOUS_MS) await assertNotLeft(clickhouse, change)
     return result
   } catch (error) {
     // After a timeout or a lost connection, ClickHouse may still be at it.
-    hasEnded = error instanceof StoreError
+    if (!(error instanceof StoreError)) leave()
     throw error
   } finally {
-    // If this fails, the copier finds out that the change is over, only later.
-    if (hasEnded) await note(ENDED).catch(() => undefined)
+    await note(state).catch(() => void insist(() => note(state)))
+  }
+}
+
+/** @throws StoreUnreachableError if the copier took the process of a change for dead, so that it may have had no effect */
+async function assertNotLeft(clickhouse: ClickHouse, change: string): Promise<void> {
+  const left = await clickhouse.rows(
+    `SELECT 1 FROM event_changes WHERE id = {change:UUID} AND state = ${LEFT} LIMIT 1`,
+    { change },
+  )
+  if (left.length > 0) throw new StoreUnreachableError('A change of events took too long.')
+}
+
+/** Repeats a note in the background. If it never succeeds, the copier finds out that the change is over, only later. */
+async function insist(note: () => Promise<void>): Promise<void> {
+  for (let attempt = 1; attempt < MAX_NOTES; attempt++) {
+    await wait(backoffMs(BACKOFF, attempt), undefined, { ref: false })
+    const isNoted = await note().then(
+      () => true,
+      () => false,
+    )
+    if (isNoted) return
   }
 }
 
@@ -165,8 +211,35 @@ export async function readOpenChanges(clickhouse: ClickHouse): Promise<EventChan
     projectId: project,
     scope: { kind, ...JSON.parse(scope) } as ChangeScope,
     hasEnded: state === ENDED,
+    isLeft: state === LEFT,
     ageMs: Number(age),
   }))
+}
+
+/** How long the working log keeps what facts have followed, s; running questions compare by it. */
+const KEPT_S = 600
+const FORGOTTEN_TOGETHER = 10_000
+
+/**
+ * Removes changes that facts followed a while ago from the working log, so that questions have little to read there.
+ * `event_change_log` keeps them.
+ */
+export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void> {
+  const old = await clickhouse.rows<{ id: string }>(
+    `SELECT DISTINCT toString(id) AS id FROM event_changes
+     WHERE state = ${SETTLED} AND noted_at < now64(3) - ${KEPT_S} LIMIT ${FORGOTTEN_TOGETHER}`,
+  )
+  if (old.length === 0) return
+  const fields = new QueryParameters()
+  const ids = fields.array(
+    old.map(({ id }) => id),
+    'UUID',
+  )
+  // In this order: a change without its last row would be open again.
+  for (const rows of [`state < ${SETTLED}`, `state = ${SETTLED}`]) {
+    const statement = `ALTER TABLE event_changes DELETE WHERE ${rows} AND id IN ${ids}`
+    await clickhouse.command(statement, fields.parameters, { mutations_sync: '2' })
+  }
 }
 
 /**

@@ -1,8 +1,9 @@
 import type { ClickHouse } from '../clickhouse/client.js'
+import { StoreError } from '../clickhouse/errors.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { DeletionCounter } from './deleted-events.js'
-import { type ChangeScope, type EventKey, logChange, readKeys } from './event-changes.js'
+import { type ChangeScope, type EventKey, logChange, type RunningChange, readKeys } from './event-changes.js'
 
 /** An event, and the project that it should belong to. */
 interface EventName {
@@ -150,9 +151,15 @@ class ShardEdits {
     const keys = await this.#find(edits)
     const present = new Set(keys.keys())
     const found = deletes.filter(({ eventId }) => present.has(eventId))
-    const failures = await logChange(this.#clickhouse, scopesOf(edits, keys), async () => {
-      await this.#update(updates.filter(({ eventId }) => present.has(eventId)))
-      return await this.#delete(found)
+    const failures = await logChange(this.#clickhouse, scopesOf(edits, keys), async (change) => {
+      await this.#update(
+        updates.filter(({ eventId }) => present.has(eventId)),
+        change,
+      )
+      const failures = await this.#delete(found, change)
+      // ClickHouse may still be at it.
+      if ([...failures.values()].some((error) => !(error instanceof StoreError))) change.leave()
+      return failures
     })
     for (const { projectId, eventId, properties, resolve, reject } of edits) {
       if (failures.has(projectId) && found.some((one) => one.eventId === eventId)) reject(failures.get(projectId))
@@ -161,7 +168,7 @@ class ShardEdits {
   }
 
   /** `transform` has a value for every matching row, so old properties are not read, which saves 40 %. */
-  async #update(updates: Update[]): Promise<void> {
+  async #update(updates: Update[], { fence, parameters }: RunningChange): Promise<void> {
     if (updates.length === 0) return
     const fields = new QueryParameters()
     const ids = updates.map(({ eventId }) => eventId)
@@ -169,14 +176,14 @@ class ShardEdits {
     await this.#clickhouse.command(
       `UPDATE events
        SET properties = transform(toString(event_id), ${fields.array(ids)}, [${texts.join(', ')}])
-       WHERE ${matchEvents(fields, updates)}`,
-      fields.parameters,
+       WHERE (${matchEvents(fields, updates)}) AND ${fence}`,
+      { ...fields.parameters, ...parameters },
       SHARED_READS,
     )
   }
 
   /** Deletes existing events, those of one project at a time. @returns by project: the error if it failed */
-  async #delete(deletes: EventName[]): Promise<Map<string, unknown>> {
+  async #delete(deletes: EventName[], change: RunningChange): Promise<Map<string, unknown>> {
     const failures = new Map<string, unknown>()
     for (const projectId of new Set(deletes.map((one) => one.projectId))) {
       const ofProject = deletes.filter((one) => one.projectId === projectId)
@@ -184,7 +191,8 @@ class ShardEdits {
       const condition = matchEvents(fields, ofProject)
       const { parameters } = fields
       const run = async () => {
-        await this.#clickhouse.command(`DELETE FROM events WHERE ${condition}`, parameters, SHARED_READS)
+        const all = { ...parameters, ...change.parameters }
+        await this.#clickhouse.command(`DELETE FROM events WHERE (${condition}) AND ${change.fence}`, all, SHARED_READS)
         return true
       }
       const left = { query: `SELECT count() AS count FROM events WHERE ${condition}`, parameters }

@@ -191,8 +191,8 @@ export async function deleteEventsOfEntry(
     await shards.each(async ({ clickhouse }) => {
       const events = await readKeys(clickhouse, which, values)
       if (events.length === 0) return
-      await logChange(clickhouse, new Map([[entry.projectId, { kind: 'events', events }]]), () =>
-        clickhouse.command(`DELETE FROM events WHERE ${which}`, values),
+      await logChange(clickhouse, new Map([[entry.projectId, { kind: 'events', events }]]), ({ fence, ...change }) =>
+        clickhouse.command(`DELETE FROM events WHERE (${which}) AND ${fence}`, { ...values, ...change.parameters }),
       )
     })
   }

@@ -70,8 +70,8 @@ export async function findStepEnd(
   return row && count > 0 ? { hi: BigInt(row.hi), rows: count, bytes: Number(row.bytes) } : null
 }
 
-/** Whether something has been changing events for longer than a time, ms. */
-export async function isChangingSince(clickhouse: ClickHouse, ms: number): Promise<boolean> {
+/** Whether something has been changing events for longer than a time, ms; null if that cannot be known. */
+export async function isChangingSince(clickhouse: ClickHouse, ms: number): Promise<boolean | null> {
   const running = `SELECT 1 FROM system.processes
     WHERE current_database = currentDatabase() AND query_kind IN ('Delete', 'Update', 'Insert') AND elapsed > {s:Float64}
     LIMIT 1`
@@ -79,7 +79,7 @@ export async function isChangingSince(clickhouse: ClickHouse, ms: number): Promi
     return (await clickhouse.rows(running, { s: ms / 1000 })).length > 0
   } catch (error) {
     // The user may not read system.processes.
-    if (isStoreError(error, 'ACCESS_DENIED')) return false
+    if (isStoreError(error, 'ACCESS_DENIED')) return null
     throw error
   }
 }

@@ -21,14 +21,13 @@ export type Comparison = 'equal' | 'different' | 'changing'
 export async function compareFacts(clickhouse: ClickHouse, generation: number): Promise<Comparison> {
   const before = await readChanges(clickhouse)
   const rows = await clickhouse.rows<{ project: string }>(
-    `WITH (SELECT (arrayPushBack(groupArray(project), ''), arrayPushBack(groupArray(hi), toUInt128(0))) FROM (
-       SELECT toString(project_id) AS project, argMax(hi, step) AS hi FROM facts_progress WHERE generation = {generation:UInt32} GROUP BY project
-     )) AS known
-     SELECT project FROM (
+    `SELECT project FROM (
        SELECT project_id AS project, toInt64(count()) AS difference FROM event_facts GROUP BY project
        UNION ALL
-       SELECT project_id AS project, -toInt64(count()) AS difference FROM events
-       WHERE toUInt128(event_id) <= transform(toString(project_id), known.1, known.2, toUInt128(0)) GROUP BY project
+       SELECT project_id AS project, -toInt64(countIf(toUInt128(event_id) <= hi)) AS difference FROM events
+       INNER JOIN (
+         SELECT project_id, argMax(hi, step) AS hi FROM facts_progress WHERE generation = {generation:UInt32} GROUP BY project_id
+       ) AS known USING (project_id) GROUP BY project
      ) GROUP BY project HAVING sum(difference) != 0`,
     { generation },
     { max_threads: 1 },

@@ -4,7 +4,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
-import { type ChangeScope, type EventChange, type EventKey, readKeys, SETTLED } from './event-changes.js'
+import { type ChangeScope, type EventChange, type EventKey, LEFT, readKeys, SETTLED } from './event-changes.js'
 import { type Comparison, compareFacts, isChecked } from './fact-check.js'
 import { insertFacts } from './fact-columns.js'
 import { findFrequentNames } from './fact-guesses.js'
@@ -402,6 +402,15 @@ export class FactLead {
     })
     await this.#step(reached, stored.join(' OR '), own.parameters, () =>
       this.#change(`DELETE FROM event_facts WHERE (${facts})`, fields.parameters),
+    )
+  }
+
+  /** Leaves a change to itself: its statements have no effect from now on, except those that ClickHouse has begun. */
+  async leave({ id, projectId, scope: { kind, ...scope } }: EventChange): Promise<void> {
+    await this.#change(
+      `INSERT INTO event_changes (project_id, id, kind, scope, state)
+       SELECT {project:String}, {id:UUID}, {kind:String}, {scope:String}, ${LEFT} WHERE ${STILL_LEADS}`,
+      { project: projectId, id, kind, scope: JSON.stringify(scope) },
     )
   }
 

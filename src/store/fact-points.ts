@@ -1,6 +1,9 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { SETTLED } from './event-changes.js'
 
+/** Time limit of a look at facts, ms: a question then reads `events`. */
+const LIMIT_MS = 5_000
+
 /** A state of a project's facts on one shard: facts up to `step`, and `events` with ids after `hi`. */
 export interface ShardPoint {
   /** facts have all events of the project with ids up to here, as numbers */
@@ -14,11 +17,12 @@ export interface ShardPoint {
   generation: number
   /** differs if there was a change of the project since */
   changes: string
+  /** whether `events` has events of the project after `hi` */
+  hasLater: boolean
 }
 
 /** SQL for what differs after each change of a project. */
-const CHANGES = `(SELECT concat(toString(uniqExact(id)), ' ', toString(max(noted_at))) FROM event_changes
-  WHERE project_id = {project:String})`
+const CHANGES = "concat(toString(uniqExact(id)), ' ', toString(max(noted_at)))"
 /** SQL for whether facts of a generation were compared with the events since ClickHouse has started. */
 const isChecked = (generation: string) => `${generation} IN (SELECT generation FROM facts_checked)`
 
@@ -30,27 +34,27 @@ export async function readFactsPoint(
   clickhouse: ClickHouse,
   projectId: string,
 ): Promise<{ point: ShardPoint | null; isOpen: boolean }> {
-  const [row] = await clickhouse.rows<{
-    begun: string
-    valid: string
-    done: string
-    known: string
-    reached: string
-    last: string
-    changes: string
-    open: string
-  }>(
-    // One scan of facts_progress, so that all it says is of the same moment.
-    `WITH (SELECT argMax((begun, generation), version) FROM facts_state) AS state
-     SELECT state.1 AS begun, state.2 AS valid, max(p.step) AS done, countIf(p.project_id = {project:String}) AS known,
-       toString(argMaxIf(p.hi, p.step, p.project_id = {project:String})) AS reached,
-       maxIf(p.step, p.project_id = {project:String}) AS last, ${CHANGES} AS changes,
-       (SELECT count() FROM event_changes FINAL WHERE project_id = {project:String} AND state < ${SETTLED}) AS open
-     FROM facts_progress AS p WHERE p.generation = state.2 AND ${isChecked('p.generation')}`,
+  const [row] = await clickhouse.rows<
+    Record<'begun' | 'valid' | 'done' | 'known' | 'reached' | 'last' | 'changes' | 'open', string> & { later: number }
+  >(
+    // Each step reads one table once, so that all it says is of the same moment, and needs the step before it: ClickHouse
+    // would choose the order otherwise. A change that is logged after the first step differs when the point is checked.
+    `WITH
+       (SELECT (${CHANGES}, uniqExact(id) - uniqExactIf(id, state = ${SETTLED}))
+        FROM event_changes WHERE project_id = {project:String}) AS logged,
+       (SELECT argMax((begun, generation), version) FROM facts_state WHERE logged.1 != '') AS state,
+       (SELECT (max(step), countIf(project_id = {project:String}), argMaxIf(hi, step, project_id = {project:String}),
+          maxIf(step, project_id = {project:String}))
+        FROM facts_progress WHERE generation = state.2 AND ${isChecked('generation')}) AS progress
+     SELECT logged.1 AS changes, logged.2 AS open, state.1 AS begun, state.2 AS valid, progress.1 AS done,
+       progress.2 AS known, toString(progress.3) AS reached, progress.4 AS last, count() > 0 AS later
+     FROM (SELECT 1 FROM events WHERE project_id = {project:String} AND toUInt128(event_id) > progress.3 LIMIT 1)`,
     { project: projectId },
+    {},
+    { limitMs: LIMIT_MS },
   )
   if (!row) return { point: null, isOpen: false }
-  const { begun, valid, done, known, reached, last, changes, open } = row
+  const { begun, valid, done, known, reached, last, changes, open, later } = row
   const point = {
     hi: BigInt(reached),
     step: Number(last),
@@ -58,23 +62,29 @@ export async function readFactsPoint(
     begun: Number(begun),
     generation: Number(valid),
     changes,
+    hasLater: later === 1,
   }
   return { point: Number(known) > 0 ? point : null, isOpen: Number(open) > 0 }
 }
 
-/** Whether facts of a shard are still as they were at a point of the project. */
-export async function isAtPoint(
+/**
+ * Compares facts of a shard with what they were at a point of the project: the `same`, or only `stepped` on, so that there may
+ * be rows of further steps, or `other`. It costs half of what a point does.
+ */
+export async function compareWithPoint(
   clickhouse: ClickHouse,
   projectId: string,
   point: ShardPoint,
-  isBounded: boolean,
-): Promise<boolean> {
+): Promise<'same' | 'stepped' | 'other'> {
   const [row] = await clickhouse.rows<{ begun: string; generation: string; changes: string; checked: number }>(
-    `SELECT begun, generation, ${CHANGES} AS changes, ${isChecked('generation')} AS checked
+    `SELECT begun, generation, (SELECT ${CHANGES} FROM event_changes WHERE project_id = {project:String}) AS changes,
+       ${isChecked('generation')} AS checked
      FROM facts_state ORDER BY version DESC LIMIT 1`,
     { project: projectId },
+    {},
+    { limitMs: LIMIT_MS },
   )
-  if (!row || row.checked === 0) return false
-  if (Number(row.generation) !== point.generation || row.changes !== point.changes) return false
-  return isBounded || (!point.isStepping && Number(row.begun) === point.begun)
+  if (!row || row.checked === 0) return 'other'
+  if (Number(row.generation) !== point.generation || row.changes !== point.changes) return 'other'
+  return Number(row.begun) === point.begun ? 'same' : 'stepped'
 }

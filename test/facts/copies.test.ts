@@ -62,7 +62,7 @@ t.test('facts are what events lead to, whatever happens to them', async (t) => {
   t.equal(await deleteEventsBefore(clickhouse, 'b', null), 26)
   await shard.complete(['a', 'b'])
   t.equal(await shard.countDifferences(), 0, 'after a project was erased')
-  const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 2')
+  const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3')
   t.strictSame(open, [], 'nothing waits')
 })
 
@@ -93,7 +93,7 @@ t.test('without facts, what there is of them is removed, and changes are settled
   await until('no facts', async () => (await shard.countFacts()) === 0)
   await new EventEdits(shard.shards).apply({ projectId: 'a', eventId: ids[0] ?? '', properties: null })
   await until('the change', async () => {
-    const open = await shard.clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 2')
+    const open = await shard.clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3')
     return open.length === 0
   })
   t.equal(await shard.countFacts(), 0)

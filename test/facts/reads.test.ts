@@ -27,7 +27,7 @@ t.test('every reading at a point is of all events, while they are copied and cha
   /** being deleted, so a reader may see them or not */
   const leaving = new Set<string>()
   let isWriting = true
-  const seen = { points: 0, bounded: 0, unbounded: 0, closed: 0 }
+  const seen = { points: 0, bounded: 0, unbounded: 0, alone: 0, closed: 0 }
 
   const store = async (round: number) => {
     const events = Array.from({ length: STORED_TOGETHER }, (_, i) => ({
@@ -69,9 +69,12 @@ t.test('every reading at a point is of all events, while they are copied and cha
     const rows = await clickhouse.rows<{ id: string; v: string }>(
       `SELECT toString(event_id) AS id, JSONExtractRaw(properties, 'v') AS v FROM event_facts
        WHERE project_id = {project:String} ${isBounded ? 'AND step <= {step:UInt32}' : ''}
-       UNION ALL
-       SELECT toString(event_id) AS id, JSONExtractRaw(properties, 'v') AS v FROM events
-       WHERE project_id = {project:String} AND toUInt128(event_id) > {hi:UInt128}`,
+       ${
+         point.hasLater
+           ? `UNION ALL SELECT toString(event_id) AS id, JSONExtractRaw(properties, 'v') AS v FROM events
+              WHERE project_id = {project:String} AND toUInt128(event_id) > {hi:UInt128}`
+           : ''
+       }`,
       { project: PROJECT, step: point.shards[0]?.step ?? 0, hi: String(point.shards[0]?.hi) },
     )
     return (await reader.stillHolds(PROJECT, point, isBounded)) ? rows : null
@@ -79,7 +82,7 @@ t.test('every reading at a point is of all events, while they are copied and cha
   const check = async (isBounded: boolean) => {
     const before = new Map(model.alive)
     const gone = new Set(model.gone)
-    const point = await reader.point(PROJECT)
+    const point = await reader.point(PROJECT, shard.appended)
     if (!point) {
       seen.closed++
       return
@@ -88,6 +91,7 @@ t.test('every reading at a point is of all events, while they are copied and cha
     if (!rows) return
     seen.points++
     seen[isBounded || point.isStepping ? 'bounded' : 'unbounded']++
+    if (!point.hasLater) seen.alone++
     const found = new Map(rows.map(({ id, v }) => [id, Number(v)]))
     const faults = [
       ...(found.size === rows.length ? [] : [`${rows.length - found.size} rows are there twice`]),
@@ -115,9 +119,41 @@ t.test('every reading at a point is of all events, while they are copied and cha
   isWriting = false
   await Promise.all(readers)
   await shard.complete([PROJECT])
-  await check(true)
-  await check(false)
+  // The second point is known to have everything, because nothing was accepted since the first.
+  for (const isBounded of [true, false, true, false]) await check(isBounded)
   t.equal(await shard.countDifferences(), 0)
   t.equal(await shard.countFacts(), model.alive.size)
-  t.ok(seen.bounded > 0 && seen.unbounded > 0, JSON.stringify(seen))
+  t.ok(seen.bounded > 0 && seen.unbounded > 0 && seen.alone > 0, JSON.stringify(seen))
+})
+
+t.test('a point is used again for a second, and what has changed since is noticed', async (t) => {
+  const shard = await openShard(t)
+  const reader = new FactsReader(shard.shards, [])
+  const event = { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 1), properties: '{"v":1}' }
+  const [id = ''] = await shard.store(PROJECT, [event])
+  const copier = shard.copier()
+  await shard.complete([PROJECT])
+  const first = await reader.point(PROJECT, shard.appended)
+  if (!first) throw new Error('there is no point')
+  t.notOk(first.hasLater)
+  t.ok(await reader.stillHolds(PROJECT, first, false))
+  const again = await reader.point(PROJECT, shard.appended)
+  t.equal(again?.shards, first.shards, 'nothing is read')
+  t.notOk(again?.hasLater)
+  t.ok((await reader.point(PROJECT))?.hasLater, 'nobody knows what was accepted')
+
+  await copier.close()
+  await shard.store(PROJECT, [event])
+  const later = await reader.point(PROJECT, shard.appended)
+  t.equal(later?.shards[0]?.hi, first.shards[0]?.hi)
+  t.ok(later?.hasLater)
+
+  await new EventEdits(shard.shards).apply({ projectId: PROJECT, eventId: id, properties: '{"v":2}' })
+  t.notOk(await reader.stillHolds(PROJECT, first, true))
+  t.equal(await reader.point(PROJECT, shard.appended), null, 'the edit is waited for, and the copier is closed')
+  shard.copier()
+  await shard.complete([PROJECT])
+  const next = await reader.point(PROJECT, shard.appended)
+  t.not(next?.shards[0]?.changes, first.shards[0]?.changes)
+  t.notOk(next?.hasLater)
 })

@@ -55,6 +55,10 @@ export async function openShard(t: Test) {
     url: engine.url,
     open,
     shards: Shards.of(clickhouse),
+    /** the last position, if everything up to there is stored */
+    get appended(): bigint | null {
+      return position === stored ? position : null
+    },
     /** @returns the ids of the events */
     async store(projectId: string, events: readonly StoredEvent[]): Promise<string[]> {
       const at = ++position
@@ -96,16 +100,15 @@ export async function openShard(t: Test) {
 
 /** Waits until the facts of these projects have everything that is stored, and have followed every change. */
 export async function completeFacts(clickhouse: ClickHouse, projects: readonly string[]): Promise<void> {
-  const reader = new FactsReader(Shards.of(clickhouse), [])
   for (const project of projects) {
     await until(`the facts of ${project}`, async () => {
-      const point = await reader.point(project)
+      const point = await new FactsReader(Shards.of(clickhouse), []).point(project)
       const [left] = await clickhouse.rows<{ count: string }>(
         `SELECT count() AS count FROM events
          WHERE project_id = {project:String} AND toUInt128(event_id) > {hi:UInt128}`,
         { project, hi: String(point?.shards[0]?.hi ?? 0) },
       )
-      const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 2')
+      const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3')
       return left?.count === '0' && open.length === 0
     })
   }

@@ -41,7 +41,7 @@ async function readValues({ clickhouse }: Shard, path: string[]): Promise<string
 
 async function settled({ clickhouse }: Shard): Promise<void> {
   await until('all changes', async () => {
-    const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 2')
+    const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3')
     return open.length === 0
   })
 }

@@ -195,7 +195,11 @@ t.test('questions have the same answers from facts, from facts and events, and f
       now: () => clock.now,
       ...(share > 0 && {
         facts: {
-          point: async () => ({ shards: [{ ...point, isStepping: share < 1 }], order: [0], isStepping: share < 1 }),
+          point: async () => {
+            const isPart = share < 1
+            const shard = { ...point, isStepping: isPart, hasLater: isPart }
+            return { shards: [shard], order: [0], isStepping: isPart, isMoving: false, hasLater: isPart }
+          },
           stillHolds: async () => true,
           readColumns: () => readValueColumns(first),
           forgetColumns: () => undefined,

@@ -1,17 +1,20 @@
 import { parseArgs } from 'node:util'
-import type { Scope } from '../helper.js'
-import { shardsUrl, startNodes } from '../nodes.js'
+import { completeFacts } from '../facts/shard.js'
+import { type Scope, startClickHouse, startRedis } from '../helper.js'
+import { startNodes } from '../nodes.js'
 import { compareAnswers, KINDS, type Kind, type Outcome, sendBroken } from './agreement.js'
+import { Copiers, countReadings, HABITS, type Habit } from './copiers.js'
 import { Projects } from './projects.js'
 
 const USAGE = `usage: npm run fuzz:questions -- [--cases N] [--seed S] [--kinds series,funnel,…] [--shards N]
+         [--habits complete,lagging,…] [--questions N]
 
-Asks N questions (10000) about random data, a hundred of each kind about each, and ends with 1 and the shortest question
-and the least data that it found where the answer is not that of the reference. The store has one shard, or N.`
+Asks N questions (10000) about random data, --questions N of each kind about each (50), and ends with 1 and the shortest question
+and the least data that it found where the answer is not that of the reference. The store has one shard, or N. Each store has the next of the
+habits (${HABITS.join(', ')}), which say what happens to facts meanwhile.`
 
-/** Questions of each kind about the same data, and projects in one store. */
-const QUESTIONS = 100
-const PROJECTS = 20
+/** Sets of data in one store. */
+const PROJECTS = 8
 /** Projects in which the data of a wrong answer is made smaller. */
 const SPARE = 300
 
@@ -19,7 +22,7 @@ const SPARE = 300
 const AT_ONCE = 2
 
 /** The machine may have other work, and this may be the least of it. */
-const PATIENT = { QUERY_TIMEOUT: '600' }
+const PATIENT = { QUERY_TIMEOUT: '600', LOG_LEVEL: 'warn' }
 /** So little data is for one thread. */
 const ONE_THREAD = { isShort: true }
 
@@ -28,6 +31,8 @@ const { values } = parseArgs({
     cases: { type: 'string', default: '10000' },
     seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
     shards: { type: 'string', default: '1' },
+    questions: { type: 'string', default: '50' },
+    habits: { type: 'string', default: HABITS.join(',') },
     kinds: { type: 'string', default: KINDS.join(',') },
     help: { type: 'boolean', default: false },
   },
@@ -35,12 +40,16 @@ const { values } = parseArgs({
 const cases = Number(values.cases)
 const firstSeed = Number(values.seed)
 const shards = Number(values.shards)
+const questions = Number(values.questions)
+const habits = values.habits.split(',') as Habit[]
 const kinds = values.kinds.split(',') as Kind[]
 if (
   values.help ||
   !(cases > 0) ||
   !(shards >= 1) ||
+  !(questions >= 1) ||
   !Number.isInteger(firstSeed) ||
+  habits.some((habit) => !HABITS.includes(habit)) ||
   kinds.some((kind) => !KINDS.includes(kind))
 ) {
   console.log(USAGE)
@@ -49,23 +58,33 @@ if (
 
 const closers: (() => unknown)[] = []
 const scope: Scope = { teardown: (close) => closers.unshift(close) }
+const readings = countReadings()
 const asked: Record<string, number> = {}
 const total = () => Object.values(asked).reduce((sum, count) => sum + count, 0)
 
 function note(outcome: Outcome): void {
   for (const [kind, count] of Object.entries(outcome.asked)) asked[kind] = (asked[kind] ?? 0) + count
-  console.log(`${total()} questions: ${JSON.stringify(asked)}`)
+  console.log(`${total()} questions: ${JSON.stringify(asked)}, readings of facts: ${JSON.stringify(readings)}`)
   if (!outcome.failure) return
   console.error(outcome.failure)
   process.exitCode = 1
 }
 
-/** A store with all that it takes. */
-async function openProjects(): Promise<Projects> {
+/** A store with all that it takes. Copiers that take turns with that of the service need servers. */
+async function openProjects(habit: Habit): Promise<Projects> {
   const count = PROJECTS + SPARE
-  if (shards === 1) return await Projects.open(scope, count, PATIENT, ONE_THREAD)
-  const CLICKHOUSE_URL = shardsUrl(await startNodes(scope, shards))
-  return await Projects.open(scope, count, { ...PATIENT, CLICKHOUSE_URL, LANES: String(shards) }, ONE_THREAD)
+  const nodes = shards === 1 ? [await startClickHouse(scope)] : await startNodes(scope, shards)
+  const { url: REDIS_URL } = await startRedis(scope)
+  const urls = nodes.map(({ url }) => url)
+  const servers = { REDIS_URL, CLICKHOUSE_URL: urls.join(','), LANES: String(shards) }
+  Copiers.forgetService()
+  const settings = { ...PATIENT, ...servers, FACTS: habit === 'off' ? 'off' : 'all' }
+  const projects = await Projects.open(scope, count, settings, ONE_THREAD)
+  if (habit === 'complete') {
+    projects.untilReady = (id) => projects.shards.each(({ clickhouse }) => completeFacts(clickhouse, [id]))
+  }
+  await new Copiers(scope, habit).start(projects.shards, urls)
+  return projects
 }
 
 let seed = firstSeed
@@ -74,18 +93,20 @@ const isGoingOn = () => total() < cases && process.exitCode === undefined
 /** Asks about one set of data after the other. */
 async function compareUntil(projects: Projects, end: number): Promise<void> {
   while (seed < end && isGoingOn()) {
-    const effort = { seed: seed++, projects: 1, questions: QUESTIONS, kinds }
+    const effort = { seed: seed++, projects: 1, questions, kinds }
     console.log(`seed ${effort.seed}`)
     note(await compareAnswers(projects, effort))
   }
 }
 
 try {
-  while (isGoingOn()) {
-    const projects = await openProjects()
+  for (let store = 0; isGoingOn(); store++) {
+    const habit = habits[store % habits.length] ?? 'complete'
+    console.log(`facts: ${habit}`)
+    const projects = await openProjects(habit)
     const end = seed + PROJECTS
     await Promise.all(Array.from({ length: AT_ONCE }, () => compareUntil(projects, end)))
-    if (isGoingOn()) note(await sendBroken(projects, { seed, projects: 2, questions: QUESTIONS }))
+    if (isGoingOn()) note(await sendBroken(projects, { seed, projects: 2, questions }))
     for (const close of closers.splice(0)) await close()
   }
 } finally {

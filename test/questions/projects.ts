@@ -56,6 +56,8 @@ export class Projects {
   /** of projects without data */
   readonly #keys: string[]
 
+  /** what is waited for before a project is asked about */
+  untilReady: (projectId: string) => Promise<unknown> = async () => undefined
   readonly #projectIds: Map<string, string>
   readonly #store: Store
 
@@ -139,7 +141,9 @@ export class Projects {
       sessions,
       settings,
     }
-    return { id: this.#projectIds.get(key) ?? '', key, world: worldOf(withoutUsers(data, erased)) }
+    const id = this.#projectIds.get(key) ?? ''
+    await this.untilReady(id)
+    return { id, key, world: worldOf(withoutUsers(data, erased)) }
   }
 
   /** The calls would give sessions the time of the clock. */

@@ -200,10 +200,11 @@ function describeCopies({ samples }: Snapshot): Check['facts'] {
   const name = 'tallyhouse_facts_waiting_events'
   if (findMax(samples, name) === null) return []
   const waiting = sumSamples(samples, name)
+  const when = findMax(samples, 'tallyhouse_facts_short_of_disk') === 1 ? ' once the disk of ClickHouse has room' : ''
   const text =
     waiting === 0
       ? 'complete; projects with few events need none'
-      : `${formatCount(waiting, 'event')} to copy; questions are slower until then`
+      : `${formatCount(waiting, 'event')} to copy${when}; questions are slower until then`
   return [['Facts for questions', text]]
 }
 

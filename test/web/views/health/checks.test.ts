@@ -62,6 +62,8 @@ t.test('runChecks says how far the facts for questions are, if there are any', a
   t.equal(of({ tallyhouse_facts_waiting_events: 0 }), 'complete; projects with few events need none')
   const shards = { 'tallyhouse_facts_waiting_events{shard="0"}': 2, 'tallyhouse_facts_waiting_events{shard="1"}': 3 }
   t.equal(of(shards), '5\u00a0events to copy; questions are slower until then')
+  const isShort = { ...shards, 'tallyhouse_facts_short_of_disk{shard="1"}': 1 }
+  t.equal(of(isShort), '5\u00a0events to copy once the disk of ClickHouse has room; questions are slower until then')
 })
 
 t.test('runChecks reports events with ignored fields while there are some', async (t) => {

@@ -1,0 +1,73 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { ValueColumns } from '../src/questions/value-columns.js'
+import type { Bench } from './benchmark.js'
+import { call } from './calls.js'
+import { batchOf, realEvents } from './requests.js'
+import type { Store } from './store.js'
+
+const POLL_MS = 100
+const COPY_LIMIT_MS = 3_600_000
+
+/**
+ * Has everything copied into facts anew, because they do not hear of what was put into the store.
+ * @param url of the service that copies
+ */
+export async function copyAll(bench: Bench, store: Store, url: string): Promise<void> {
+  // Everything up to a stored event is copied, so there has to be one that came through the service.
+  const [event = ''] = await realEvents()
+  await call(url, batchOf([event]))
+  const cpu = await store.cpuUs()
+  const began = performance.now()
+  await store.text(
+    `INSERT INTO event_changes (project_id, id, kind, scope, state) SELECT '', generateUUIDv4(), 'rebuild', '{}', 1`,
+  )
+  const events = await untilCopied(store)
+  const seconds = (performance.now() - began) / 1000
+  await store.quiet()
+  const perEvent = ((await store.cpuUs()) - cpu) / events
+  const bytes = await store.number(
+    `SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND table = 'event_facts' AND database = currentDatabase()`,
+  )
+  const size = (bytes / events).toFixed(1)
+  bench.note(
+    `facts were complete after ${seconds.toFixed(0)} s: ${perEvent.toFixed(1)} µs of CPU and ${size} bytes per event`,
+  )
+}
+
+/** Waits until facts have all events and have followed all changes. @returns the number of events */
+export async function untilCopied(store: Store): Promise<number> {
+  const deadline = performance.now() + COPY_LIMIT_MS
+  for (;;) {
+    const events = await store.count()
+    const open = await countChanges(store)
+    if (open === 0 && (await store.number('SELECT count() FROM event_facts')) >= events) return events
+    if (performance.now() > deadline) throw new Error('the facts are not complete')
+    await wait(POLL_MS)
+  }
+}
+
+/** Changes that facts have not followed. */
+export function countChanges(store: Store): Promise<number> {
+  return store.number('SELECT count() FROM event_changes FINAL WHERE state < 2')
+}
+
+/** What a question reads of facts that have all events. */
+export async function readBounds(store: Store) {
+  const hi = await store.text('SELECT toString(max(toUInt128(event_id))) FROM event_facts')
+  const names = await store.text(
+    `SELECT name FROM system.columns
+     WHERE database = currentDatabase() AND table = 'event_facts' AND startsWith(name, 'value_')`,
+  )
+  const values = new ValueColumns(new Set(names.split('\n')))
+  return { hi: [BigInt(hi)], hasLater: false, step: null, findColumn: (path: string[]) => values.find(path) }
+}
+
+/** The same without the last steps that have at least this number of events, which are read from `events`. */
+export async function readBoundsBefore(store: Store, count: number) {
+  const step = await store.number(
+    `SELECT max(step) FROM (SELECT step, sum(count()) OVER (ORDER BY step DESC) AS later FROM event_facts GROUP BY step)
+     WHERE later >= ${count}`,
+  )
+  const hi = await store.text(`SELECT toString(max(toUInt128(event_id))) FROM event_facts WHERE step < ${step}`)
+  return { ...(await readBounds(store)), hi: [BigInt(hi)], hasLater: true, step: [step - 1] }
+}

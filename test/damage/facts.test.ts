@@ -1,0 +1,76 @@
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { openStore } from '../../src/store/open.js'
+import { completeFacts, countDifferences } from '../facts/shard.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
+import { ACCIDENTS, damage, keepLog, type PartFolder, partsOf } from './damaged-store.js'
+
+const settings = (folder: string) => ({ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', DATA_DIR: folder })
+const EVENTS = 60
+const DAY = 86_400_000
+
+/** A service whose facts are complete. */
+async function start(t: Test, folder: string) {
+  const { log, lines } = keepLog()
+  const { app, call, config, events } = await startApp(t, settings(folder), { log })
+  const ask = async () => {
+    const range = { from: Date.now() - DAY, to: Date.now() + DAY, interval: 'none' }
+    const question = { kind: 'series', series: [{ event: 'e' }], breakdown: ['properties.plan'], ...range }
+    const response = await call('POST', '/public/query', question)
+    t.equal(response.statusCode, 200, response.body)
+    return response.json().results.map(({ total }: { total: number }) => total)
+  }
+  const complete = async () => {
+    const { clickhouse, close } = await openStore(config)
+    await completeFacts(clickhouse, ['default'])
+    t.equal(await countDifferences(clickhouse), 0)
+    const [row] = await clickhouse.rows<{ count: string }>('SELECT count() AS count FROM event_facts')
+    t.equal(row?.count, String(EVENTS))
+    await close()
+  }
+  return { app, call, ask, complete, events, lines }
+}
+
+async function stopped(t: Test): Promise<{ folder: string; engine: string }> {
+  const folder = await dataFolder(t)
+  const { app, call, events, complete } = await start(t, folder)
+  const sent = Array.from({ length: EVENTS }, (_, i) => {
+    return { event: 'e', distinct_id: `u${i}`, properties: { plan: 'pro', text: `${Math.random()}` } }
+  })
+  await call('POST', '/public/track/batch', { events: sent })
+  await until('the events', async () => (await events()).length === EVENTS)
+  await complete()
+  await app.close()
+  return { folder, engine: join(folder, 'clickhouse') }
+}
+
+async function factsPart(engine: string): Promise<PartFolder> {
+  const [part] = await partsOf(engine, 'event_facts')
+  if (!part) throw new Error('there are no facts')
+  return part
+}
+
+t.test('facts that ClickHouse has lost are made again, and no answer lacks them', async (t) => {
+  const { folder, engine } = await stopped(t)
+  for (const [name, happen] of ACCIDENTS) {
+    await happen(await factsPart(engine))
+    const { app, ask, call, complete, lines } = await start(t, folder)
+    t.strictSame(await ask(), [EVENTS], `a part ${name}`)
+    await complete()
+    t.strictSame(await ask(), [EVENTS])
+    t.equal((await call('GET', '/health/ready')).statusCode, 200)
+    t.match(JSON.stringify(lines), /facts are incomplete/, name)
+    t.notMatch(JSON.stringify(lines), /is lost|are lost/, 'nobody is alarmed')
+    await app.close()
+  }
+})
+
+t.test('facts that cannot be read are made again, and events are read meanwhile', async (t) => {
+  const { folder, engine } = await stopped(t)
+  const { path } = await factsPart(engine)
+  await damage(join(path, 'data.bin'), 0.5, 4_000)
+  const { ask, complete } = await start(t, folder)
+  t.strictSame(await ask(), [EVENTS])
+  await complete()
+  t.strictSame(await ask(), [EVENTS])
+})
