@@ -5,6 +5,7 @@ import { isStoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { type ChangeScope, type EventChange, type EventKey, LEFT, readKeys, SETTLED } from './event-changes.js'
+import type { FactRange } from './fact-backlog.js'
 import { type Comparison, compareFacts, isChecked } from './fact-check.js'
 import { insertFacts } from './fact-columns.js'
 import { findFrequentNames } from './fact-guesses.js'
@@ -27,13 +28,6 @@ export class LeadLostError extends Error {
   constructor() {
     super('another process copies facts now')
   }
-}
-
-/** Events of a project: those with ids after `lo`, up to `hi`. */
-export interface FactRange {
-  projectId: string
-  lo: bigint
-  hi: bigint
 }
 
 /** A row of `facts_state`. */
