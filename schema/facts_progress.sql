@@ -41,12 +41,13 @@ ORDER BY project_id
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
 -- The generations of facts that were compared with `events` since ClickHouse has started: it starts without parts that are
--- damaged or missing, and forgets this. Only the facts of these generations are read.
+-- damaged or missing, and forgets this. Only the facts of these generations are read. A set is in memory only, and in no
+-- backup.
 CREATE TABLE IF NOT EXISTS facts_checked
 (
     generation UInt32
 )
-ENGINE = Memory;
+ENGINE = Set SETTINGS persistent = 0;
 
 -- When questions have last used a column with values of a property, to the hour; the others are dropped first.
 CREATE TABLE IF NOT EXISTS facts_columns_used

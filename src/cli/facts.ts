@@ -1,6 +1,6 @@
 import type { Shards } from '../clickhouse/shards.js'
-import { LEAST_EVENTS } from '../facts/fact-backlog.js'
 import { askForFacts } from '../store/event-changes.js'
+import { LEAST_EVENTS } from '../store/fact-backlog.js'
 import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'

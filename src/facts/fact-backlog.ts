@@ -1,18 +1,11 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import { countEvents, countEventsBetween, findStepEnd, type Waiting } from '../store/fact-backlog.js'
-import type { FactRange } from '../store/fact-lead.js'
+import { countEvents, countEventsBetween, type FactRange, findStepEnd, type Waiting } from '../store/fact-backlog.js'
 
 /** A range with the number of its events, at most. */
 export interface CountedRange extends FactRange {
   rows: number
 }
 
-/**
- * A project with fewer events has no facts, unless every project is to: its questions take no longer than 0.1 s without.
- * (On a busy machine, a breakdown by a property takes as long without facts for 15 000 events, twice as long for 100 000; a
- * question about names and users takes as long for 100 000.) Thousands of small projects would share each step.
- */
-export const LEAST_EVENTS = 50_000
 /** Some projects share a step: each costs some bytes of its statement. */
 const MAX_PROJECTS = 100
 

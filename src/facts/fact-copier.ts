@@ -32,6 +32,8 @@ export interface FactCopierOptions {
   pauseMs?: number
   /** how long a change that has not ended is waited for, ms */
   abandonedMs?: number
+  /** how long one is, whose statements can be kept from having an effect, ms */
+  overdueMs?: number
 }
 
 /** 0.3 s of CPU and 250 MB of memory, for ordinary events. */
@@ -225,7 +227,7 @@ export class FactCopier {
     let events = 0
     for (const change of await readOpenChanges(this.#options.clickhouse)) {
       if (!change.hasEnded && !(await this.#isAbandoned(change))) {
-        if (isOverdue(change)) await lead.leave(change)
+        if (this.#isOverdue(change)) await lead.leave(change)
         continue
       }
       events += change.scope.kind === 'events' ? change.scope.events.length : 1
@@ -247,6 +249,11 @@ export class FactCopier {
     if (isLeft && (await isChangingSince(clickhouse, ageMs)) === false) return true
     if (ageMs < abandonedMs) return false
     return !(await isChangingSince(clickhouse, ageMs))
+  }
+
+  /** Whether the statements of a change can be kept from having an effect, and are late. */
+  #isOverdue({ scope, isLeft, ageMs }: EventChange): boolean {
+    return scope.kind === 'events' && !isLeft && ageMs > (this.#options.overdueMs ?? OVERDUE_MS)
   }
 
   async #lacksDisk(): Promise<boolean> {
@@ -274,9 +281,4 @@ export class FactCopier {
     await wait(ms, undefined, { signal: woken.signal }).catch(() => undefined)
     this.#wake = null
   }
-}
-
-/** Whether the statements of a change can be kept from having an effect, and are late. */
-function isOverdue({ scope, isLeft, ageMs }: EventChange): boolean {
-  return scope.kind === 'events' && !isLeft && ageMs > OVERDUE_MS
 }

@@ -2,6 +2,20 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 
+/** Events of a project: those with ids after `lo`, up to `hi`. */
+export interface FactRange {
+  projectId: string
+  lo: bigint
+  hi: bigint
+}
+
+/**
+ * A project with fewer events has no facts, unless every project is to: its questions take no longer than 0.1 s without.
+ * (On a busy machine, a breakdown by a property takes as long without facts for 15 000 events, twice as long for 100 000; a
+ * question about names and users takes as long for 100 000.) Thousands of small projects would share each step.
+ */
+export const LEAST_EVENTS = 50_000
+
 /** Events that facts do not have; an estimate, but not too low. */
 export interface Waiting {
   rows: number

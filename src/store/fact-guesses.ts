@@ -1,6 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
-import type { FactRange } from './fact-lead.js'
+import type { FactRange } from './fact-backlog.js'
 
 /** Properties of a project that are given columns before any question asks for them. */
 const MAX_GUESSED = 20

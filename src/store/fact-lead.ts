@@ -5,6 +5,7 @@ import { isStoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { type ChangeScope, type EventChange, type EventKey, LEFT, readKeys, SETTLED } from './event-changes.js'
+import type { FactRange } from './fact-backlog.js'
 import { type Comparison, compareFacts, isChecked } from './fact-check.js'
 import { insertFacts } from './fact-columns.js'
 import { findFrequentNames } from './fact-guesses.js'
@@ -27,13 +28,6 @@ export class LeadLostError extends Error {
   constructor() {
     super('another process copies facts now')
   }
-}
-
-/** Events of a project: those with ids after `lo`, up to `hi`. */
-export interface FactRange {
-  projectId: string
-  lo: bigint
-  hi: bigint
 }
 
 /** A row of `facts_state`. */
@@ -188,9 +182,12 @@ export class FactLead {
 
   async #load(): Promise<void> {
     await this.#loadColumns()
-    const [server] = await this.#clickhouse.rows<{ version: string }>('SELECT version() AS version')
-    const engine = server?.version ?? ''
-    // Values may be written differently by another version.
+    const [server] = await this.#clickhouse.rows<{ written_by: string }>(
+      `SELECT concat(version(), ' ', if(startsWith(engine, 'Replicated'), '', toString(uuid))) AS written_by
+       FROM system.tables WHERE database = currentDatabase() AND name = 'event_facts'`,
+    )
+    const engine = server?.written_by ?? ''
+    // Values may be written differently by another version, and a table of a backup may be of another moment than events.
     if (this.#state.engine !== engine) return await this.rebuild(engine)
     const rows = await this.#clickhouse.rows<{ project: string; reached: string; last: number }>(
       `SELECT project_id AS project, toString(argMax(hi, step)) AS reached, max(step) AS last FROM facts_progress

@@ -24,7 +24,7 @@ export interface ShardPoint {
 /** SQL for what differs after each change of a project. */
 const CHANGES = "concat(toString(uniqExact(id)), ' ', toString(max(noted_at)))"
 /** SQL for whether facts of a generation were compared with the events since ClickHouse has started. */
-const isChecked = (generation: string) => `${generation} IN (SELECT generation FROM facts_checked)`
+const isChecked = (generation: string) => `${generation} IN facts_checked`
 
 /**
  * The point of a project's facts on a shard now; null if there are none that may be read.

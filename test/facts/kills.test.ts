@@ -1,10 +1,11 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
-import { silent } from '../helper.js'
+import { silent, until } from '../helper.js'
 import { openShard } from './shard.js'
 
 /** The statements of a leader, in the order in which it sends them. */
@@ -91,4 +92,36 @@ t.test('the facts of a project are closed until a change whose process died is o
   await shard.complete(['a'])
   t.equal(await shard.countDifferences(), 0)
   t.not(await reader.point('a'), null, 'open again')
+})
+
+t.test('an edit of a process that hangs has no effect once its facts are open again', async (t) => {
+  const { proxy, proxied, ids, ...shard } = await openProxied(t)
+  const reader = new FactsReader(shard.shards, [])
+  shard.copier({ isShared: true, abandonedMs: 60 * 60_000, overdueMs: 200 })
+  for (const [i, [text, properties]] of Object.entries({ 'UPDATE events': '{"late":1}', 'DELETE FROM events': null })
+    .map((one) => one as [string, string | null])
+    .entries()) {
+    const edits = new EventEdits(Shards.of(proxied))
+    const { held, release } = proxy.hold(text)
+    const edit = edits.apply({ projectId: 'a', eventId: ids[i] ?? '', properties }).then(
+      () => 'done',
+      () => 'failed',
+    )
+    await held
+    await until('open facts', async () => (await reader.point('a')) !== null)
+    // An edit that takes longer than this asks whether it was left.
+    await wait(3_500)
+    await release()
+    t.equal(await edit, 'failed', text)
+    await shard.complete(['a'])
+    t.equal(await shard.countDifferences(), 0)
+    const rows = await shard.clickhouse.rows(
+      'SELECT 1 FROM events WHERE event_id = {id:UUID} AND properties = {p:String}',
+      {
+        id: ids[i] ?? '',
+        p: '{"plan":"pro"}',
+      },
+    )
+    t.equal(rows.length, 1, 'it is as it was')
+  }
 })
