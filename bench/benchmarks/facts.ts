@@ -159,7 +159,7 @@ async function whileCopying(bench: Bench): Promise<void> {
       ingest: (seconds: number) => load(servers, { url, requests, connections: CONNECTIONS, seconds }),
     }
   }
-  const [without, copying] = [await open('off'), await open('on')]
+  const [without, copying] = [await open('off'), await open('all')]
   const figure = bench.figure('ingestion while facts are copied', {
     unit: 'events/s',
     over: 'without facts',
