@@ -69,6 +69,8 @@ export class FactCopier {
   #wake: (() => void) | null = null
   #isWoken = false
   #beatAt = 0
+  /** when new events were last looked for */
+  #lookedAt = Number.NEGATIVE_INFINITY
   #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
   /** when this process began to lead, `performance.now()` */
   #leadsSince: number | null = null
@@ -84,6 +86,7 @@ export class FactCopier {
   }
 
   async #resetBacklog(): Promise<void> {
+    this.#lookedAt = Number.NEGATIVE_INFINITY
     this.#backlog = this.#newBacklog(await readLeftOut(this.#options.clickhouse))
   }
 
@@ -163,7 +166,11 @@ export class FactCopier {
       if (lead.progress.size > 0) await lead.rebuild()
       return false
     }
+    // Readers wake the copier for changes; events that are not copied yet they read from `events`.
+    const sinceLookMs = performance.now() - this.#lookedAt
+    if (this.#backlog.rows === 0 && sinceLookMs < (this.#options.pauseMs ?? PAUSE_MS)) return false
     if (await this.#mustYield()) return false
+    this.#lookedAt = performance.now()
     const { stored } = await barrier.reach()
     await this.#backlog.look(idNumber(lastIdAt(stored)))
     if (this.#backlog.rows > 0 && (await this.#lacksDisk())) return false
