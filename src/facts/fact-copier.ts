@@ -83,6 +83,8 @@ export class FactCopier {
   #beatAt = 0
   /** when settled changes were last removed */
   #forgotAt = Number.NEGATIVE_INFINITY
+  /** when new events were last looked for */
+  #lookedAt = Number.NEGATIVE_INFINITY
   #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
   /** by project: events that were copied since its properties were looked at */
   readonly #unseen = new Map<string, number>()
@@ -101,6 +103,7 @@ export class FactCopier {
   }
 
   async #resetBacklog(): Promise<void> {
+    this.#lookedAt = Number.NEGATIVE_INFINITY
     this.#backlog = this.#newBacklog(await readLeftOut(this.#options.clickhouse))
   }
 
@@ -190,7 +193,11 @@ export class FactCopier {
       return false
     }
     if (!(await this.#check(lead))) return false
+    // Readers wake the copier for changes; events that are not copied yet they read from `events`.
+    const sinceLookMs = performance.now() - this.#lookedAt
+    if (this.#backlog.rows === 0 && sinceLookMs < (this.#options.pauseMs ?? PAUSE_MS)) return false
     if (await this.#mustYield()) return false
+    this.#lookedAt = performance.now()
     const { stored } = await barrier.reach()
     await this.#backlog.look(idNumber(lastIdAt(stored)), lead.progress)
     if (this.#backlog.rows > 0 && (await this.#lacksDisk())) return false
