@@ -1,9 +1,8 @@
 import { SESSION } from '../contract/question-schemas.js'
 import type { Definition, FieldName, Filter, SessionsDefinition } from '../contract/questions.js'
-import { parseNumber } from '../store/json-sql.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
 import type { FieldRows } from './field-sql.js'
-import { buildCondition, type FilterSql, isNarrow } from './filter.js'
+import { buildCondition, type FilterSql, findNumber, isNarrow } from './filter.js'
 import { SessionRows } from './session-rows.js'
 import { Sessions } from './sessions.js'
 import type { Statement } from './statement.js'
@@ -143,7 +142,7 @@ function buildList(rows: FieldRows, fields: readonly FieldName[]): string {
 }
 
 function buildNumber(rows: FieldRows, name: FieldName): string {
-  const { type, sql } = rows.field(name)
-  if (type === 'number') return `toNullable(${sql})`
-  return type === 'text' ? 'CAST(NULL AS Nullable(Float64))' : parseNumber(sql)
+  const field = rows.field(name)
+  if (field.type === 'number') return `toNullable(${field.sql})`
+  return field.type === 'text' ? 'CAST(NULL AS Nullable(Float64))' : findNumber(field)
 }
