@@ -96,10 +96,16 @@ function VisitRows({ visit: { of, sessionId, events }, distinctId, isWhole }: Vi
           {events.length > 1 && `, ${formatCount(events.length, 'event')} in ${formatDuration(span)}`}
           {origin && (
             <>
-              {origin.path !== '' && ', began at '}
-              <bdi>{escapeInvisible(origin.path)}</bdi>
-              {origin.source !== null && ', from '}
-              <bdi>{escapeInvisible(origin.source ?? '')}</bdi>
+              {origin.path !== '' && (
+                <>
+                  , began at <bdi>{escapeInvisible(origin.path)}</bdi>
+                </>
+              )}
+              {origin.source !== null && (
+                <>
+                  , from <bdi>{escapeInvisible(origin.source)}</bdi>
+                </>
+              )}
             </>
           )}
         </small>
