@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { type Bench, type Benchmark, eachRound, get } from '../benchmark.js'
+import { type Benchmark, eachRound, get } from '../benchmark.js'
 import { call, time } from '../calls.js'
+import { copyFacts } from '../facts.js'
 import type { HttpRequest } from '../requests.js'
 import { Store } from '../store.js'
 import { fillYear } from '../year.js'
@@ -9,7 +10,6 @@ import { directly, QUESTIONS, sent } from './questions.js'
 const EVENTS = 20_000_000
 const LARGE_EVENTS = 100_000_000
 const POLL_MS = 100
-const COPY_LIMIT_MS = 3_600_000
 /** A property is given a column after a few slow questions. */
 const QUESTIONS_FOR_COLUMN = 4
 const COLUMN_LIMIT_MS = 60_000
@@ -26,7 +26,7 @@ export const facts: Benchmark = async (bench) => {
   const service = await servers.tallyhouse(clickhouse, { ...(await servers.embeddedJournal()), FACTS: 'on' })
   await get(`${service.url}/public/events?limit=1`)
   await fillYear(store, bench.events(bench.isLarge ? LARGE_EVENTS : EVENTS))
-  await copyAll(bench, store)
+  await copyFacts(bench, store)
   const compared = Object.entries(QUESTIONS).map(([name, { question, ideal }]) => ({
     name,
     asked: { method: 'POST', path: '/public/query', body: JSON.stringify(question) } as const,
@@ -56,32 +56,6 @@ export const facts: Benchmark = async (bench) => {
       figureOfEvents(ms, await time(store.url, events, 1))
     }
   })
-}
-
-/** Has everything copied anew, because facts do not hear of what was put into the store. */
-async function copyAll(bench: Bench, store: Store): Promise<void> {
-  const cpu = await store.cpuUs()
-  const began = performance.now()
-  await store.text(
-    `INSERT INTO event_changes (project_id, id, kind, scope, state) SELECT '', generateUUIDv4(), 'rebuild', '{}', 1`,
-  )
-  const events = await store.count()
-  const isLeft = () => store.number('SELECT count() FROM event_changes FINAL WHERE state < 2')
-  const countFacts = () => store.number('SELECT count() FROM event_facts')
-  while ((await isLeft()) > 0 || (await countFacts()) < events) {
-    if (performance.now() - began > COPY_LIMIT_MS) throw new Error('the facts are not complete')
-    await wait(POLL_MS)
-  }
-  const seconds = (performance.now() - began) / 1000
-  await store.quiet()
-  const perEvent = ((await store.cpuUs()) - cpu) / events
-  const bytes = await store.number(
-    `SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND table = 'event_facts' AND database = currentDatabase()`,
-  )
-  const size = (bytes / events).toFixed(1)
-  bench.note(
-    `facts were complete after ${seconds.toFixed(0)} s: ${perEvent.toFixed(1)} µs of CPU and ${size} bytes per event`,
-  )
 }
 
 /** Asks until the properties of a question have columns, and ClickHouse has filled them. */
