@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { Readable } from 'node:stream'
 import compress from '@fastify/compress'
 import swagger from '@fastify/swagger'
@@ -130,6 +131,8 @@ function maxConnections({ MAX_CONNECTIONS: wanted }: ServerSettings, log: Fastif
 /** Keeps slow clients from delaying the shutdown. */
 function closeInTime(server: FastifyInstance, clientLimits: ClientLimits): AbortSignal {
   const closing = new AbortController()
+  // Every part listens to it, once.
+  setMaxListeners(0, closing.signal)
   server.addHook('preClose', async () => {
     closing.abort()
     // A client that has not sent the whole request by then gets no response.

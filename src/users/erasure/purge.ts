@@ -180,7 +180,6 @@ export class Purge {
       const { barrier, shards } = this.#options
       // The rows that mark deletions must be stored first.
       await barrier.waitForAll()
-      await shards.each(({ clickhouse }) => waitForFacts(clickhouse, FACTS_WAIT_MS, this.#stop.signal))
       await this.#run(EVERYTHING)
       const lifetimes = await shards.each(({ clickhouse }) => readOldPartsLifetime(clickhouse))
       return Date.now() + Math.max(...lifetimes)
@@ -226,6 +225,7 @@ export class Purge {
       )
       const due = months.filter(wanted)
       for (const leftovers of due) await rewrite(leftovers, () => rewriteParts(clickhouse, leftovers.id, signal))
+      if (isWanted === EVERYTHING) await attempt(() => waitForFacts(clickhouse, FACTS_WAIT_MS, signal))
       // An edit leaves deleted facts, too, which are no reason to rewrite them.
       const facts = due.length > 0 || isWanted === EVERYTHING ? await findEventLeftovers(clickhouse, 'event_facts') : []
       for (const { id } of facts) await attempt(() => rewriteParts(clickhouse, id, signal, 'event_facts'))
