@@ -79,13 +79,15 @@ export class Sessions implements SessionTable {
 
   /** A field of the session; no value without one. @param path what follows `session` */
   field([name = '', ...path]: string[]): FieldSql {
-    if (name in NUMBERS) {
+    const counted = NUMBERS.get(name)
+    if (counted) {
       // Null for an event without a session, to which none is joined.
-      const number = this.#column(name, () => `toNullable(${NUMBERS[name]})`)
+      const number = this.#column(name, () => `toNullable(${counted})`)
       const token = `if(isNull(${number}), '', ${formatNumber(`assumeNotNull(${number})`)})`
       return { type: 'json', sql: token, isScalar: true, number }
     }
-    const isScalar = path[0] === 'page' || path[0] === 'context' || name === 'id' || name === 'bounced'
+    const isOfEvent = Object.hasOwn(CHOSEN, name)
+    const isScalar = isOfEvent ? path[0] === 'page' || path[0] === 'context' : name === 'id' || name === 'bounced'
     return { type: 'json', sql: this.#token([name, ...path]), isScalar }
   }
 
@@ -345,12 +347,12 @@ export class Sessions implements SessionTable {
 const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(timestamp + 0)), 128), toUInt256(id))'
 
 /** The fields of a session that are numbers. */
-const NUMBERS: Record<string, string> = {
-  start: 'min(at)',
-  seconds: '(max(until) - min(at)) / 1000',
-  events: 'toFloat64(sum(is_event))',
-  pages: 'toFloat64(sum(is_page))',
-}
+const NUMBERS = new Map([
+  ['start', 'min(at)'],
+  ['seconds', '(max(until) - min(at)) / 1000'],
+  ['events', 'toFloat64(sum(is_event))'],
+  ['pages', 'toFloat64(sum(is_page))'],
+])
 const BOUNCED = `multiIf(sum(is_page) = 0, '', sum(is_page) = 1 AND sum(is_event) = 1, 'true', 'false')`
 
 const HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
