@@ -78,7 +78,7 @@ export class Sessions implements SessionTable {
   }
 
   /** A field of the session; no value without one. @param path what follows `session` */
-  field([name = '', ...path]: string[]): FieldSql {
+  field([name = '', ...path]: string[]): FieldSql & { type: 'json' } {
     const counted = NUMBERS.get(name)
     if (counted) {
       // Null for an event without a session, to which none is joined.
