@@ -15,7 +15,7 @@ const ROOMS = {
   journal: 'contract model lib',
   // A URL of Redis is checked as it will be read.
   'config.ts': 'contract journal/redis/url.ts lib',
-  clickhouse: 'contract config.ts lib',
+  clickhouse: 'contract config.ts version.ts lib',
   store: 'clickhouse journal keys model contract json config.ts lib',
   damage: 'store clickhouse journal lib',
   context: 'contract model lib',

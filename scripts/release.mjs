@@ -1,7 +1,7 @@
 // Prepares a release in a worktree of its own: versions, changelog, packages, image. Nothing else changes without --go, which
 // adds the commit to the branch and tags it. docs/releasing.md says what happens once the tag is pushed.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -74,6 +74,13 @@ async function release() {
     run('npm', ['pack', '--ignore-scripts', '--loglevel=error', '--pack-destination', folder], join(tree, path))
   }
   console.log(`They are in ${folder}`)
+
+  heading('Stores that later versions have to open')
+  if (!existsSync(join(tree, 'test/upgrade', version))) {
+    run(process.execPath, ['--import=tsx', 'test/upgrade/make.ts'], tree)
+    run('git', ['add', 'test/upgrade'], tree)
+    run('git', ['commit', '--quiet', '--amend', '--no-edit'], tree)
+  }
 
   if (!values['skip-image']) {
     heading('Image')

@@ -6,6 +6,7 @@ import {
   createClient,
   type QueryParams,
 } from '@clickhouse/client'
+import { VERSION } from '../version.js'
 import {
   assertHasEnd,
   assertIsFromClickHouse,
@@ -54,7 +55,7 @@ export class Connection {
       username: user,
       password,
       database: this.database,
-      application: 'tallyhouse',
+      application: `tallyhouse/${VERSION}`,
       max_open_connections: CONNECTIONS,
       request_timeout: INSERT_TIMEOUT_MS,
       keep_alive: { enabled: true, idle_socket_ttl: IDLE_SOCKET_MS },

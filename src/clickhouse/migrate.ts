@@ -14,7 +14,7 @@ const BASELINE = 0
 const NUMBERED = /^\d{3}_/
 
 /** The schema cannot be migrated to this version; retrying does not help. */
-export class SchemaError extends Error {
+class SchemaError extends Error {
   override readonly name = 'SchemaError'
 }
 
@@ -34,9 +34,8 @@ type Spelling = (statement: string) => string
  * Creates the tables of a new store, and applies the numbered files of `schema/` that a store does not have yet, in
  * order. All statements can be repeated, so services may start at the same time, and the next start completes a killed
  * one. One replica gets its tables from the files, and the others copy them from that one.
- * @throws OtherVersionError if the store was created from another baseline
- * @throws SchemaError if the store has a newer schema, or one from files that were changed since, or cannot be
- *   replicated
+ * @throws OtherVersionError if the store was created from another baseline, or has a newer schema
+ * @throws SchemaError if the store has a schema from files that were changed since, or cannot be replicated
  */
 export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): Promise<void> {
   const migrations = await readMigrations(folder)
@@ -97,11 +96,7 @@ async function findMissing(clickhouse: ClickHouse, migrations: Migration[]): Pro
   }
   for (const { number, name, checksum } of applied) {
     const migration = missing.get(number)
-    if (!migration) {
-      throw new SchemaError(
-        `The database has migration ${name}, which this version does not know. Start a newer version.`,
-      )
-    }
+    if (!migration) throw new OtherVersionError(`The database (migration ${name})`, true)
     if (migration.checksum !== checksum) {
       throw new SchemaError(
         `Migration ${migration.name} was changed after it was applied. Undo the change and add a new file instead.`,

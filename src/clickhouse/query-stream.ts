@@ -3,6 +3,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Readable } from 'node:stream'
 import { urlToHttpOptions } from 'node:url'
 import { type ClickHouseSettings, parseError } from '@clickhouse/client'
+import { VERSION } from '../version.js'
 import { BlockAgent } from './block-agent.js'
 import { assertHasEnd, assertIsFromClickHouse, MAX_ERROR_BYTES } from './errors.js'
 import type { Scalars } from './parameters.js'
@@ -41,7 +42,7 @@ export class QueryStreams {
     this.#agent = new Agent({ keepAlive: true, maxSockets: connections, timeout: idleMs })
     const { hostname, port } = urlToHttpOptions(url)
     const authorization = `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
-    const headers = { authorization, 'user-agent': 'tallyhouse' }
+    const headers = { authorization, 'user-agent': `tallyhouse/${VERSION}` }
     this.#address = { hostname, port, method: 'POST', headers, agent: this.#agent, timeout: silentMs }
   }
 

@@ -119,11 +119,17 @@ export function idempotencyConflict(): ApiError {
 export class OtherVersionError extends Error {
   override readonly name = 'OtherVersionError'
 
-  /** @param what names the data, as the subject of a sentence */
-  constructor(what: string) {
+  /**
+   * @param what names the data, as the subject of a sentence
+   * @param isNewer whether it is known that the other version is a later one
+   */
+  constructor(what: string, isNewer = false) {
     super(
-      `${what} was made by another version of Tallyhouse. Run \`tallyhouse export --all FOLDER\` with that version, then ` +
-        '`tallyhouse import --all FOLDER` with this one into an empty store and journal.',
+      isNewer
+        ? `${what} was made by a newer version of Tallyhouse. Start that version or a later one. To go back to this one, ` +
+            'restore the backup from before the upgrade.'
+        : `${what} was made by another version of Tallyhouse. Run \`tallyhouse export --all FOLDER\` with that version, ` +
+            'then `tallyhouse import --all FOLDER` with this one into an empty store and journal.',
     )
   }
 }

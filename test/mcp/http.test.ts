@@ -9,7 +9,7 @@ import { addressOf } from '../live-stream.js'
 import { callTool, connect, TRANSPORTS } from './clients.js'
 
 // A test puts events straight into the store, and facts do not hear of them.
-const settings = { ...(await settingsFor(t, 'servers')), FACTS: 'off' }
+const settings: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'servers')), FACTS: 'off' }
 const client = await startApp(t, settings, { keysRefreshMs: 200 })
 const url = await addressOf(client)
 const clickhouse = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })

@@ -144,6 +144,21 @@ t.test('the service starts with the settings of each Compose file', async (t) =>
   }
 })
 
+t.test('the image gets every file that it copies', async (t) => {
+  const [dockerfile, ignored] = [await readFile('Dockerfile', 'utf8'), await readFile('.dockerignore', 'utf8')]
+  const sent = [...ignored.matchAll(/^!(.+)$/gm)].map(([, name]) => name)
+  const copied = [...dockerfile.matchAll(/^COPY (?!--)(.+) \S+$/gm)].flatMap(([, names = '']) => names.split(' '))
+  t.ok(copied.length > 5)
+  for (const name of copied) t.ok(existsSync(name) && sent.includes(name), name)
+})
+
+t.test('the Compose file passes every setting on, but those that are its own', async (t) => {
+  const { services } = parse(await readFile('docker-compose.yml', 'utf8'), { merge: true })
+  const own = ['HOST', 'PORT', 'DATA_DIR']
+  const passed = Object.keys(services.tallyhouse.environment)
+  t.strictSame(passed.sort(), SETTINGS.filter((name) => !own.includes(name)).sort())
+})
+
 t.test('ClickHouse may set priorities, without which questions are not held back', async (t) => {
   for (const file of COMPOSE) {
     const { services } = parse(await readFile(file, 'utf8'), { merge: true })

@@ -41,6 +41,7 @@ t.test('the first start makes keys and prints calls that work; the next one prin
   const first = await startService(t, env)
   const keys = first.output().match(/[ps]k_[\w-]{43}/g) ?? []
   t.ok(keys.length >= 2)
+  t.notMatch(first.output(), /Warning/, 'Node.js has nothing to object')
   const calls = first.output().match(/^ {2}curl .*$/gm) ?? []
   t.equal(calls.length, 3)
   const answers = []

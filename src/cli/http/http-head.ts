@@ -3,6 +3,7 @@ import { connect as connectTls } from 'node:tls'
 import { urlToHttpOptions } from 'node:url'
 import type { FetchHeaders } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
+import { VERSION } from '../../version.js'
 import { notHttp } from './framing.js'
 import { HeaderFields } from './header-fields.js'
 
@@ -10,7 +11,7 @@ import { HeaderFields } from './header-fields.js'
 export const HEAD_END = '\r\n\r\n'
 const MAX_HEAD_BYTES = 64 * 1024
 /** Responses are not decompressed here, and some firewalls refuse requests without a user agent. */
-const OWN_FIELDS = 'accept-encoding: identity\r\nuser-agent: tallyhouse\r\n'
+const OWN_FIELDS = `accept-encoding: identity\r\nuser-agent: tallyhouse/${VERSION}\r\n`
 const STATUS_LINE = /^HTTP\/1\.([01]) (\d{3})(?: [^\r\n]*)?(?=\r\n|$)/
 /** Matches a line without a field name. */
 const NAMELESS = /\r\n(?![^:\r\n]+:)/

@@ -21,7 +21,7 @@ export async function createMeta(folder: string, now: number, layout = FIRST_LAY
 /** The Meta of the journal in a folder; null if there is none. @throws OtherVersionError */
 export function readMeta({ meta }: Pick<LmdbTables, 'meta'>, folder: string): Meta | null {
   const found = meta.get('meta')
-  if (found && found.format !== FORMAT) throw new OtherVersionError(`The journal in ${folder}`)
+  if (found && found.format !== FORMAT) throw new OtherVersionError(`The journal in ${folder}`, found.format > FORMAT)
   return found ?? null
 }
 

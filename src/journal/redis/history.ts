@@ -92,7 +92,9 @@ export class RedisHistory {
     const seen = this.floor
     const reply = (await connection.run(LOOK, keys, {})) as Buffer[]
     const [known = '', written, name = '', stored = '', keptBefore = '', format] = reply.map(String)
-    if (known !== '' && format !== FORMAT) throw new OtherVersionError('The journal in Redis')
+    if (known !== '' && format !== FORMAT) {
+      throw new OtherVersionError('The journal in Redis', Number(format) > Number(FORMAT))
+    }
     // Event ids contain the number of the journal, so this process cannot continue with another one.
     if (this.id !== 0 && known !== '' && Number(known) !== this.id) throw anotherJournal()
     const isFirst = known === '' && this.id === 0

@@ -85,7 +85,7 @@ class RedisRelocation implements Relocation {
     const reply = await this.#run(LOOK_AT_LAYOUT, {})
     const [id, layout, last, format] = (reply as (Buffer | null)[]).map((text) => text && String(text))
     if (!id) return null
-    if (format !== FORMAT) throw new OtherVersionError('The journal in Redis')
+    if (format !== FORMAT) throw new OtherVersionError('The journal in Redis', Number(format) > Number(FORMAT))
     const { version, closedFor } = parseGuard(layout)
     const args = { journalId: id, large: String(Number.MAX_SAFE_INTEGER) }
     const depth = (await this.#run(DEPTH, args)) as number[]

@@ -1,0 +1,35 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { VERSION } from '../../src/version.js'
+import { ANY_STORAGE, settingsFor, startApp } from '../helper.js'
+
+const PACKAGES = ['.', 'packages/client', 'packages/browser']
+
+async function readJson(path: string) {
+  return JSON.parse(await readFile(path, 'utf8'))
+}
+
+t.test('the three packages and the lock file have one version', async (t) => {
+  for (const path of PACKAGES) t.equal((await readJson(join(path, 'package.json'))).version, VERSION, path)
+  const lock = await readJson('package-lock.json')
+  t.strictSame([lock.version, lock.packages[''].version], [VERSION, VERSION])
+})
+
+t.test('no source has the version in writing', async (t) => {
+  const names = await readdir('src', { recursive: true })
+  for (const name of names.filter((name) => /\.(tsx?|mjs|html)$/.test(name))) {
+    if ((await readFile(join('src', name), 'utf8')).includes(VERSION)) t.fail(name)
+  }
+})
+
+for (const storage of ANY_STORAGE) {
+  t.test('the service says which version it is, to programs, in its description and in its metrics', async (t) => {
+    const { app } = await startApp(t, await settingsFor(t, storage))
+    const read = async (url: string) => (await app.inject(url)).body
+    t.equal(JSON.parse(await read('/')).version, VERSION)
+    t.equal(JSON.parse(await read('/openapi.json')).info.version, VERSION)
+    // The page's Health shows this one.
+    t.match(await read('/metrics'), `tallyhouse_info{version="${VERSION}"`)
+  })
+}
