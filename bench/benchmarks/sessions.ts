@@ -9,6 +9,7 @@ import {
 } from '../../src/web/views/web/web-questions.js'
 import { type Benchmark, eachRound, get } from '../benchmark.js'
 import { call, time } from '../calls.js'
+import { copyAll } from '../copied.js'
 import { fillMonth, MONTH } from '../month.js'
 import type { HttpRequest } from '../requests.js'
 import { Store } from '../store.js'
@@ -29,14 +30,15 @@ const COLUMNS: Record<string, string> = {
   ...{ countries: 'country', regions: 'region', cities: 'city', browsers: 'browser', systems: 'os', devices: 'device' },
 }
 
-/** Panels of the view Web over a month of a million visits, over a plain GROUP BY of a table that is made for them. */
+/** Panels of the view Web over facts about a month of a million visits, over a plain GROUP BY of a table that is made for them. */
 export const sessions: Benchmark = async (bench) => {
   const { servers } = bench
   const clickhouse = await servers.clickhouse()
   const store = new Store(clickhouse)
-  const service = await servers.tallyhouse(clickhouse)
+  const service = await servers.tallyhouse(clickhouse, { ...(await servers.embeddedJournal()), FACTS: 'on' })
   await get(`${service.url}/public/events?limit=1`)
   await fillMonth(store, Math.round(bench.events(EVENTS) / EVENTS_OF_A_VISIT))
+  await copyAll(bench, store, service.url)
   const tabs = PANELS.flatMap((panel) => panel.tabs)
   const over = { unit: 'ms', over: 'ideal table', goal: PANEL } as const
   const panels = [

@@ -95,12 +95,12 @@ export class EventRows implements FieldRows {
       case 'user':
         return { type: 'json', sql: this.#profile.column(path) }
       case 'page':
-        return { type: 'json', sql: this.#page.column(path[0] as PageName) }
+        return { type: 'json', sql: this.#page.column(path[0] as PageName), isScalar: true }
       case 'context':
         this.#context.add(path[0] ?? '')
-        return { type: 'json', sql: `context_${path[0]}` }
+        return { type: 'json', sql: `context_${path[0]}`, isScalar: true }
       case 'session':
-        return { type: 'json', sql: this.#joinSessions().field(path) }
+        return this.#joinSessions().field(path)
       default:
         return { type: 'json', sql: this.#properties.column(path) }
     }
@@ -254,13 +254,16 @@ function isDay(time: number): boolean {
   return time % DAY_MS === 0 && time >= 0 && time <= MAX_TIMESTAMP
 }
 
-/** The token of a field of a context. @param column SQL for what is stored */
+/** The token of a field of a context. @param column SQL for what is stored: a text is LowCardinality */
 export function formatContext(name: string, column: string): string {
-  return name === 'bot' ? `if(${column} = 1, 'true', '')` : `if(${column} = '', '', toJSONString(toString(${column})))`
+  // A function of one column with a dictionary is computed for the values in it.
+  return name === 'bot' ? `if(${column} = 1, 'true', '')` : `replaceRegexpOne(toJSONString(${column}), '^""$', '')`
 }
 
 /** The value of a field as JSON. */
-export function formatFieldJson({ type, sql }: FieldSql, { repairsTexts }: Pick<QueryContext, 'repairsTexts'>): string {
+export function formatFieldJson(field: FieldSql, { repairsTexts }: Pick<QueryContext, 'repairsTexts'>): string {
+  const { type, sql } = field
   if (type === 'text') return `toJSONString(${sql})`
-  return type === 'number' ? formatNumber(sql) : formatJson(sql, repairsTexts)
+  if (type === 'number') return formatNumber(sql)
+  return field.isScalar ? `if(${sql} = '', 'null', ${sql})` : formatJson(sql, repairsTexts)
 }

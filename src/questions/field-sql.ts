@@ -9,8 +9,11 @@ export type FieldSql =
   | { type: 'text'; sql: string }
   /** a number */
   | { type: 'number'; sql: string }
-  /** a token of any JSON value */
-  | { type: 'json'; sql: string }
+  /**
+   * a token of any JSON value, empty if there is none; `isScalar`: never of an array or object, and of a number only if
+   * `number` has it, or null, which is faster than to parse the token
+   */
+  | { type: 'json'; sql: string; isScalar?: boolean; number?: string }
 
 /** The type of a field's column, in rows of events and of sessions. */
 export function getFieldType(name: FieldName): FieldSql['type'] {
@@ -42,8 +45,8 @@ export type EventColumn =
 
 /** The sessions of a question, to join to rows of events. Each field that is asked for becomes a column. */
 export interface SessionTable {
-  /** The column with the token of a field. @param path what follows `session` */
-  field(path: string[]): string
+  /** A field of the session; no value without one. @param path what follows `session` */
+  field(path: string[]): FieldSql
   /** The column that says whether a session has such an event. */
   has(events: SessionEvents): string
   /** SQL for the key of the session of an event row; 0 without a session. */

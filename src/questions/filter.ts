@@ -66,20 +66,22 @@ function isSet({ rows }: FilterSql, name: FieldName): string {
 
 function buildIsOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): string {
   const { statement } = rows
-  const { type, sql } = rows.field(name)
+  const field = rows.field(name)
+  const { type, sql } = field
   const texts = values.filter((value) => typeof value === 'string')
   const numbers = values.filter((value) => typeof value === 'number')
   if (type === 'text') return texts.length > 0 ? `${sql} IN ${statement.texts(texts)}` : FALSE
   if (type === 'number') return numbers.length > 0 ? `${sql} IN ${statement.numbers(numbers)}` : FALSE
   const tokens = values.flatMap((value) => (typeof value === 'number' || value === null ? [] : toToken(value)))
-  const tests = (token: string) => [
+  const tests = (token: string, number = parseNumber(token)) => [
     ...(tokens.length > 0 ? [`${token} IN ${statement.texts(tokens)}`] : []),
-    ...(numbers.length > 0 ? [`ifNull(${parseNumber(token)} IN ${statement.numbers(numbers)}, 0)`] : []),
+    ...(numbers.length > 0 ? [`ifNull(${number} IN ${statement.numbers(numbers)}, 0)`] : []),
   ]
   const hasNull = values.includes(null)
-  const own = [...tests(sql), ...(hasNull ? [`${sql} = ''`] : [])]
+  const own = [...tests(sql, findNumber(field)), ...(hasNull ? [`${sql} = ''`] : [])]
   const ofMember = [...tests('member'), ...(hasNull ? [`member = 'null'`] : [])]
   if (own.length === 0) return FALSE
+  if (field.isScalar) return `(${own.join(' OR ')})`
   // No array is one of the values. Of a column with a dictionary, OR would read every row.
   const members = extractMembers(sql, statement.context.repairsTexts)
   return `if(${isArray(sql)}, arrayExists(member -> ${ofMember.join(' OR ')}, ${members}), ${own.join(' OR ')})`
@@ -92,13 +94,13 @@ function toToken(value: string | boolean): string {
 type HasText = 'contains' | 'starts_with' | 'ends_with' | 'matches'
 
 function hasText({ rows }: FilterSql, operator: HasText, name: FieldName, given: string | string[]): string {
-  const { type, sql } = rows.field(name)
+  const field = rows.field(name)
   const values = typeof given === 'string' ? [given] : given
   const texts = operator === 'matches' ? joinPatterns(values) : values
   const test = buildTest(rows.statement, operator, texts)
   // Test a constant, so that an invalid pattern is an error even if there are no events.
   const check = operator === 'matches' && texts.length > 0 ? [`NOT ignore(${test("''")})`] : []
-  return `(${[...check, hasAnyText({ type, sql }, operator, test, rows.statement.context)].join(' AND ')})`
+  return `(${[...check, hasAnyText(field, operator, test, rows.statement.context)].join(' AND ')})`
 }
 
 /** Up to this many texts get an expression each, which is faster than a loop over an array. */
@@ -115,15 +117,16 @@ function buildTest(statement: Statement, operator: HasText, texts: string[]): (t
 }
 
 function hasAnyText(
-  { type, sql }: FieldSql,
+  field: FieldSql,
   operator: HasText,
   test: (text: string) => string,
   { repairsTexts }: QueryContext,
 ): string {
+  const { type, sql } = field
   if (type === 'number') return FALSE
   if (type === 'text') return test(sql)
   const own = `${isText(sql)} AND ${test(decodeText(sql, repairsTexts))}`
-  if (operator !== 'contains') return `(${own})`
+  if (operator !== 'contains' || field.isScalar) return `(${own})`
   const ofMember = `${isText('member')} AND ${test(decodeText('member', repairsTexts))}`
   return `(${own} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember}, ${extractMembers(sql, repairsTexts)})))`
 }
@@ -144,19 +147,23 @@ function isOrdered(
   value: number | string,
 ): string {
   const { statement } = rows
-  const { type, sql } = rows.field(name)
+  const field = rows.field(name)
+  const { type, sql } = field
   const compare = OPERATORS[operator]
   if (type === 'number') {
     const instant = parseInstant(value, timezone)
     return instant === null ? FALSE : `${sql} ${compare} ${statement.number(instant)}`
   }
-  if (typeof value === 'number') return isNumberOrdered(sql, type, compare, statement.number(value))
+  if (typeof value === 'number') {
+    return type === 'text' ? FALSE : `ifNull(${findNumber(field)} ${compare} ${statement.number(value)}, 0)`
+  }
   const text = statement.text(value)
   return type === 'text'
     ? `${sql} ${compare} ${text}`
     : `(${isText(sql)} AND ${decodeText(sql, statement.context.repairsTexts)} ${compare} ${text})`
 }
 
-function isNumberOrdered(sql: string, type: FieldSql['type'], compare: string, number: string): string {
-  return type === 'text' ? FALSE : `ifNull(${parseNumber(sql)} ${compare} ${number}, 0)`
+/** SQL for the number that a token is of; null if it is of another value. */
+export function findNumber(field: FieldSql & { type: 'json' }): string {
+  return field.number ?? parseNumber(field.sql)
 }

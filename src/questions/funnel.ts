@@ -1,10 +1,11 @@
+import { parseDuration } from '../contract/durations.js'
 import type { Definition, FunnelCell, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
 import { formatBreakdown } from '../store/json-sql.js'
 import { type Course, selectFurthestEntries } from './funnel-entries.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { Statement } from './statement.js'
-import { parseDuration, parseRange, parseSessions } from './time.js'
+import { parseRange, parseSessions } from './time.js'
 
 /** A line of the answer; its lists have an element for each step that a user reached. */
 interface FunnelRow {

@@ -1,10 +1,9 @@
 import { SESSION } from '../contract/question-schemas.js'
 import type { Definition, FieldName, Filter, SessionsDefinition } from '../contract/questions.js'
 import { toDay } from '../store/fact-columns.js'
-import { parseNumber } from '../store/json-sql.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
 import { type FieldRows, getFieldType } from './field-sql.js'
-import { buildCondition, type FilterSql, isNarrow } from './filter.js'
+import { buildCondition, type FilterSql, findNumber, isNarrow } from './filter.js'
 import { SessionRows } from './session-rows.js'
 import { Sessions } from './sessions.js'
 import type { QueryContext, Statement } from './statement.js'
@@ -183,7 +182,7 @@ function joinValues(parts: readonly string[]): string {
 }
 
 function buildNumber(rows: FieldRows, name: FieldName): string {
-  const { type, sql } = rows.field(name)
-  if (type === 'number') return `toNullable(${sql})`
-  return type === 'text' ? 'CAST(NULL AS Nullable(Float64))' : parseNumber(sql)
+  const field = rows.field(name)
+  if (field.type === 'number') return `toNullable(${field.sql})`
+  return field.type === 'text' ? 'CAST(NULL AS Nullable(Float64))' : findNumber(field)
 }

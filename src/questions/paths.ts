@@ -1,10 +1,11 @@
+import { parseDuration } from '../contract/durations.js'
 import { SESSION } from '../contract/question-schemas.js'
 import type { Paths, PathsCell, PathsQuestion } from '../contract/questions.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { type PathQuery, selectCountedLinks, selectTakers } from './paths-links.js'
 import { Statement } from './statement.js'
-import { parseDuration, parseRange, parseSessions } from './time.js'
+import { parseRange, parseSessions } from './time.js'
 
 /** A node, or the link from it to the next one. */
 interface PathsRow {

@@ -30,11 +30,11 @@ export class SessionRows implements FieldRows {
       case 'user':
         return { type: 'json', sql: this.#profile.column(path) }
       case 'page':
-        return { type: 'json', sql: this.#sessions.field(['entry', 'page', ...path]) }
+        return this.#sessions.field(['entry', 'page', ...path])
       case 'context':
-        return { type: 'json', sql: this.#sessions.context(path[0] ?? '') }
+        return { type: 'json', sql: this.#sessions.context(path[0] ?? ''), isScalar: true }
       case 'session':
-        return { type: 'json', sql: this.#sessions.field(path) }
+        return this.#sessions.field(path)
       default:
         return { type: 'json', sql: `''` }
     }

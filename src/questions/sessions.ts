@@ -1,4 +1,5 @@
 import { CONTEXT_TEXTS } from '../contract/context.js'
+import { parseDuration } from '../contract/durations.js'
 import { CONTEXT_NAMES, type PageName } from '../contract/page-fields.js'
 import { SESSION } from '../contract/question-schemas.js'
 import type { SessionEvents, SessionsDefinition } from '../contract/questions.js'
@@ -11,7 +12,6 @@ import { buildCondition } from './filter.js'
 import { isPageView, PageColumns } from './page-columns.js'
 import { Paths } from './property-paths.js'
 import type { Statement } from './statement.js'
-import { parseDuration } from './time.js'
 import { NOBODY_HASH, selectAliasEnds } from './users-join.js'
 
 const DAY_MS = 86_400_000
@@ -77,8 +77,22 @@ export class Sessions implements SessionTable {
     return [...[...this.#columns.values()].map(({ name }) => name), ...ofPages]
   }
 
-  /** The column with the token of a field. @param path what follows `session` */
-  field([name = '', ...path]: string[]): string {
+  /** A field of the session; no value without one. @param path what follows `session` */
+  field([name = '', ...path]: string[]): FieldSql & { type: 'json' } {
+    const counted = NUMBERS.get(name)
+    if (counted) {
+      // Null for an event without a session, to which none is joined.
+      const number = this.#column(name, () => `toNullable(${counted})`)
+      const token = `if(isNull(${number}), '', ${formatNumber(`assumeNotNull(${number})`)})`
+      return { type: 'json', sql: token, isScalar: true, number }
+    }
+    const isOfEvent = Object.hasOwn(CHOSEN, name)
+    const isScalar = isOfEvent ? path[0] === 'page' || path[0] === 'context' : name === 'id' || name === 'bounced'
+    return { type: 'json', sql: this.#token([name, ...path]), isScalar }
+  }
+
+  /** The column with the token of a field that is no number. */
+  #token([name = '', ...path]: string[]): string {
     switch (name) {
       case 'first':
       case 'last':
@@ -102,8 +116,10 @@ export class Sessions implements SessionTable {
         const duration = 'ifNull(duration, toFloat64(updated_at - started_at) / 1000)'
         return this.#column(name, () => `max(${this.#moment('call_duration', `''`, formatNumber(duration))})`)
       }
+      case 'id':
+        return this.#column(name, () => (this.#isById ? 'toJSONString(any(session_id))' : `any('')`))
       default:
-        return this.#column(name, () => this.#compute(name))
+        return this.#column(name, () => BOUNCED)
     }
   }
 
@@ -113,8 +129,8 @@ export class Sessions implements SessionTable {
       this.#hasContext = true
       const value = this.#moment(`sent_${name}`, name, name)
       const hasContext = this.#moment('has_context', HAS_CONTEXT, HAS_CONTEXT)
-      // The place of the calls is before all events.
-      return formatContext(name, `argMinIf(${value}, place, ${hasContext})`)
+      const found = `argMinIf(${value}, place, ${hasContext})`
+      return formatContext(name, name === 'bot' ? found : `toLowCardinality(${found})`)
     })
   }
 
@@ -186,14 +202,13 @@ export class Sessions implements SessionTable {
       ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))`
       : 'toUInt128(0)'
     const all = [`${order} AS session_order`, ...columns]
-    const placed = `(SELECT *, ${PLACE} AS place FROM ${moments})`
     if (this.#isById && !this.#statement.context.repairsTexts) {
       // Everything depends on the check.
       const isWhole = `throwIf(max(at) - min(at) > ${DAY_MS}, 'a session may have to be cut')`
-      return `(SELECT key AS session_key, min(at) + ${isWhole} AS session_start, ${all.join(', ')} FROM ${placed} GROUP BY key)`
+      return `(SELECT key AS session_key, min(at) + ${isWhole} AS session_start, ${all.join(', ')} FROM ${moments} GROUP BY key)`
     }
     return `(SELECT moments.key AS session_key, min(at) AS session_start, ${all.join(', ')}
-      FROM ${placed} AS moments ANY LEFT JOIN ${this.#selectCuts()} AS cuts ON cuts.key = moments.key
+      FROM ${moments} AS moments ANY LEFT JOIN ${this.#selectCuts()} AS cuts ON cuts.key = moments.key
       GROUP BY moments.key, arrayCount(start -> start <= at, cuts.starts))`
   }
 
@@ -260,24 +275,6 @@ export class Sessions implements SessionTable {
     return known?.name ?? this.#moment(`taken${this.#moments.length}`, token, `''`)
   }
 
-  #compute(name: string): string {
-    const seconds = '(max(until) - min(at)) / 1000'
-    switch (name) {
-      case 'id':
-        return this.#isById ? 'toJSONString(any(session_id))' : `any('')`
-      case 'start':
-        return formatNumber('min(at)')
-      case 'seconds':
-        return formatNumber(seconds)
-      case 'events':
-        return 'toString(sum(is_event))'
-      case 'pages':
-        return 'toString(sum(is_page))'
-      default:
-        return `multiIf(sum(is_page) = 0, '', sum(is_page) = 1 AND sum(is_event) = 1, 'true', 'false')`
-    }
-  }
-
   /** Operand of FROM: the moments of all sessions. */
   #selectMoments(): string {
     const rows = this.#events
@@ -285,7 +282,7 @@ export class Sessions implements SessionTable {
       { name: 'key', ofEvent: this.#hash(rows), ofCall: hashName('session_id') },
       { name: 'at', ofEvent: 'timestamp', ofCall: 'toFloat64(started_at)' },
       { name: 'until', ofEvent: 'timestamp', ofCall: 'toFloat64(ifNull(ended_at, updated_at))' },
-      { name: 'id', ofEvent: 'id', ofCall: 'toUInt128(0)' },
+      { name: 'place', ofEvent: PLACE, ofCall: 'toUInt256(0)' },
       { name: 'is_event', ofEvent: 'toUInt8(1)', ofCall: 'toUInt8(0)' },
       { name: 'is_page', ofEvent: isPageView(this.#statement), ofCall: 'toUInt8(0)' },
       ...(this.#isById ? [{ name: 'session_id', ofEvent: 'session_id', ofCall: 'session_id' }] : []),
@@ -304,7 +301,10 @@ export class Sessions implements SessionTable {
     return `(${events} UNION ALL SELECT ${list('ofCall')} FROM ${this.#selectCalls()})`
   }
 
-  /** Operand of FROM: the sessions of the calls that started in the window. */
+  /**
+   * Operand of FROM: the sessions of the calls that started in the window. One thread reads them, because each stream of
+   * rows is grouped in a table of its own.
+   */
   #selectCalls(): string {
     const { context: asked, project } = this.#statement
     const columns = ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at']
@@ -316,7 +316,7 @@ export class Sessions implements SessionTable {
     const aliases = asked.hasAliases
       ? `${this.#statement.global}ANY LEFT JOIN (${selectAliasEnds(this.#statement)}) AS a ON a.alias = e.distinct_id`
       : ''
-    const rows = `(SELECT ${taken.join(', ')} FROM ${newest} ${where})`
+    const rows = `(SELECT ${taken.join(', ')} FROM ${newest} ${where} SETTINGS max_threads = 1)`
     const people = this.#hasUser
       ? `(SELECT ${taken.map((name) => `e.${name} AS ${name}`).join(', ')}, ${user} AS person FROM ${rows} AS e ${aliases})`
       : rows
@@ -341,9 +341,19 @@ export class Sessions implements SessionTable {
 }
 
 /**
- * The order of moments, as one number: by time, then by id. The bits of times are in their order, as none is negative.
+ * The order of events, as one number: by time, then by id. The bits of times are in their order, as none is negative.
+ * Calls, whose context comes before that of all events, and whose user after theirs, are at 0.
  */
-const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(at + 0)), 128), toUInt256(id))'
+const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(timestamp + 0)), 128), toUInt256(id))'
+
+/** The fields of a session that are numbers. */
+const NUMBERS = new Map([
+  ['start', 'min(at)'],
+  ['seconds', '(max(until) - min(at)) / 1000'],
+  ['events', 'toFloat64(sum(is_event))'],
+  ['pages', 'toFloat64(sum(is_page))'],
+])
+const BOUNCED = `multiIf(sum(is_page) = 0, '', sum(is_page) = 1 AND sum(is_event) = 1, 'true', 'false')`
 
 const HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
 

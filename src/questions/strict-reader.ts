@@ -1,5 +1,6 @@
 import { Kind, TypeRegistry } from '@sinclair/typebox'
 import { Check } from '@sinclair/typebox/value'
+import { parseDuration } from '../contract/durations.js'
 import type { Schema } from '../contract/fields.js'
 import { describeNameFault, isName, isTimeZone } from '../contract/limits.js'
 import { MAX_EVENTS } from '../contract/question-schemas.js'
@@ -10,7 +11,7 @@ import { createNearestFinder } from '../lib/nearest.js'
 import type { Faults } from './faults.js'
 import { findFieldFault } from './field-name.js'
 import { FilterCheck, type FilterLimit } from './filter-check.js'
-import { parseDuration, parseInstant } from './time.js'
+import { parseInstant } from './time.js'
 
 const MAX_DURATION_MS = 366 * 86_400_000
 const MIN_GAP_MS = 60_000

@@ -93,14 +93,6 @@ function formatLocal(ms: number, offset: number): string {
   return `${local}${offset < 0 ? '-' : '+'}${text}`
 }
 
-const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS, w: 7 * DAY_MS }
-
-/** Parses a duration such as `7d` into ms; null if it is invalid. */
-export function parseDuration(text: string): number | null {
-  const [, count, unit = ''] = /^(\d{1,12})(ms|s|m|h|d|w)$/.exec(text) ?? []
-  return count === undefined ? null : Number(count) * (UNITS[unit] ?? 0)
-}
-
 /** Shortest duration of a unit, which bounds their number in a range. */
 const LEAST_MS: Record<Unit, number> = {
   hour: 3_600_000,

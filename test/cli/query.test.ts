@@ -35,11 +35,11 @@ t.test('query prints a table for each kind of question', async (t) => {
   ])
   t.strictSame(answers, [
     [
-      'at                         view (users)  buy (users)',
-      '-------------------------  ------------  -----------',
-      '2026-04-20T00:00:00+00:00             1            1',
-      '2026-04-21T00:00:00+00:00             2            0',
-      'total                                 3            1',
+      'at                         view (unique users)  buy (unique users)',
+      '-------------------------  -------------------  ------------------',
+      '2026-04-20T00:00:00+00:00                    1                   1',
+      '2026-04-21T00:00:00+00:00                    2                   0',
+      'total                                        3                   1',
     ],
     [
       'step  event  users  of first  of previous  median time  mean time',

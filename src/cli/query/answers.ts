@@ -1,3 +1,4 @@
+import { labelAllSeries, labelBreakdown, labelEvents, labelLines } from '../../contract/labels.js'
 import type { AnswerTo, AnyAnswer, FieldName } from '../../contract/questions.js'
 import { counted } from '../progress.js'
 import type { Cell, Table } from './table.js'
@@ -87,13 +88,14 @@ export function flatTable(answer: AnyAnswer): Table {
 /** Formats a series: a column per line and a row per bucket, or without buckets a row per line. */
 function seriesTable(answer: AnswerTo<'series'>): Table {
   const { results, query } = answer
-  const name = (series: number) => {
-    const { event = '', metric = '' } = query.series[series] ?? {}
-    return `${formatEventNames(event)} (${metric})`
-  }
+  const names = labelAllSeries(query)
   if (query.interval === 'none') {
     const rows = results.map(({ series, breakdown, total, points }) => {
-      return [name(series), ...formatValues(answer, breakdown), markIncomplete(total, points[0]?.complete ?? true)]
+      return [
+        names[series] ?? '',
+        ...formatValues(answer, breakdown),
+        markIncomplete(total, points[0]?.complete ?? true),
+      ]
     })
     return { columns: ['series', ...nameFields(answer), 'total'], rows }
   }
@@ -101,12 +103,10 @@ function seriesTable(answer: AnswerTo<'series'>): Table {
     at,
     ...results.map(({ points }) => markIncomplete(points[i]?.value ?? null, points[i]?.complete ?? true)),
   ])
-  const columns = results.map(({ series, breakdown }) => {
-    const values = formatValues(answer, breakdown).join(', ')
-    if (values === '') return name(series)
-    return query.series.length === 1 ? values : `${name(series)}: ${values}`
-  })
-  return { columns: ['at', ...columns], rows: [...rows, ['total', ...results.map(({ total }) => total)]] }
+  return {
+    columns: ['at', ...labelLines(results, query)],
+    rows: [...rows, ['total', ...results.map(({ total }) => total)]],
+  }
 }
 
 function funnelTable(answer: AnswerTo<'funnel'>): Table {
@@ -115,7 +115,7 @@ function funnelTable(answer: AnswerTo<'funnel'>): Table {
     return steps.map(({ users, of_first, of_previous, median_ms, mean_ms }, i) => [
       ...formatValues(answer, breakdown),
       i + 1,
-      formatEventNames(query.steps[i]?.event),
+      labelEvents(query.steps[i]?.event ?? ''),
       markIncomplete(users, complete),
       formatPercent(of_first),
       formatPercent(of_previous),
@@ -165,7 +165,7 @@ function listValues(answer: AnswerTo<'series'> | AnswerTo<'funnel'>, breakdown: 
 }
 
 function formatValues(answer: AnswerTo<'series'> | AnswerTo<'funnel'>, breakdown: unknown[]): Cell[] {
-  return listValues(answer, breakdown).map((value) => value ?? '(not set)')
+  return listValues(answer, breakdown).map((value) => (typeof value === 'number' ? value : labelBreakdown([value])))
 }
 
 function formatEventNames(event: string | string[] = ''): string {

@@ -1,6 +1,7 @@
 import { useMemo } from 'preact/hooks'
+import { labelEvents } from '../../contract/labels.js'
 import type { AnswerTo } from '../../contract/questions.js'
-import { labelEvents, labelWindow } from '../lib/answer-labels.js'
+import { labelWindow } from '../lib/answer-labels.js'
 import { type DrillDown, labelNode } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { formatNumber } from '../lib/format.js'

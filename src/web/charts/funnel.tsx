@@ -1,7 +1,7 @@
+import { labelBreakdown } from '../../contract/labels.js'
 import type { AnswerTo, FunnelLine } from '../../contract/questions.js'
 import { labelStep, toStepCell } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
-import { labelBreakdown } from '../lib/fields.js'
 import { formatDuration, formatNumber, formatShare } from '../lib/format.js'
 import { useRowKeys } from '../lib/use-row-keys.js'
 import * as textStyles from '../ui/text.module.css'

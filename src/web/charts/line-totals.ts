@@ -1,5 +1,5 @@
+import { labelLines } from '../../contract/labels.js'
 import type { AnswerTo } from '../../contract/questions.js'
-import { labelLines } from '../lib/answer-labels.js'
 import { type DrillDown, drillIntoLine, findLineBefore } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { formatMoney, formatNumber } from '../lib/format.js'

@@ -1,5 +1,6 @@
+import { labelLines } from '../../contract/labels.js'
 import type { AnswerTo } from '../../contract/questions.js'
-import { formatAxisLabels, formatBuckets, labelLines } from '../lib/answer-labels.js'
+import { formatAxisLabels, formatBuckets } from '../lib/answer-labels.js'
 import { type AnswerBefore, type BucketPair, listStarts } from '../lib/period-before.js'
 
 type SeriesAnswer = AnswerTo<'series'>

@@ -61,8 +61,12 @@ export function TotalNumber({ line, onDrillDown }: LineProps) {
   return <NumberButton text={now.text} title={name} drillDown={now.drillDown} onDrillDown={onDrillDown} />
 }
 
-/** The change from the previous period. */
-export function Change({ line: { name, now, before }, onDrillDown }: LineProps) {
+/** The change from the previous period. @param isShort whether the text beside it says what is compared */
+export function Change({
+  line: { name, now, before },
+  isShort = false,
+  onDrillDown,
+}: LineProps & { isShort?: boolean }) {
   if (!before) return null
   if (before.value === null || now.value === null) {
     return <span class={`${styles.change} ${textStyles.hint}`}>no data in the previous period</span>
@@ -77,8 +81,8 @@ export function Change({ line: { name, now, before }, onDrillDown }: LineProps) 
         title={`${name}, previous period`}
         drillDown={before.drillDown}
         onDrillDown={onDrillDown}
-      />{' '}
-      in the previous period
+      />
+      {!isShort && ' in the previous period'}
     </span>
   )
   // A change from zero has no percentage.

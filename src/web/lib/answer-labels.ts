@@ -1,17 +1,9 @@
-import { SESSION } from '../../contract/question-schemas.js'
-import type { FieldName, Interval, SeriesDefinition, SeriesLine, SeriesQuestion } from '../../contract/questions.js'
-import { labelBreakdown, labelField } from './fields.js'
+import { labelEvents, labelField, labelSeries } from '../../contract/labels.js'
+import type { Interval, SeriesQuestion } from '../../contract/questions.js'
 import { formatCount } from './format.js'
 import { createDateFormat } from './intl.js'
 import { type Draft, parseDraft } from './question.js'
 import { addDays, countDays, findDays, findMonthEnd } from './range.js'
-
-/** Labels the events of a line, step or node. */
-export function labelEvents(event: string | string[]): string {
-  if (event === '*') return 'Any event'
-  if (event === SESSION) return 'Sessions'
-  return typeof event === 'string' ? event : event.join(' or ')
-}
 
 const WINDOW_UNITS: Record<string, string> = {
   ms: 'millisecond',
@@ -27,27 +19,6 @@ export function labelWindow(window: string): string {
   const [, count, unit = ''] = /^(\d+)([a-z]+)$/.exec(window) ?? []
   return formatCount(Number(count), WINDOW_UNITS[unit] ?? unit)
 }
-
-/** Labels a series, such as `purchased (sum of price)`. */
-export function labelSeries({ event, metric, property = '', p = 95, where }: SeriesDefinition): string {
-  const field = labelField(property as FieldName)
-  const metrics: Record<SeriesDefinition['metric'], string> = {
-    events: '',
-    users: 'unique users',
-    events_per_user: 'events per user',
-    sum: `sum of ${field}`,
-    avg: `average ${field}`,
-    min: `minimum ${field}`,
-    max: `maximum ${field}`,
-    median: `median ${field}`,
-    percentile: `p${p} of ${field}`,
-  }
-  const notes = [metrics[metric], where ? 'filtered' : ''].filter((note) => note !== '')
-  return notes.length > 0 ? `${labelEvents(event)} (${notes.join(', ')})` : labelEvents(event)
-}
-
-/** A line of an answer, with the name that the page has for it, if any. */
-type NamedLine = SeriesLine & { name?: string }
 
 /** The longest name that can be saved. */
 const MAX_NAME = 255
@@ -73,20 +44,6 @@ function labelByKind(draft: Draft): string {
         ? `Paths after ${labelEvents(draft.start.event)}`
         : `Paths to ${labelEvents(draft.end?.event ?? '')}`
   }
-}
-
-/** Unique names for the lines of an answer. */
-export function labelLines(lines: readonly NamedLine[], { series }: SeriesQuestion): string[] {
-  const seen = new Map<string, number>()
-  return lines.map((line) => {
-    const definition = series[line.series]
-    const name = line.name ?? (definition ? labelSeries(definition) : String(line.series))
-    const values = labelBreakdown(line.breakdown)
-    const text = values === '' ? name : series.length === 1 ? values : `${name}: ${values}`
-    const count = (seen.get(text) ?? 0) + 1
-    seen.set(text, count)
-    return count > 1 ? `${text} #${count}` : text
-  })
 }
 
 const UTC = { timeZone: 'UTC' } as const

@@ -1,3 +1,4 @@
+import { labelAllSeries, labelBreakdown, labelEvents, labelField, labelLines } from '../../contract/labels.js'
 import type {
   AnswerTo,
   AnyAnswer,
@@ -7,10 +8,9 @@ import type {
   FunnelStep,
   SeriesCell,
 } from '../../contract/questions.js'
-import { formatBuckets, formatDate, formatPeriod, labelEvents, labelLines, labelSeries } from './answer-labels.js'
+import { formatBuckets, formatDate, formatPeriod } from './answer-labels.js'
 import type { CsvRow } from './csv.js'
 import { escapeInvisible } from './escape-invisible.js'
-import { labelBreakdown, labelField } from './fields.js'
 import { formatDuration, formatMoney, formatNumber, formatShare } from './format.js'
 import { type AnswerBefore, type LineBefore, listStarts } from './period-before.js'
 
@@ -87,9 +87,10 @@ const NUMBERS = 'Numbers'
 function buildTotalsTable(answer: SeriesAnswer, before: AnswerBefore | null): AnswerTable {
   const { results, query } = answer
   const names = labelLines(results, query)
+  const series = labelAllSeries(query)
   const hasBreakdown = query.breakdown.length > 0
   const rows = results.map((line, i) => [
-    textCell(hasBreakdown ? labelSeriesAt(answer, line.series) : (names[i] ?? '')),
+    textCell((hasBreakdown ? series[line.series] : names[i]) ?? ''),
     ...(hasBreakdown ? [textCell(labelBreakdown(line.breakdown))] : []),
     countCell(line.total, drillIntoLine(answer, line), line.points[0]?.complete === false),
     ...(before ? [countTotalBefore(before, i)] : []),
@@ -166,11 +167,6 @@ export function drillIntoLine(
   if (isSum) return undefined
   const cell: SeriesCell = { series, breakdown: breakdown as SeriesCell['breakdown'], ...(at !== undefined && { at }) }
   return { of: query, cell }
-}
-
-function labelSeriesAt({ query }: SeriesAnswer, series: number): string {
-  const definition = query.series[series]
-  return definition ? labelSeries(definition) : String(series)
 }
 
 function buildFunnelTable({ results, query }: AnswerTo<'funnel'>): AnswerTable {

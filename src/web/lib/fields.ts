@@ -24,31 +24,6 @@ export function toField(source: 'properties' | 'user', names: readonly string[])
   return names.some((name) => name.includes('.')) ? [source, ...names] : [source, ...names].join('.')
 }
 
-/** Labels a field for people: `price`, not `properties.price`. */
-export function labelField(field: FieldName): string {
-  const [source, ...names] = typeof field === 'string' ? field.split('.') : field
-  if (names.length === 0) return source === 'distinct_id' ? 'user' : (source ?? '')
-  switch (source) {
-    case 'user':
-      return `user’s ${names.join(' › ')}`
-    case 'session':
-      return labelSessionField(names)
-    case 'page':
-      return `page ${names.join(' › ')}`
-    case 'context':
-      return names.join(' › ').replaceAll('_', ' ')
-    default:
-      return names.join(' › ')
-  }
-}
-
-/** Labels a field of a session, such as `entry page path` and `session seconds`. */
-function labelSessionField([name = '', ...names]: string[]): string {
-  if (names.length === 0) return `session ${name}`
-  const event = { first: 'first event’s ', last: 'last event’s ', entry: 'entry ', exit: 'exit ' }[name]
-  return event === undefined ? `session ${[name, ...names].join(' › ')}` : `${event}${labelField(names)}`
-}
-
 /** Formats a value for a text field; a string that would parse as another type is quoted. */
 export function formatValue(value: Scalar): string {
   if (typeof value !== 'string') return JSON.stringify(value)
@@ -81,16 +56,4 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined
   }
-}
-
-/** Labels the values of a breakdown. */
-export function labelBreakdown(values: unknown[]): string {
-  if (values.length === 1 && values[0] === '$other') return 'Other'
-  return values.map(labelValue).join(', ')
-}
-
-function labelValue(value: unknown): string {
-  if (value === null) return '(not set)'
-  if (value === '') return '(empty)'
-  return typeof value === 'string' ? value : JSON.stringify(value)
 }

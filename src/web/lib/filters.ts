@@ -10,23 +10,6 @@ import {
 export type { Condition, Operator }
 export type Joint = 'and' | 'or'
 
-/** The label of each operator. */
-export const OPERATOR_LABELS: Record<Operator, string> = {
-  is: 'is',
-  is_not: 'is not',
-  contains: 'contains',
-  not_contains: 'does not contain',
-  starts_with: 'starts with',
-  ends_with: 'ends with',
-  matches: 'matches the pattern',
-  gt: 'is more than',
-  gte: 'is at least',
-  lt: 'is less than',
-  lte: 'is at most',
-  set: 'is set',
-  not_set: 'is not set',
-}
-
 /** Whether a value has the shape of a filter, even if incomplete. */
 export function isFilter(value: unknown): value is Filter {
   if (!Array.isArray(value)) return false

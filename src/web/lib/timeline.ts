@@ -1,5 +1,8 @@
+import { parseDuration } from '../../contract/durations.js'
+import type { SessionsDefinition } from '../../contract/questions.js'
 import type { Session } from '../../contract/responses.js'
 import { formatDay } from './format.js'
+import { isById } from './project-settings.js'
 
 /** The fields of an event that place it in the timeline. */
 export interface Placed {
@@ -8,8 +11,11 @@ export interface Placed {
   session_id?: string
 }
 
-/** Consecutive events of one session, or of none. */
+/** Consecutive events of one session, or of none, the latest first. */
 export interface Visit<E> {
+  /** `none`: the events belong to no session */
+  of: 'id' | 'gap' | 'none'
+  /** null unless sessions are told apart by id */
   sessionId: string | null
   events: E[]
 }
@@ -22,24 +28,48 @@ export interface Day<E> {
 }
 
 /**
- * Groups events by day and session, the latest first. An event without a session id belongs to the session of its
- * time.
+ * Groups the events of a user by session and day, the latest first; a session is on the day that it started on. By id,
+ * an event without a session id belongs to the session of its time. By gap, the filter that a project may have set for
+ * the events of its sessions does not count.
  */
-export function buildTimeline<E extends Placed>(events: readonly E[], sessions: readonly Session[]): Day<E>[] {
+export function buildTimeline<E extends Placed>(
+  events: readonly E[],
+  sessions: readonly Session[],
+  definition: SessionsDefinition,
+): Day<E>[] {
   const sorted = events.toSorted((a, b) => b.timestamp - a.timestamp || (a.eventId < b.eventId ? 1 : -1))
   const days: Day<E>[] = []
-  let today = ''
-  for (const event of sorted) {
-    const date = formatDay(event.timestamp)
-    if (date !== today) days.push({ at: event.timestamp, visits: [] })
-    today = date
-    const visits = days.at(-1)?.visits ?? []
-    const sessionId = event.session_id ?? findSessionAt(event.timestamp, sessions)
-    const last = visits.at(-1)
-    if (last && last.sessionId === sessionId) last.events.push(event)
-    else visits.push({ sessionId, events: [event] })
+  for (const visit of buildVisits(sorted, sessions, definition)) {
+    const at = visit.events.at(-1)?.timestamp ?? 0
+    const last = days.at(-1)
+    if (last && formatDay(last.at) === formatDay(at)) last.visits.push(visit)
+    else days.push({ at, visits: [visit] })
   }
   return days
+}
+
+/** @param events the latest first */
+function buildVisits<E extends Placed>(
+  events: readonly E[],
+  sessions: readonly Session[],
+  definition: SessionsDefinition,
+): Visit<E>[] {
+  const gapMs = isById(definition) ? 0 : (parseDuration(definition.gap) ?? 0)
+  const visits: Visit<E>[] = []
+  for (const event of events) {
+    const sessionId = isById(definition) ? (event.session_id ?? findSessionAt(event.timestamp, sessions)) : null
+    const of = isById(definition) ? (sessionId === null ? 'none' : 'id') : 'gap'
+    const last = visits.at(-1)
+    const after = last?.events.at(-1)?.timestamp ?? 0
+    const isNext = {
+      id: last?.sessionId === sessionId,
+      gap: after - event.timestamp <= gapMs,
+      none: formatDay(after) === formatDay(event.timestamp),
+    }
+    if (last?.of === of && isNext[of]) last.events.push(event)
+    else visits.push({ of, sessionId, events: [event] })
+  }
+  return visits
 }
 
 function findSessionAt(instant: number, sessions: readonly Session[]): string | null {

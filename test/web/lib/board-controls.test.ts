@@ -1,6 +1,6 @@
 import t from 'tap'
+import { labelFilter } from '../../../src/contract/labels.js'
 import { applyControls, formatControls, parseControls, readControls } from '../../../src/web/lib/board-controls.js'
-import { labelFilter } from '../../../src/web/lib/filter-labels.js'
 
 const NOW = Date.parse('2026-05-20T12:00Z')
 

@@ -1,14 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { OPERATOR_LABELS } from '../../../src/contract/labels.js'
 import type { Filter } from '../../../src/contract/questions.js'
-import {
-  changeOperator,
-  isFilter,
-  OPERATOR_LABELS,
-  type Operator,
-  toFilter,
-  toGroup,
-} from '../../../src/web/lib/filters.js'
+import { changeOperator, isFilter, type Operator, toFilter, toGroup } from '../../../src/web/lib/filters.js'
 
 const scalar = fc.oneof(
   fc.string(),

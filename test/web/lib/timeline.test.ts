@@ -31,7 +31,7 @@ t.test('buildTimeline groups events by day and session, the latest first', async
     session('open', NOON + 19 * MINUTE, null, NOON + 21 * MINUTE),
     session('over', NOON - MINUTE, NOON + 15 * MINUTE),
   ]
-  const days = buildTimeline(events, sessions).map(({ visits }) => {
+  const days = buildTimeline(events, sessions, 'id').map(({ visits }) => {
     return visits.map(({ sessionId, events }) => [sessionId, ...events.map(({ eventId }) => eventId)])
   })
   t.strictSame(days, [
@@ -42,4 +42,21 @@ t.test('buildTimeline groups events by day and session, the latest first', async
     ],
     [[null, '1']],
   ])
+})
+
+t.test('buildTimeline tells sessions by gap apart by pauses, and keeps one over midnight whole', async (t) => {
+  const midnight = NOON + 12 * 60 * MINUTE
+  const events = [
+    event('1', midnight - 50 * MINUTE, { session_id: 'said' }),
+    event('2', midnight - 20 * MINUTE),
+    event('3', midnight + 10 * MINUTE, { session_id: 'other' }),
+    event('4', midnight + 10 * MINUTE + 1 + 30 * MINUTE),
+  ]
+  const days = buildTimeline(events, [session('over', midnight, midnight)], { gap: '30m' })
+  t.strictSame(
+    days.map(({ visits }) =>
+      visits.map(({ of, sessionId, events }) => [of, sessionId, ...events.map((e) => e.eventId)]),
+    ),
+    [[['gap', null, '4']], [['gap', null, '3', '2', '1']]],
+  )
 })

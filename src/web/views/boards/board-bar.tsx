@@ -1,6 +1,7 @@
 import { useMemo } from 'preact/hooks'
+import { labelFilter } from '../../../contract/labels.js'
 import type { BoardControls } from '../../lib/board-controls.js'
-import { labelFilter } from '../../lib/filter-labels.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { dropIncomplete } from '../../lib/filters.js'
 import { Popover } from '../../ui/popover.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -27,7 +28,7 @@ export function BoardBar({ controls, onChange }: BoardBarProps) {
         class={rangeStyles.more}
         summary={
           <>
-            {complete ? `Only ${labelFilter(complete)}` : 'Filter'}
+            {complete ? `Only ${escapeInvisible(labelFilter(complete))}` : 'Filter'}
             <span class={textStyles.hidden}>, for all cards</span>
           </>
         }

@@ -1,5 +1,6 @@
 import { useId, useState } from 'preact/hooks'
 import { type Filter, OPERATORS } from '../../../contract/filters.js'
+import { OPERATOR_LABELS } from '../../../contract/labels.js'
 import {
   type Condition,
   changeOperator,
@@ -7,7 +8,6 @@ import {
   isFilter,
   isGroup,
   type Joint,
-  OPERATOR_LABELS,
   type Operator,
   toFilter,
   toGroup,

@@ -26,7 +26,7 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
       <ul class={styles.names}>
         {aliases.map((alias) => (
           <li key={alias}>
-            <bdi>{escapeInvisible(alias)}</bdi>
+            <bdi>{escapeInvisible(alias)}</bdi>{' '}
             {mayRemove && canRemove(alias) && (
               <button
                 type="button"

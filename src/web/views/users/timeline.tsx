@@ -4,6 +4,7 @@ import type { Access } from '../../api/sign-in.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatClock, formatCount, formatDay, formatDuration } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
+import { getProjectSettings } from '../../lib/project-settings.js'
 import { buildTimeline, type Visit } from '../../lib/timeline.js'
 import { findVisitOrigin } from '../../lib/visit-origin.js'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -24,14 +25,14 @@ interface TimelineProps {
   access: Access
 }
 
-/** The events of a user by day and session, the latest first. */
+/** The events of a user by day and session, as the project tells sessions apart, the latest first. */
 export function Timeline({ names, sessions, eventId, access }: TimelineProps) {
   const [distinctId = ''] = names
   const { events, hasMore, isLoading, error, readMore, change } = useUserEvents(names)
   return (
     <section class={styles.timeline} aria-label="Events" aria-busy={isLoading}>
       <h2>Events</h2>
-      {buildTimeline(events, sessions).map(({ at, visits }, day, days) => (
+      {buildTimeline(events, sessions, getProjectSettings().sessions).map(({ at, visits }, day, days) => (
         <section key={at} class={styles.day}>
           <h3>{formatDay(at)}</h3>
           {visits.map((visit, i) => (
@@ -73,7 +74,7 @@ interface VisitRowsProps {
   isWhole: boolean
 }
 
-function VisitRows({ visit: { sessionId, events }, distinctId, isWhole }: VisitRowsProps) {
+function VisitRows({ visit: { of, sessionId, events }, distinctId, isWhole }: VisitRowsProps) {
   const rows = (
     <ol>
       {events.map((event) => (
@@ -83,21 +84,28 @@ function VisitRows({ visit: { sessionId, events }, distinctId, isWhole }: VisitR
       ))}
     </ol>
   )
-  if (sessionId === null) return rows
+  if (of === 'none') return rows
   const origin = isWhole ? findVisitOrigin(events) : null
   const span = (events[0]?.timestamp ?? 0) - (events.at(-1)?.timestamp ?? 0)
   return (
     <div class={styles.visit}>
       <p>
         <small>
-          Session <bdi>{escapeInvisible(sessionId)}</bdi>
+          {sessionId === null ? 'Visit' : 'Session '}
+          {sessionId !== null && <bdi>{escapeInvisible(sessionId)}</bdi>}
           {events.length > 1 && `, ${formatCount(events.length, 'event')} in ${formatDuration(span)}`}
           {origin && (
             <>
-              {origin.path !== '' && ', began at '}
-              <bdi>{escapeInvisible(origin.path)}</bdi>
-              {origin.source !== null && ', from '}
-              <bdi>{escapeInvisible(origin.source ?? '')}</bdi>
+              {origin.path !== '' && (
+                <>
+                  , began at <bdi>{escapeInvisible(origin.path)}</bdi>
+                </>
+              )}
+              {origin.source !== null && (
+                <>
+                  , from <bdi>{escapeInvisible(origin.source)}</bdi>
+                </>
+              )}
             </>
           )}
         </small>

@@ -61,10 +61,10 @@ export function Numbers({ answer, before, chosen, onChoose, onDrillDown }: Numbe
               >
                 {line.name}
               </button>
-              <span class={styles.total}>
+              <span class={styles.total} style={{ '--characters': line.now.text.length }}>
                 <TotalNumber line={line} onDrillDown={onDrillDown} />
               </span>
-              <Change line={line} onDrillDown={onDrillDown} />
+              <Change line={line} isShort onDrillDown={onDrillDown} />
             </li>
           )
         })}

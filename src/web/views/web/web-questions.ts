@@ -1,7 +1,7 @@
+import { labelBreakdown, labelFilter } from '../../../contract/labels.js'
 import type { FieldName, Filter, Scalar, SessionsDefinition } from '../../../contract/questions.js'
 import type { EventName } from '../../../contract/responses.js'
-import { labelBreakdown } from '../../lib/fields.js'
-import { labelFilter } from '../../lib/filter-labels.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { labelCountry } from '../../lib/intl.js'
 import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 
@@ -194,10 +194,10 @@ export function describeFilter(filter: Filter): string {
   if (isSame(filter, NO_BOTS)) return 'Without bots'
   if (filter[0] === 'session_has') {
     const { event, where } = filter[1]
-    if (where) return describeValue(where, (tab) => tab.ofPages === true) ?? labelFilter(filter)
-    return typeof event === 'string' ? `Goal is ${event}` : labelFilter(filter)
+    if (where) return describeValue(where, (tab) => tab.ofPages === true) ?? escapeInvisible(labelFilter(filter))
+    return typeof event === 'string' ? `Goal is ${event}` : escapeInvisible(labelFilter(filter))
   }
-  return describeValue(filter, (tab) => tab.ofPages !== true) ?? labelFilter(filter)
+  return describeValue(filter, (tab) => tab.ofPages !== true) ?? escapeInvisible(labelFilter(filter))
 }
 
 function describeValue(filter: Filter, fits: (tab: Tab) => boolean): string | undefined {

@@ -1,0 +1,138 @@
+import { type Comparison, type FieldName, type Filter, OPERATORS, type Operator } from './filters.js'
+import { SESSION } from './question-schemas.js'
+import type { SeriesDefinition, SeriesLine, SeriesQuestion } from './questions.js'
+
+/** What the parts of questions are called where people read answers: on the page and in the tables of the terminal. */
+
+/** Filters with longer labels are only said to be there. */
+const MAX_FILTER_LABEL = 60
+
+/** The label of each operator. */
+export const OPERATOR_LABELS: Record<Operator, string> = {
+  is: 'is',
+  is_not: 'is not',
+  contains: 'contains',
+  not_contains: 'does not contain',
+  starts_with: 'starts with',
+  ends_with: 'ends with',
+  matches: 'matches the pattern',
+  gt: 'is more than',
+  gte: 'is at least',
+  lt: 'is less than',
+  lte: 'is at most',
+  set: 'is set',
+  not_set: 'is not set',
+}
+
+/** Labels the events of a line, step or node. */
+export function labelEvents(event: string | string[]): string {
+  if (event === '*') return 'Any event'
+  if (event === SESSION) return 'Sessions'
+  return typeof event === 'string' ? event : event.join(' or ')
+}
+
+/** Labels a field for people: `price`, not `properties.price`. */
+export function labelField(field: FieldName): string {
+  const [source, ...names] = typeof field === 'string' ? field.split('.') : field
+  if (names.length === 0) return source === 'distinct_id' ? 'user' : (source ?? '')
+  switch (source) {
+    case 'user':
+      return `user’s ${names.join(' › ')}`
+    case 'session':
+      return labelSessionField(names)
+    case 'page':
+      return `page ${names.join(' › ')}`
+    case 'context':
+      return names.join(' › ').replaceAll('_', ' ')
+    default:
+      return names.join(' › ')
+  }
+}
+
+/** Labels a field of a session, such as `entry page path` and `session seconds`. */
+function labelSessionField([name = '', ...names]: string[]): string {
+  if (names.length === 0) return `session ${name}`
+  const event = { first: 'first event’s ', last: 'last event’s ', entry: 'entry ', exit: 'exit ' }[name]
+  return event === undefined ? `session ${[name, ...names].join(' › ')}` : `${event}${labelField(names)}`
+}
+
+/** Labels the values of a breakdown. */
+export function labelBreakdown(values: readonly unknown[]): string {
+  if (values.length === 1 && values[0] === '$other') return 'Other'
+  return values.map(labelValue).join(', ')
+}
+
+function labelValue(value: unknown): string {
+  if (value === null) return '(not set)'
+  if (value === '') return '(empty)'
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+/** Describes a filter, such as `country is AT or DE, and plan is set`. */
+export function labelFilter(filter: Filter): string {
+  if (filter[0] === 'not') return `not (${labelFilter(filter[1])})`
+  if (filter[0] === 'and' || filter[0] === 'or') {
+    const [joint, parts] = filter
+    const texts = parts.map((part) =>
+      part[0] === 'and' || part[0] === 'or' ? `(${labelFilter(part)})` : labelFilter(part),
+    )
+    return texts.join(`, ${joint} `)
+  }
+  if (filter[0] === 'session_has') {
+    const { event, where } = filter[1]
+    return `session has ${labelEvents(event)}${where ? ` (${labelFilter(where)})` : ''}`
+  }
+  const [operator, field, operand] = filter as Comparison
+  const name = `${labelField(field)} ${OPERATOR_LABELS[operator]}`
+  if (OPERATORS[operator] === 'nothing') return name
+  const values: unknown[] = Array.isArray(operand) ? operand : [operand]
+  return `${name} ${values.map((value) => labelBreakdown([value])).join(' or ')}`
+}
+
+/** Labels a series, such as `purchased (sum of price, country is AT)`. */
+export function labelSeries({ event, metric, property = '', p = 95, where }: SeriesDefinition): string {
+  const field = labelField(property)
+  const metrics: Record<SeriesDefinition['metric'], string> = {
+    events: '',
+    users: 'unique users',
+    events_per_user: 'events per user',
+    sum: `sum of ${field}`,
+    avg: `average ${field}`,
+    min: `minimum ${field}`,
+    max: `maximum ${field}`,
+    median: `median ${field}`,
+    percentile: `p${p} of ${field}`,
+  }
+  const filter = where ? labelFilter(where) : ''
+  const notes = [metrics[metric], filter.length > MAX_FILTER_LABEL ? 'filtered' : filter].filter((note) => note !== '')
+  return notes.length > 0 ? `${labelEvents(event)} (${notes.join(', ')})` : labelEvents(event)
+}
+
+/** Unique labels for the series of a question. */
+export function labelAllSeries({ series }: Pick<SeriesQuestion, 'series'>): string[] {
+  return countEqual(series.map(labelSeries))
+}
+
+/** Unique labels for the lines of an answer. A line that has a `name` is labelled with it. */
+export function labelLines(
+  lines: readonly (SeriesLine & { name?: string })[],
+  { series }: Pick<SeriesQuestion, 'series'>,
+): string[] {
+  const names = labelAllSeries({ series })
+  const texts = lines.map((line) => {
+    const name = line.name ?? names[line.series] ?? String(line.series)
+    const values = labelBreakdown(line.breakdown)
+    return values === '' ? name : series.length === 1 ? values : `${name}: ${values}`
+  })
+  return countEqual(texts)
+}
+
+/** Numbers texts that are there before: `a`, `a #2`. */
+function countEqual(texts: readonly string[]): string[] {
+  const seen = new Map<string, number>()
+  return texts.map((text) => {
+    const count = (seen.get(text) ?? 0) + 1
+    seen.set(text, count)
+    return count > 1 ? `${text} #${count}` : text
+  })
+}
