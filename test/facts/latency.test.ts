@@ -20,10 +20,10 @@ for (const storage of STORAGES) {
       t.equal(edited.statusCode, 200)
       const began = performance.now()
       const range = { from: Date.now() - 86_400_000, to: Date.now() + 86_400_000, interval: 'none' }
-      const question = { kind: 'series', series: [{ event: 'e' }], where: ['is', 'properties.v', 1], ...range }
+      const question = { kind: 'series', series: [{ event: 'e' }], where: ['gt', 'properties.v', 0], ...range }
       const answer = await client.call('POST', '/public/query', question)
       took.push(performance.now() - began)
-      t.equal(answer.json().results[0].total, took.length)
+      t.equal(answer.json().results?.[0].total, took.length, answer.body)
     }
     took.sort((a, b) => a - b)
     const [median = 0, last = 0] = [took[Math.floor(EDITS / 2)], took.at(-1)]
