@@ -27,7 +27,7 @@ export const HABITS = [
 export type Habit = (typeof HABITS)[number]
 
 /** The statements of a leader. */
-export const STATEMENTS = [
+const STATEMENTS = [
   'INSERT INTO facts_state',
   'DELETE FROM event_facts WHERE step',
   'DELETE FROM event_facts WHERE (',
