@@ -1,0 +1,116 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { forgetSettledChanges, LEFT, logChange, readOpenChanges, SETTLED } from '../../src/store/event-changes.js'
+import { startClickHouse } from '../helper.js'
+
+const MINUTE_S = 60
+const DAY_S = 24 * 60 * MINUTE_S
+const BEGUN = 0
+const ENDED = 2
+
+const engine = await startClickHouse(t)
+const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'event_changes') })
+t.teardown(() => clickhouse.close())
+await migrate(clickhouse)
+
+interface Note {
+  id: string
+  state: number
+  /** s before now */
+  age: number
+  kind?: string
+}
+
+/** Notes states of changes of a project as if that had been a while ago, each in a part of its own. */
+async function note(project: string, notes: Note[]): Promise<void> {
+  for (const { id, state, age, kind = 'month' } of notes)
+    await clickhouse.command(
+      `INSERT INTO event_changes (project_id, id, kind, scope, state, noted_at)
+       SELECT {project:String}, {id:UUID}, {kind:String}, '{"month":"202611","before":null}', {state:UInt8}, now64(3) - {age:UInt32}`,
+      { project, id, kind, state, age },
+    )
+}
+
+async function idsIn(table: 'event_changes' | 'event_change_log', project: string): Promise<string[]> {
+  const rows = await clickhouse.rows<{ id: string }>(
+    `SELECT DISTINCT toString(id) AS id FROM ${table} WHERE project_id = {project:String} ORDER BY id`,
+    { project },
+  )
+  return rows.map(({ id }) => id)
+}
+
+const openIds = async () => (await readOpenChanges(clickhouse)).map(({ id }) => id).sort()
+
+t.test('a settled change leaves the working log after ten minutes, and stays in the other one', async (t) => {
+  const [old = '', young = '', left = '', ended = '', begun = ''] = Array.from({ length: 5 }, () => randomUUID())
+  const settled = (id: string, age: number): Note[] => [
+    { id, state: BEGUN, age: age + 2 },
+    { id, state: ENDED, age: age + 1 },
+    { id, state: SETTLED, age },
+  ]
+  await note('shop', [
+    ...settled(old, 11 * MINUTE_S),
+    ...settled(young, 9 * MINUTE_S),
+    { id: left, state: LEFT, age: DAY_S },
+    { id: ended, state: ENDED, age: DAY_S },
+    { id: begun, state: BEGUN, age: DAY_S },
+  ])
+  const open = [left, ended, begun].sort()
+  t.strictSame(await openIds(), open)
+
+  for (let i = 0; i < 2; i++) {
+    await forgetSettledChanges(clickhouse)
+    t.strictSame(await idsIn('event_changes', 'shop'), [young, ...open].sort())
+    t.strictSame(await openIds(), open, 'what is forgotten is not open again')
+  }
+  t.strictSame(await idsIn('event_change_log', 'shop'), [old, young].sort())
+})
+
+t.test('a change that is interrupted while it is forgotten is not open again', async (t) => {
+  const id = randomUUID()
+  await note('cut', [
+    { id, state: ENDED, age: 11 * MINUTE_S },
+    { id, state: SETTLED, age: 11 * MINUTE_S },
+  ])
+  const statements: string[] = []
+  const cut = new ClickHouse({ url: engine.url.replace(/analytics$/, 'event_changes') })
+  t.teardown(() => cut.close())
+  const { command } = cut
+  cut.command = async (statement, ...rest) => {
+    statements.push(statement)
+    if (statements.length > 1) throw new Error('the process ends')
+    await command.call(cut, statement, ...rest)
+  }
+  await t.rejects(forgetSettledChanges(cut), { message: 'the process ends' })
+  t.notOk((await openIds()).includes(id))
+  t.strictSame(await idsIn('event_changes', 'cut'), [id])
+
+  await forgetSettledChanges(clickhouse)
+  t.strictSame(await idsIn('event_changes', 'cut'), [])
+  t.strictSame(await idsIn('event_change_log', 'cut'), [id])
+})
+
+t.test('the log has changes of events only, once they are settled', async (t) => {
+  const scope = { kind: 'users', users: ['1'] } as const
+  await logChange(clickhouse, new Map([['logged', scope]]), async () => undefined)
+  const [id = ''] = await idsIn('event_changes', 'logged')
+  t.strictSame(await idsIn('event_change_log', 'logged'), [])
+  await note('logged', [
+    { id, state: SETTLED, age: 0, kind: 'users' },
+    { id: randomUUID(), state: SETTLED, age: 0, kind: 'column' },
+    { id: randomUUID(), state: SETTLED, age: 0, kind: 'rebuild' },
+  ])
+  t.strictSame(await idsIn('event_change_log', 'logged'), [id])
+})
+
+t.test('the log loses a day after seven days', async (t) => {
+  const [kept = '', gone = ''] = [randomUUID(), randomUUID()]
+  await note('aging', [
+    { id: gone, state: SETTLED, age: 8 * DAY_S },
+    { id: kept, state: SETTLED, age: 6 * DAY_S },
+  ])
+  await clickhouse.command('OPTIMIZE TABLE event_change_log FINAL')
+  t.strictSame(await idsIn('event_change_log', 'aging'), [kept])
+})
