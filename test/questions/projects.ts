@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
-import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from '../../src/app.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
@@ -45,6 +44,8 @@ interface Parts {
   app: FastifyInstance
   clock: AsyncLocalStorage<number>
   keys: string[]
+  /** public keys of the same projects, which start sessions */
+  starters: string[]
   store: Store
 }
 
@@ -59,12 +60,15 @@ export class Projects {
   /** what is waited for before a project is asked about */
   untilReady: (projectId: string) => Promise<unknown> = async () => undefined
   readonly #projectIds: Map<string, string>
+  /** by secret key: a public one of the same project */
+  readonly #starters: Map<string, string>
   readonly #store: Store
 
-  private constructor({ app, clock, keys, store }: Parts) {
+  private constructor({ app, clock, keys, starters, store }: Parts) {
     this.#app = app
     this.#clock = clock
     this.#keys = keys
+    this.#starters = new Map(keys.map((key, index) => [key, starters[index] ?? '']))
     this.#store = store
     this.#projectIds = new Map(keys.map((key, index) => [key, `project ${index}`]))
   }
@@ -77,18 +81,22 @@ export class Projects {
   ): Promise<Projects> {
     const clock = new AsyncLocalStorage<number>()
     const keys = Array.from({ length: count }, () => makeKey('secret'))
+    const starters = Array.from({ length: count }, () => makeKey('public'))
     const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', FACTS: 'all' }
     const config = loadConfig({ ...common, DATA_DIR: await dataFolder(scope), ...settings })
     const options: AppOptions = { now: () => clock.getStore() ?? 0, ...(load && { load }) }
     const app = await buildApp(config, options)
     scope.teardown(() => app.close())
     const store = await openStore(config)
-    const stored = keys.map((key, index) => storedKey(key, { projectId: `project ${index}`, kind: 'secret' }))
+    const stored = keys.flatMap((key, index) => [
+      storedKey(key, { projectId: `project ${index}`, kind: 'secret' }),
+      storedKey(starters[index] ?? '', { projectId: `project ${index}`, kind: 'public' }),
+    ])
     // A statement has at most 1000 parameters.
     for (let at = 0; at < stored.length; at += 200)
       await insertKeys(store.clickhouse, stored.slice(at, at + 200), Date.now())
     scope.teardown(() => store.close())
-    const projects = new Projects({ app, clock, keys, store })
+    const projects = new Projects({ app, clock, keys, starters, store })
     await until('the keys', () => projects.#call(keys[0] ?? '', 'GET', '/public/events').catch(() => undefined))
     return projects
   }
@@ -111,7 +119,7 @@ export class Projects {
     for (const [alias, of] of aliases) {
       await this.#call(key, 'POST', '/public/users/alias', JSON.stringify({ distinct_id: of, alias }))
     }
-    await this.#insertSessions(key, sessions)
+    await this.#startSessions(key, sessions)
     const stored = new Map<string, StoredEvent>()
     const ids = await this.#send(key, events)
     for (const [index, event] of events.entries()) {
@@ -146,22 +154,32 @@ export class Projects {
     return { id, key, world: worldOf(withoutUsers(data, erased)) }
   }
 
-  /** The calls would give sessions the time of the clock. */
-  async #insertSessions(key: string, sessions: Plan['sessions']): Promise<void> {
-    if (sessions.length === 0) return
-    const rows = sessions.map((session) => ({
-      ...session,
-      project_id: this.#projectIds.get(key),
-      version: 1,
-      is_deleted: 0,
-    }))
-    const lines = Readable.from([rows.map((row) => `${JSON.stringify(row)}\n`).join('')])
-    await this.#store.clickhouse.insert(
-      'INSERT INTO sessions FORMAT JSONEachRow',
-      lines,
-      {},
-      AbortSignal.timeout(60_000),
-    )
+  /**
+   * Starts sessions, and gives them what is planned in the place of that: the calls would give them the time of the clock.
+   * Without the calls, their lanes would not know them, and erasures would leave them.
+   */
+  async #startSessions(key: string, sessions: Plan['sessions']): Promise<void> {
+    const starter = this.#starters.get(key) ?? ''
+    const planned = new Map(sessions.map((session) => [session.session_id, session]))
+    for (const { session_id, distinct_id } of sessions) {
+      await this.#call(starter, 'POST', '/public/sessions/start', JSON.stringify({ session_id, distinct_id }))
+    }
+    const project_id = this.#projectIds.get(key) ?? ''
+    const started = await until('the sessions', async () => {
+      const found = await this.#store.shards.each(({ clickhouse }) =>
+        clickhouse.rows<{ session_id: string; version: string }>(
+          'SELECT session_id, version + 1 AS version FROM sessions FINAL WHERE project_id = {project:String}',
+          { project: project_id },
+        ),
+      )
+      return found.flat().length === sessions.length && found
+    })
+    await this.#store.shards.each(async ({ number, clickhouse }) => {
+      const rows = (started[number] ?? []).map(({ session_id, version }) => {
+        return JSON.stringify({ ...planned.get(session_id), project_id, version, is_deleted: 0 })
+      })
+      if (rows.length > 0) await clickhouse.command(`INSERT INTO sessions FORMAT JSONEachRow\n${rows.join('\n')}`)
+    })
   }
 
   /** Each batch may go to another lane. @returns all events in their order, as they are exported */
