@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from '../../src/app.js'
+import { StoreUnreachableError } from '../../src/clickhouse/errors.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
 import { loadConfig } from '../../src/config.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
@@ -166,20 +167,23 @@ export class Projects {
     }
     const project_id = this.#projectIds.get(key) ?? ''
     const started = await until('the sessions', async () => {
-      const found = await this.#store.shards.each(({ clickhouse }) =>
+      const reading = this.#store.shards.each(({ clickhouse }) =>
         clickhouse.rows<{ session_id: string; version: string }>(
           'SELECT session_id, version + 1 AS version FROM sessions FINAL WHERE project_id = {project:String}',
           { project: project_id },
         ),
       )
-      return found.flat().length === sessions.length && found
+      const found = await reading.catch(ignoreOutage)
+      return found?.flat().length === sessions.length && found
     })
-    await this.#store.shards.each(async ({ number, clickhouse }) => {
-      const rows = (started[number] ?? []).map(({ session_id, version }) => {
-        return JSON.stringify({ ...planned.get(session_id), project_id, version, is_deleted: 0 })
+    const replace = () =>
+      this.#store.shards.each(async ({ number, clickhouse }) => {
+        const rows = (started[number] ?? []).map(({ session_id, version }) => {
+          return JSON.stringify({ ...planned.get(session_id), project_id, version, is_deleted: 0 })
+        })
+        if (rows.length > 0) await clickhouse.command(`INSERT INTO sessions FORMAT JSONEachRow\n${rows.join('\n')}`)
       })
-      if (rows.length > 0) await clickhouse.command(`INSERT INTO sessions FORMAT JSONEachRow\n${rows.join('\n')}`)
-    })
+    await until('the planned sessions', () => replace().catch(ignoreOutage))
   }
 
   /** Each batch may go to another lane. @returns all events in their order, as they are exported */
@@ -227,6 +231,11 @@ export class Projects {
     if (response.statusCode !== 200) throw new Error(`${method} ${url}: ${response.statusCode} ${response.body}`)
     return response.json()
   }
+}
+
+/** An engine of several aborts now and then, and is soon back. */
+function ignoreOutage(error: unknown): undefined {
+  if (!(error instanceof StoreUnreachableError)) throw error
 }
 
 /** A body with properties as they are spelled. */
