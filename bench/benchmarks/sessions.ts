@@ -35,7 +35,7 @@ export const sessions: Benchmark = async (bench) => {
   const { servers } = bench
   const clickhouse = await servers.clickhouse()
   const store = new Store(clickhouse)
-  const service = await servers.tallyhouse(clickhouse, { ...(await servers.embeddedJournal()), FACTS: 'on' })
+  const service = await servers.tallyhouse(clickhouse, { ...(await servers.embeddedJournal()), FACTS: 'all' })
   await get(`${service.url}/public/events?limit=1`)
   await fillMonth(store, Math.round(bench.events(EVENTS) / EVENTS_OF_A_VISIT))
   await copyAll(bench, store, service.url)

@@ -129,10 +129,13 @@ export function labelLines(
 
 /** Numbers texts that are there before: `a`, `a #2`. */
 function countEqual(texts: readonly string[]): string[] {
-  const seen = new Map<string, number>()
+  const taken = new Set(texts)
+  const seen = new Set<string>()
   return texts.map((text) => {
-    const count = (seen.get(text) ?? 0) + 1
-    seen.set(text, count)
-    return count > 1 ? `${text} #${count}` : text
+    let label = text
+    for (let number = 2; seen.has(text) && taken.has(label); number++) label = `${text} #${number}`
+    seen.add(text)
+    taken.add(label)
+    return label
   })
 }

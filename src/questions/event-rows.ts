@@ -140,20 +140,31 @@ export class EventRows implements FieldRows {
       conditions.push(...(range.hasSession ? [`session_id != ''`] : []), ...more)
       return this.#selectRaw(columns, { ...EVENTS, table: shards.table('events'), kept }, conditions)
     }
-    if (!facts) return this.#select(`(${selectEvents(null, [])})`, null)
+    if (!facts) return this.#select(`(${this.#divide(selectEvents(null, []), () => selectEvents(null, ['0']))})`, null)
     const conditions = [project, ...selectDays(statement, range), ...narrow]
     if (range.hasSession) conditions.push('session != 0')
     if (facts.step !== null) conditions.push(`step <= ${statement.ofShard(facts.step, 'UInt32')}`)
     const kept = { find: facts.findColumn, isThere: true }
     const copied = this.#selectRaw(columns, { ...FACTS, table: shards.table('event_facts'), kept }, conditions)
-    const parts = [copied]
-    if (facts.hasLater) {
-      const isLater = `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`
-      parts.push(selectEvents({ ...kept, isThere: false }, [isLater]))
-    }
-    const rows = `(${parts.join(' UNION ALL ')})`
+    const isLater = `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`
+    const selectLater = (isThere: string) => selectEvents({ ...kept, isThere: false }, [isThere])
+    const parts = facts.hasLater ? `${copied} UNION ALL ${selectLater(isLater)}` : copied
+    const rows = `(${facts.hasLater ? this.#divide(parts, null) : this.#divide(parts, () => selectLater('0'))})`
     const isRepaired = !this.#hasJson || statement.context.repairsTexts
     return this.#select(isRepaired ? rows : `(SELECT * FROM ${rows} WHERE ${failIf('refused')} = 0)`, kept)
+  }
+
+  /**
+   * Keeps a condition on fields of the page above the SELECTs that compute them. ClickHouse would push it down to the table,
+   * with each SELECT written out wherever the next one uses it: planning a filter by channel takes half a minute then.
+   * @param rows one or several SELECTs
+   * @param selectNone a SELECT of the same columns without rows, because nothing is pushed through UNION ALL with the
+   *   setting; null: `rows` are several
+   */
+  #divide(rows: string, selectNone: (() => string) | null): string {
+    if (this.#page.isEmpty) return rows
+    this.statement.set({ query_plan_filter_push_down: 0 })
+    return selectNone ? `${rows} UNION ALL ${selectNone()}` : rows
   }
 
   /** The columns of the user. @param own SQL for the hash of `distinct_id` */

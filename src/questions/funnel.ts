@@ -24,7 +24,7 @@ const NO_USERS: FunnelRow = { line: '[]', users: [], medians: [], means: [] }
 export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
-    return { sql: selectLines(statement, question), parameters: statement.parameters }
+    return statement.query(selectLines(statement, question))
   },
 
   answer(question, rows, { now }) {

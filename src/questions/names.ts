@@ -51,7 +51,7 @@ export function queryEventNames(asked: QueryContext, range: IdRange): Query {
     GROUP BY event ORDER BY count DESC, event LIMIT ${statement.count(MAX_NAMES + 1)}`
   // If names contain ids, there may be as many names as events.
   const settings = { max_rows_to_group_by: String(10 * MAX_NAMES), group_by_overflow_mode: 'any' as const }
-  return { sql, parameters: statement.parameters, settings }
+  return statement.query(sql, settings)
 }
 
 /** Maximum number of MonthRows of all months together. */
@@ -84,7 +84,7 @@ export function queryMonthlyNames(asked: QueryContext, { upTo, months }: Months)
   ]
   const sql = `SELECT * FROM (${each.join(' UNION ALL ')}) LIMIT ${statement.count(MAX_MONTHLY_NAMES)}`
   const settings = { max_rows_to_group_by: String(MAX_MONTHLY_NAMES), group_by_overflow_mode: 'any' as const }
-  return { sql, parameters: statement.parameters, settings }
+  return statement.query(sql, settings)
 }
 
 /** Time limit of a query for data that ClickHouse has in memory, ms. */
@@ -214,7 +214,7 @@ function queryProperties(statement: Statement, rows: string): Query {
     FROM (${values}) GROUP BY path, type`
   const sql = `SELECT path, type, count, examples FROM (${types})
     ORDER BY length(path) > 1, count DESC, path, type LIMIT ${statement.count(MAX_PROPERTIES)}`
-  return { sql, parameters: statement.parameters }
+  return statement.query(sql)
 }
 
 /** Rows `members`: the paths and tokens in an event's properties, and an empty member for the event itself. */
@@ -263,7 +263,7 @@ export function queryNameInTexts(
   if (events !== null) conditions.push(`event IN ${statement.texts(events)}`)
   const sql = `SELECT 1 AS found FROM ${asked.shards.table('events')} PREWHERE ${conditions.join(' AND ')}
     WHERE multiSearchAny(properties, ${statement.texts([...new Set([text, escaped])])}) LIMIT 1`
-  return { sql, parameters: statement.parameters, settings: { max_execution_time: SEARCH_LIMIT_S, max_threads: 1 } }
+  return statement.query(sql, { max_execution_time: SEARCH_LIMIT_S, max_threads: 1 })
 }
 
 /** Operand of FROM: the events of a range. */
@@ -291,7 +291,7 @@ export function queryFieldValues(asked: QueryContext, range: IdRange, field: Fie
   const sql = `SELECT if(length(json) <= ${MAX_VALUE_BYTES}, json, '') AS value, count() AS count
     FROM (SELECT ${value} AS json FROM ${sample} AS rows)
     GROUP BY value ORDER BY count DESC, value`
-  return { sql, parameters: statement.parameters }
+  return statement.query(sql)
 }
 
 function buildConditions(statement: Statement, { after, upTo, event }: IdRange): string[] {

@@ -20,7 +20,7 @@ export const paths: CountingKind<PathsQuestion, PathsCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
     const sql = `WITH ${selectNames(statement, question)} AS names ${selectCountedLinks(buildPathQuery(statement, question))}`
-    return { sql, parameters: statement.parameters }
+    return statement.query(sql)
   },
 
   answer({ end }, rows) {

@@ -24,7 +24,7 @@ export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
     const statement = new Statement(asked)
     const sql = `SELECT cohort, arrayJoin(arrayPushFront(returned, ${MEMBER})) AS interval, count() AS users
       FROM (${selectMembers(statement, question)}) GROUP BY cohort, interval`
-    return { sql, parameters: statement.parameters }
+    return statement.query(sql)
   },
 
   answer(question, rows, { now }) {

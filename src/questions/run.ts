@@ -353,6 +353,8 @@ export class Questions {
       if (!point) break
       const isBounded = failed > 0 || point.isStepping || point.isMoving
       const values = new ValueColumns(await facts.readColumns())
+      // Losing these notes only costs speed.
+      const noteSlow = () => void facts.noteSlow(values.paths).catch(() => undefined)
       const began = performance.now()
       const found = await read({
         hi: point.shards.map((shard) => shard?.hi ?? 0n),
@@ -364,17 +366,21 @@ export class Questions {
         // A column was dropped.
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
         else if (damaged && damaged.table !== 'events') void facts.noteDamage().catch(() => undefined)
-        else throw error
+        else {
+          if (isTooLarge(error)) noteSlow()
+          throw error
+        }
         return null
       })
       if (found === null) continue
-      // It costs only time if nobody hears of these.
-      void facts.noteUsed(values.used).catch(() => undefined)
-      if (performance.now() - began > SLOW_MS) void facts.noteSlow(values.paths).catch(() => undefined)
+      const tookMs = performance.now() - began
       const holds = await facts
         .stillHolds(projectId, point, isBounded)
         .catch((error: unknown) => this.#withoutFacts(error))
-      if (holds) return found
+      if (!holds) continue
+      void facts.noteUsed(values.used).catch(() => undefined)
+      if (tookMs > SLOW_MS) noteSlow()
+      return found
     }
     return await read(null)
   }

@@ -197,6 +197,8 @@ export class Sessions implements SessionTable {
     const pages = [...this.#pages.keys()].flatMap((chosen) => this.#takePage(chosen))
     // First, because they ask for columns of events.
     const moments = this.#selectMoments()
+    // A limit of a breakdown is not about the number of sessions.
+    this.#statement.set({ max_rows_to_group_by: '0' })
     const columns = [...[...this.#columns.values()].map(({ name, sql }) => `${sql} AS ${name}`), ...pages]
     const order = this.#isById
       ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))`

@@ -1,7 +1,9 @@
+import type { ClickHouseSettings } from '@clickhouse/client'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { PageSettings } from '../contract/page-fields.js'
 import { encodeText } from '../store/json-sql.js'
+import type { Query } from './kind.js'
 import type { Buckets } from './time.js'
 
 /** Which rows a statement reads from `event_facts`; those of the events after `hi` it reads from `events`. */
@@ -41,7 +43,7 @@ export interface QueryContext {
   pages: PageSettings
 }
 
-/** The parameters of one statement. The methods return the placeholder of a value, so no value becomes SQL. */
+/** The parameters and settings of one statement. The methods return the placeholder of a value, so no value becomes SQL. */
 export class Statement {
   readonly context: QueryContext
   readonly project: string
@@ -49,6 +51,7 @@ export class Statement {
   readonly #fields = new QueryParameters()
   /** placeholders by type and value: a question repeats values, and ClickHouse accepts only 1000 parameters */
   readonly #known = new Map<string, string>()
+  readonly #settings: ClickHouseSettings = {}
 
   /** @param options `namesUsers`: whether rows have the names of users, and not hashes; default: hashes */
   constructor(context: QueryContext, { namesUsers = false } = {}) {
@@ -59,6 +62,16 @@ export class Statement {
 
   get parameters(): Parameters {
     return this.#fields.parameters
+  }
+
+  /** The query, once all of its SQL is built. @param settings if no part of the SQL needs another value */
+  query(sql: string, settings: ClickHouseSettings = {}): Query {
+    return { sql, parameters: this.parameters, settings: { ...settings, ...this.#settings } }
+  }
+
+  /** Adds a setting that a part of the SQL needs. */
+  set(settings: ClickHouseSettings): void {
+    Object.assign(this.#settings, settings)
   }
 
   /** A text from the caller; one with an unpaired surrogate becomes the bytes that `decodeText` returns. */

@@ -79,7 +79,7 @@ function queryUsers(asked: QueryContext, { text, where, offset, limit }: UserLis
   const sql = `SELECT distinct_id AS name, timestamp AS last_seen FROM ${rows.ofUsers(users, columns, since === null)} AS rows
     WHERE ${conditions.join(' AND ')}
     ORDER BY is_exact DESC, last_seen DESC, name LIMIT ${statement.count(offset)}, ${statement.count(limit)}`
-  return { sql, parameters: statement.parameters }
+  return statement.query(sql)
 }
 
 /**

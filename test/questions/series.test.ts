@@ -515,6 +515,24 @@ t.test('compares values as JSON has them', async (t) => {
   for (const [filter, expected] of cases) t.strictSame(await match(...filter), expected, JSON.stringify(filter))
 })
 
+t.test('filters by the channel of the page, which takes many steps to find', async (t) => {
+  await send(
+    ['seen', 'ada', 0, '{"url":"https://shop.example/?utm_source=google&utm_medium=cpc"}'],
+    ['seen', 'bob', 0, '{"url":"https://shop.example/"}'],
+    ['bought', 'bob', 1, '{"url":"https://shop.example/"}'],
+  )
+  const where = ['is', 'page.channel', ['Direct']]
+  t.equal((await ask({ series: [{ event: 'seen' }], where })).results[0].total, 1)
+  t.equal((await ask({ series: [{ event: 'seen', where: ['not', where] }] })).results[0].total, 1)
+  const steps = [{ event: 'seen', where }, { event: 'bought' }]
+  const range = { from: START, to: START + DAY }
+  const funnel = await call('POST', '/public/query', { kind: 'funnel', steps, ...range })
+  t.strictSame(
+    funnel.json().results[0].steps.map(({ users }: { users: number }) => users),
+    [1, 1],
+  )
+})
+
 t.test('counts a user under all names, with the profile as it is now', async (t) => {
   await send(['a5', 'old', 0], ['a5', 'older', 1], ['a5', 'ada', 2], ['a5', 'bob', 3])
   await call('POST', '/public/users/alias', { distinct_id: 'old', alias: 'older' })
