@@ -3,6 +3,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { BatchPlace } from '../model/batch-id.js'
 import { formatEventId, lastIdAt } from '../model/event-id.js'
 import { DELETE_LIMIT_MS, DeletionCounter } from './deleted-events.js'
+import { logChange } from './event-changes.js'
 import { deleteEvents, ENTRY_MASK } from './events.js'
 
 /** Stored events of some batches. */
@@ -39,8 +40,25 @@ export async function deleteEventsOfBatches(
   const condition = matchBatches(fields, projectId, batches)
   const { parameters } = fields
   await shards.each(async ({ clickhouse }) => {
+    const months = await clickhouse.rows<{ id: string }>(
+      `SELECT DISTINCT _partition_id AS id FROM events WHERE ${condition} ORDER BY id`,
+      parameters,
+      {},
+      { limitMs: DELETE_LIMIT_MS },
+    )
+    if (months.length === 0) return
     const counter = await DeletionCounter.open(clickhouse, projectId)
-    await deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: true })
+    for (const { id } of months) {
+      // Facts are not found by batch, so those of the whole month are compared with its events.
+      await logChange(clickhouse, new Map([[projectId, { kind: 'month', month: id, before: null }]]), () =>
+        deleteEvents(clickhouse, counter, {
+          projectId,
+          condition: `${condition} AND _partition_id = {month:String}`,
+          parameters: { ...parameters, month: id },
+          isResumable: true,
+        }),
+      )
+    }
   })
 }
 

@@ -41,7 +41,7 @@ async function readShardDisks(shard: Shard, signal: AbortSignal): Promise<ShardD
 
 /** The size of a shard. */
 export interface ShardSize {
-  /** rows of `events` */
+  /** rows of `events`, deleted ones too until they leave the disk */
   rows: number
   /** bytes of all tables on disk */
   bytes: number
@@ -49,7 +49,7 @@ export interface ShardSize {
 
 export async function readShardSize(clickhouse: ClickHouse): Promise<ShardSize> {
   const [row] = await clickhouse.rows<{ rows: string; bytes: string }>(
-    `SELECT sumIf(rows, table = 'events') AS rows, sum(bytes_on_disk) AS bytes
+    `SELECT sumIf(rows, table = 'events' AND NOT startsWith(partition_id, 'patch-')) AS rows, sum(bytes_on_disk) AS bytes
      FROM system.parts WHERE active AND database = currentDatabase()`,
   )
   return { rows: Number(row?.rows ?? 0), bytes: Number(row?.bytes ?? 0) }

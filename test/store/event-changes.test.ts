@@ -93,7 +93,7 @@ t.test('a change that is interrupted while it is forgotten is not open again', a
 })
 
 t.test('the log has changes of events only, once they are settled', async (t) => {
-  const scope = { kind: 'users', users: ['1'] } as const
+  const scope = { kind: 'users' as const, users: ['1'] }
   await logChange(clickhouse, new Map([['logged', scope]]), async () => undefined)
   const [id = ''] = await idsIn('event_changes', 'logged')
   t.strictSame(await idsIn('event_change_log', 'logged'), [])
