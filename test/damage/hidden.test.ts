@@ -149,7 +149,7 @@ t.test('a lost patch is reported, because deleted events are back', async (t) =>
     await track(client, 2)
     await deleteFirst(client, 'e1')
   })
-  const [patch, ...others] = parts.filter(isPatch)
+  const [patch, ...others] = partsIn(parts, 'events').filter(isPatch)
   t.strictSame(others, [])
   await rm(patch?.path ?? '', { recursive: true })
   const { client, errors } = await start(t, folder)
