@@ -5,6 +5,7 @@ import { isStoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { type ChangeScope, type EventChange, type EventKey, LEFT, readKeys, SETTLED } from './event-changes.js'
+import { matchEntries } from './events.js'
 import type { FactRange } from './fact-backlog.js'
 import { type Comparison, compareFacts, isChecked } from './fact-check.js'
 import { insertFacts } from './fact-columns.js'
@@ -325,6 +326,12 @@ export class FactLead {
         const left = `SELECT event_id FROM events WHERE ${events} AND _partition_id = {month:String}`
         const facts = `${events} AND ${MONTH} = toUInt32({month:String})`
         await this.#deleteAllBut(left, facts, { project: projectId, month: scope.month })
+        return []
+      }
+      case 'batches': {
+        const fields = new QueryParameters()
+        const which = matchEntries(fields, projectId, scope.ids)
+        await this.#deleteAllBut(`SELECT event_id FROM events WHERE ${which}`, which, fields.parameters)
         return []
       }
       case 'leave_out':

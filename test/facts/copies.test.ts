@@ -1,4 +1,6 @@
 import t from 'tap'
+import { parseEventId } from '../../src/model/event-id.js'
+import { deleteEventsOfBatches } from '../../src/store/batches.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { deleteEventsBefore, deleteEventsOfUsers } from '../../src/store/events.js'
 import { until } from '../helper.js'
@@ -14,6 +16,13 @@ function events(count: number, properties = '{"plan":"pro","n":1.50}'): StoredEv
     timestamp: NOW - (i % 90) * DAY_MS,
     properties,
   }))
+}
+
+/** The batch of an event. */
+function toBatch([id = '']: readonly string[]) {
+  const place = parseEventId(id)
+  if (!place) throw new Error('no such event')
+  return { position: place.position, journalId: place.journalId }
 }
 
 t.test('facts are what events lead to, whatever happens to them', async (t) => {
@@ -46,8 +55,12 @@ t.test('facts are what events lead to, whatever happens to them', async (t) => {
   )
   t.strictSame(changed, { plan: '"free"' })
 
-  await shard.store('a', events(50))
+  const more = await shard.store('a', events(50))
   await settled('after more events', 369)
+  const wrong = await shard.store('a', events(30))
+  await settled('after a wrong import', 399)
+  await deleteEventsOfBatches(shard.shards, 'a', [toBatch(wrong), { ...toBatch(more), journalId: 1 }])
+  await settled('after it was undone', 369)
   await deleteEventsOfUsers(clickhouse, 'a', ['user 3'])
   const left = 369 - 43 - 7
   await settled('after a user was erased', left)
