@@ -1,8 +1,10 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { loadConfig } from '../config.js'
 import { askForFacts } from '../store/event-changes.js'
 import { LEAST_EVENTS } from '../store/fact-backlog.js'
 import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { requireProject } from './projects.js'
 import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse facts [show]
@@ -35,6 +37,7 @@ export const command: Command = {
     if (name !== 'rebuild' && projects.length === 0) throw new UsageError('Name the projects.')
     const kind = KINDS[name as keyof typeof KINDS]
     return await withStore(io, async (shards) => {
+      if (kind === 'leave_out') for (const project of projects) await requireProject(shards, project)
       for (const project of name === 'rebuild' ? [''] : projects) {
         await shards.each(({ clickhouse }) => askForFacts(clickhouse, kind, project))
       }
@@ -45,6 +48,9 @@ export const command: Command = {
 }
 
 async function show(shards: Shards, io: CommandIo): Promise<number> {
+  if (loadConfig(io.env).FACTS === 'off') {
+    io.stdout.write('FACTS=off is set here: a service with it removes the facts, and questions read the events.\n')
+  }
   const all = await shards.each(({ clickhouse }) => readFactsStatus(clickhouse, LEAST_EVENTS))
   for (const [number, status] of all.entries()) {
     const name = shards.areSeveral ? `Shard ${number}: ` : ''

@@ -286,7 +286,7 @@ async function listProjects(shards: Shards): Promise<Map<string, ProjectSettings
 }
 
 /** So that a typing mistake does not become a project of its own. @throws Error */
-async function requireProject(shards: Shards, id: string): Promise<ProjectSettings> {
+export async function requireProject(shards: Shards, id: string): Promise<ProjectSettings> {
   const settings = (await listProjects(shards)).get(id)
   if (settings) return settings
   throw new Error(

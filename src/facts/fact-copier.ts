@@ -7,8 +7,14 @@ import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import { idNumber, lastIdAt } from '../model/event-id.js'
 import type { Barrier } from '../reads/read-barrier.js'
-import { type EventChange, forgetSettledChanges, readLeftOut, readOpenChanges } from '../store/event-changes.js'
-import { isChangingSince, isDiskShort } from '../store/fact-backlog.js'
+import {
+  type EventChange,
+  forgetSettledChanges,
+  LEFT_MS,
+  readLeftOut,
+  readOpenChanges,
+} from '../store/event-changes.js'
+import { isCarriedOut, isDiskShort } from '../store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../store/fact-lead.js'
 import { type CountedRange, FactBacklog } from './fact-backlog.js'
 
@@ -88,8 +94,6 @@ export class FactCopier {
   #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
   /** by project: events that were copied since its properties were looked at */
   readonly #unseen = new Map<string, number>()
-  /** when this process began to lead, `performance.now()` */
-  #leadsSince: number | null = null
 
   constructor(options: FactCopierOptions) {
     this.#options = options
@@ -165,7 +169,6 @@ export class FactCopier {
     const { clickhouse, isShared } = this.#options
     const lead = await FactLead.take(clickhouse, { process: this.#process, isShared, signal: this.#stop.signal })
     if (lead) await this.#resetBacklog()
-    if (lead) this.#leadsSince ??= performance.now()
     return lead
   }
 
@@ -233,7 +236,7 @@ export class FactCopier {
     const ended: EventChange[] = []
     let events = 0
     for (const change of await readOpenChanges(this.#options.clickhouse)) {
-      if (!change.hasEnded && !(await this.#isAbandoned(change))) {
+      if (!change.hasEnded && !(await this.#isOver(change))) {
         if (this.#isOverdue(change)) await lead.leave(change)
         continue
       }
@@ -244,23 +247,18 @@ export class FactCopier {
     return ended
   }
 
-  /**
-   * Whether nobody will say that a change has ended. Not covered: a process that is suspended for minutes between two
-   * statements of a change of many events.
-   */
-  async #isAbandoned({ ageMs, isLeft }: EventChange): Promise<boolean> {
-    const { clickhouse, isShared, abandonedMs = ABANDONED_MS } = this.#options
-    const leadsForMs = performance.now() - (this.#leadsSince ?? 0)
-    // Logged by a process that was here before, and is over once ClickHouse is done with what that had sent.
-    if (!isShared && ageMs > leadsForMs) return !(await isChangingSince(clickhouse, leadsForMs))
-    if (isLeft && (await isChangingSince(clickhouse, ageMs)) === false) return true
-    if (ageMs < abandonedMs) return false
-    return !(await isChangingSince(clickhouse, ageMs))
+  /** Whether a change that was left is over. */
+  async #isOver(change: EventChange): Promise<boolean> {
+    const { isLeft, ageMs } = change
+    if (!isLeft || ageMs < LEFT_MS) return false
+    const isRunning = await isCarriedOut(this.#options.clickhouse, change)
+    return isRunning === null ? ageMs > (this.#options.abandonedMs ?? ABANDONED_MS) : !isRunning
   }
 
-  /** Whether the statements of a change can be kept from having an effect, and are late. */
+  /** Whether the process of a change may be dead, which was to end it. */
   #isOverdue({ scope, isLeft, ageMs }: EventChange): boolean {
-    return scope.kind === 'events' && !isLeft && ageMs > (this.#options.overdueMs ?? OVERDUE_MS)
+    const { abandonedMs = ABANDONED_MS, overdueMs = OVERDUE_MS } = this.#options
+    return !isLeft && ageMs > (scope.kind === 'events' ? Math.min(overdueMs, abandonedMs) : abandonedMs)
   }
 
   async #lacksDisk(): Promise<boolean> {

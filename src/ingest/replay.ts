@@ -9,6 +9,7 @@ import type { StateKind } from '../model/state-key.js'
 import { EntryError, findErasedIndexes, rewriteEntry } from '../model/verbatim.js'
 import { type DeadLetter, insertReplay, readDeadLetterBody } from '../store/dead-letters.js'
 import { deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry, logReplay } from '../store/events.js'
+import { REPLAYED } from '../store/insert.js'
 import { VERSIONED_TABLES } from '../store/newest-rows.js'
 import { openTables } from '../store/tables.js'
 
@@ -98,7 +99,7 @@ async function deleteErasedStates(deadLetter: DeadLetter, kind: StateKind, body:
 /** Like the writer: inserts the entry unchanged, and rewritten if ClickHouse rejects that. */
 async function insert(clickhouse: ClickHouse, journalId: number, entry: Entry): Promise<Replay> {
   const tables = openTables(clickhouse, { id: journalId })
-  const token = `${journalId}:${formatPosition(entry.position)}:dead letter`
+  const token = `${journalId}:${formatPosition(entry.position)}${REPLAYED}`
   try {
     await tables.insert(entry.kind, [entry], token, UNINTERRUPTED)
     return { isStored: true }

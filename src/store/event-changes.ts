@@ -26,6 +26,8 @@ export type ChangeScope =
   | { kind: 'month'; month: string; before: number | null }
   /** an entry that was stored late: its events are from the first id up to the last one */
   | { kind: 'entry'; first: string; last: string }
+  /** entries that are deleted, by the ids of their first events */
+  | { kind: 'batches'; ids: string[] }
   /** none: an operator wants the facts of all projects to be copied again, or those of one to be kept or not */
   | { kind: 'rebuild' | 'leave_out' | 'take_in' }
   /** none: questions often ask for a property, which is to have a column in facts */
@@ -53,6 +55,11 @@ const ENDED = 2
 export const SETTLED = 3
 /** A change that takes longer asks in the end whether it was left to itself, ms. */
 const SUSPICIOUS_MS = 3_000
+/** How long after a change was left all statements see it, ms, which may begin while that is being stored. */
+export const LEFT_MS = 1_000
+/** What statements say that are of a change of kind `events`. */
+export const FENCED = 'FROM event_changes WHERE id ='
+const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:UUID})`
 /** How often a process says that a change is over, if ClickHouse does not hear it. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 10_000 }
 const MAX_NOTES = 20
@@ -70,8 +77,9 @@ export interface RunningChange {
  * Runs a change of stored events that is logged before it begins and when it has ended. In between, and until facts have
  * followed it, questions of the project read `events`.
  * @param scopes by project: the events that may change. Every statement of a change of kind `events` has the fence, because
- *   the copier leaves such a change to itself if its process does not end it within seconds.
- * @throws the error of the log, before anything changed, or of `run`; StoreUnreachableError if the change was left
+ *   the copier leaves such a change to itself if its process does not end it within seconds. It leaves one of another kind
+ *   after minutes; if that ends after all, it is logged again.
+ * @throws the error of the log, before anything changed, or of `run`; StoreUnreachableError if one of kind `events` was left
  */
 export async function logChange<T>(
   clickhouse: ClickHouse,
@@ -80,42 +88,52 @@ export async function logChange<T>(
 ): Promise<T> {
   const change = randomUUID()
   const rows = Array.from(scopes, ([project_id, { kind, ...scope }]) => {
-    return { project_id, id: change, kind, scope: JSON.stringify(scope) }
+    return { project_id, kind, scope: JSON.stringify(scope) }
   })
-  const note = async (state: number) => {
-    const lines = rows.map((row) => JSON.stringify({ ...row, state }))
+  const note = async (id: string, state: number) => {
+    const lines = rows.map((row) => JSON.stringify({ ...row, id, state }))
     if (lines.length > 0)
       await clickhouse.command(
         `INSERT INTO event_changes (project_id, id, kind, scope, state) FORMAT JSONEachRow\n${lines.join('\n')}`,
       )
   }
   const began = performance.now()
-  await note(BEGUN)
+  await note(change, BEGUN)
   let state = ENDED
-  const fence = `(SELECT max(state) FROM event_changes WHERE id = {change:UUID}) = ${BEGUN}`
   const leave = () => {
     state = LEFT
   }
+  let wasLeft = false
+  const look = async () => {
+    const isSuspicious = rows.length > 0 && performance.now() - began > SUSPICIOUS_MS
+    if (isSuspicious) wasLeft ||= await isLeft(clickhouse, change)
+  }
+  const end = async () => {
+    await look()
+    const looked = performance.now()
+    await note(change, state)
+    // Facts may have followed it before it was over.
+    if (wasLeft || performance.now() - looked > LEFT_MS) await note(randomUUID(), state)
+  }
   try {
-    const result = await run({ fence, parameters: { change }, leave })
-    if (performance.now() - began > SUSPICIOUS_MS) await assertNotLeft(clickhouse, change)
+    const result = await run({ fence: FENCE, parameters: { change }, leave })
+    if (rows.some(({ kind }) => kind === 'events')) await look()
+    if (wasLeft) throw new StoreUnreachableError('A change of events took too long.')
     return result
   } catch (error) {
     // After a timeout or a lost connection, ClickHouse may still be at it.
     if (!(error instanceof StoreError)) leave()
     throw error
   } finally {
-    await note(state).catch(() => void insist(() => note(state)))
+    await end().catch(() => void insist(end))
   }
 }
 
-/** @throws StoreUnreachableError if the copier took the process of a change for dead, so that it may have had no effect */
-async function assertNotLeft(clickhouse: ClickHouse, change: string): Promise<void> {
-  const left = await clickhouse.rows(
-    `SELECT 1 FROM event_changes WHERE id = {change:UUID} AND state = ${LEFT} LIMIT 1`,
-    { change },
-  )
-  if (left.length > 0) throw new StoreUnreachableError('A change of events took too long.')
+/** Whether the copier took the process of a change for dead, so that its statements may have had no effect. */
+async function isLeft(clickhouse: ClickHouse, change: string): Promise<boolean> {
+  // A change that was settled for long is forgotten.
+  const begun = await clickhouse.rows(`SELECT 1 WHERE ${FENCE}`, { change })
+  return begun.length === 0
 }
 
 /** Repeats a note in the background. If it never succeeds, the copier finds out that the change is over, only later. */
@@ -243,15 +261,15 @@ export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void
 }
 
 /**
- * Waits until facts have followed everything that has ended before the call, if the store has ever had facts.
+ * Waits until facts have followed every change that was logged before the call, if the store has ever had facts. One that
+ * is not known to have ended may have deleted events, too.
  * @throws Error if that takes longer than `limitMs`
  */
 export async function waitForFacts(clickhouse: ClickHouse, limitMs: number, signal: AbortSignal): Promise<void> {
   const leaders = await clickhouse.rows('SELECT 1 FROM facts_state LIMIT 1')
   if (leaders.length === 0) return
-  const ended = (await readOpenChanges(clickhouse)).filter(({ hasEnded }) => hasEnded)
   const deadline = performance.now() + limitMs
-  for (let left = ended; left.length > 0; ) {
+  for (let left = await readOpenChanges(clickhouse); left.length > 0; ) {
     if (performance.now() > deadline) throw new Error('facts have not followed what was deleted')
     await wait(POLL_MS, undefined, { signal })
     const open = new Set((await readOpenChanges(clickhouse)).map(({ id }) => id))

@@ -80,7 +80,7 @@ function flagsAt(indexes: readonly number[]): number[] {
 /** Deleted events count as stored, because their rows stay until a purge. */
 const DELETED_TOO = { apply_deleted_mask: 0 } as const
 /** All bits of an id except the index of the event in its entry. */
-export const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32n))
+const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32n))
 
 /**
  * The last position of a journal, from `first` on, whose events are stored; null if there is none.
@@ -153,6 +153,21 @@ const OF_ENTRY = `project_id = {project:String}
 function toParameters({ projectId, position, journalId }: EntryPlace): Scalars {
   const first = formatEventId({ position, index: 0, journalId: 0 })
   return { project: projectId, first, last: lastIdAt(position), journal: journalId }
+}
+
+/**
+ * SQL condition for the events of some entries of a project. The first and the last possible id limit the range of the
+ * primary key that is read.
+ * @param ids of the first event of each
+ */
+export function matchEntries(fields: QueryParameters, projectId: string, ids: readonly string[]): string {
+  const positions = ids.map((id) => parseEventId(id)?.position ?? START).sort((a, b) => (a < b ? -1 : 1))
+  const [first = START, last = START] = [positions[0], positions.at(-1)]
+  const least = fields.array([formatEventId({ position: first, index: 0, journalId: 0 })], 'UUID')
+  const greatest = fields.array([lastIdAt(last)], 'UUID')
+  return `project_id = ${fields.text(projectId)}
+    AND toUInt128(event_id) >= toUInt128(${least}[1]) AND toUInt128(event_id) <= toUInt128(${greatest}[1])
+    AND bitAnd(toUInt128(event_id), toUInt128('${ENTRY_MASK}')) IN arrayMap(id -> toUInt128(id), ${fields.array([...ids], 'UUID')})`
 }
 
 /** Whether events of an entry were stored on any shard, even if they were deleted since but not purged. */

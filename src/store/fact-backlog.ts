@@ -1,6 +1,11 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
+import { type ChangeScope, type EventChange, FENCED, LEFT_MS } from './event-changes.js'
+import { REPLAYED } from './insert.js'
+
+/** Copying and following changes are sent with this comment, by which the next leader finds what is still running. */
+export const FACTS_COMMENT = 'facts'
 
 /** Events of a project: those with ids after `lo`, up to `hi`. */
 export interface FactRange {
@@ -84,18 +89,29 @@ export async function findStepEnd(
   return row && count > 0 ? { hi: BigInt(row.hi), rows: count, bytes: Number(row.bytes) } : null
 }
 
-/** Whether something has been changing events for longer than a time, ms; null if that cannot be known. */
-export async function isChangingSince(clickhouse: ClickHouse, ms: number): Promise<boolean | null> {
+/**
+ * Whether ClickHouse may be carrying out statements of a change that was left a while ago (see `LEFT_MS`); null if that
+ * cannot be known.
+ */
+export async function isCarriedOut(clickhouse: ClickHouse, { scope, ageMs }: EventChange): Promise<boolean | null> {
   const running = `SELECT 1 FROM system.processes
-    WHERE current_database = currentDatabase() AND query_kind IN ('Delete', 'Update', 'Insert') AND elapsed > {s:Float64}
-    LIMIT 1`
+    WHERE current_database = currentDatabase() AND ${matchStatements(scope)} LIMIT 1`
   try {
-    return (await clickhouse.rows(running, { s: ms / 1000 })).length > 0
+    return (await clickhouse.rows(running, { s: (ageMs - LEFT_MS) / 1000 })).length > 0
   } catch (error) {
     // The user may not read system.processes.
     if (isStoreError(error, 'ACCESS_DENIED')) return null
     throw error
   }
+}
+
+/** SQL condition for running statements that may be those of a change. */
+function matchStatements({ kind }: ChangeScope): string {
+  if (kind === 'entry') return `endsWith(Settings['insert_deduplication_token'], '${REPLAYED}')`
+  const isChanging = `query_kind IN ('Delete', 'Update') AND Settings['log_comment'] != '${FACTS_COMMENT}'`
+  // Those that have begun since then have no effect.
+  if (kind === 'events') return `${isChanging} AND elapsed > {s:Float64}`
+  return `${isChanging} AND position(query, '${FENCED}') = 0`
 }
 
 /** A disk with less free space than this is left to events, bytes; a large disk, with less than a twentieth of it. */

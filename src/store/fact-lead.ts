@@ -5,7 +5,8 @@ import { isStoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { type ChangeScope, type EventChange, type EventKey, LEFT, readKeys, SETTLED } from './event-changes.js'
-import type { FactRange } from './fact-backlog.js'
+import { matchEntries } from './events.js'
+import { FACTS_COMMENT, type FactRange } from './fact-backlog.js'
 import { type Comparison, compareFacts, isChecked } from './fact-check.js'
 import { insertFacts } from './fact-columns.js'
 import { findFrequentNames } from './fact-guesses.js'
@@ -39,8 +40,6 @@ interface State {
   engine: string
 }
 
-/** Copying and following changes are sent with this comment, by which the next leader finds what is still running. */
-const COMMENT = 'facts'
 const POLL_MS = 50
 /** A leader that has not written for this long is gone, ms. */
 const SILENT_MS = 10_000
@@ -169,7 +168,7 @@ export class FactLead {
   async #waitForOthers(signal: AbortSignal): Promise<void> {
     for (;;) {
       const running = await this.#clickhouse
-        .rows(`SELECT 1 FROM system.processes WHERE Settings['log_comment'] = '${COMMENT}' LIMIT 1`)
+        .rows(`SELECT 1 FROM system.processes WHERE Settings['log_comment'] = '${FACTS_COMMENT}' LIMIT 1`)
         .catch((error: unknown) => {
           // The user may not read system.processes.
           if (isStoreError(error, 'ACCESS_DENIED')) return []
@@ -327,6 +326,12 @@ export class FactLead {
         await this.#deleteAllBut(left, facts, { project: projectId, month: scope.month })
         return []
       }
+      case 'batches': {
+        const fields = new QueryParameters()
+        const which = matchEntries(fields, projectId, scope.ids)
+        await this.#deleteAllBut(`SELECT event_id FROM events WHERE ${which}`, which, fields.parameters)
+        return []
+      }
       case 'leave_out':
         // Questions read all its events in `events` from now on.
         await this.#write({ begun: this.#state.begun + 1 })
@@ -433,7 +438,7 @@ export class FactLead {
   async #change(statement: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<void> {
     const query = statement.startsWith('INSERT') ? statement : `${statement} AND ${STILL_LEADS}`
     const all = { ...parameters, epoch: this.#state.epoch }
-    await this.#clickhouse.command(query, all, { ...settings, log_comment: COMMENT }, DELETE_LIMIT_MS)
+    await this.#clickhouse.command(query, all, { ...settings, log_comment: FACTS_COMMENT }, DELETE_LIMIT_MS)
   }
 
   async #write(changes: Partial<State>, isLeading = true): Promise<void> {

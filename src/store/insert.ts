@@ -90,6 +90,9 @@ async function* pieces(entries: Entry[], toLine: LineFormat): AsyncGenerator<Buf
   yield joined()
 }
 
+/** How the token of the INSERT of a replay ends. */
+export const REPLAYED = ':dead letter'
+
 /** Whether an INSERT whose token starts like this is still running, so that its rows may still appear. */
 export async function isInserting(clickhouse: ClickHouse, prefix: string): Promise<boolean> {
   const rows = await clickhouse.rows(

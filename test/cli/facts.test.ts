@@ -36,9 +36,11 @@ for (const storage of STORAGES) {
       return Number(row?.count)
     }
     t.equal(await count(), 10)
+    await t.rejects(run(command, ['leave-out', 'default', 'typo'], env), /no project typo/)
     t.equal((await run(command, ['leave-out', 'default'], env)).code, 0)
     await until('no facts of the project', async () => (await count()) === 0)
-    t.match((await run(command, ['show'], env)).printed, /\nLeft out: default\.\n$/)
+    t.match((await run(command, ['show'], { ...env, FACTS: 'off' })).printed, /^FACTS=off is set here/)
+    t.match((await run(command, ['show'], env)).printed, /^Facts have .*\nLeft out: default\.\n$/)
     t.equal((await run(command, ['take-in', 'default'], env)).code, 0)
     await completeFacts(clickhouse, ['default'])
     t.equal(await count(), 10)

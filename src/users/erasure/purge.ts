@@ -214,9 +214,13 @@ export class Purge {
     }
     await attempt(async () => {
       const { clickhouse } = shard
+      const findFacts = async () => {
+        const found = await findEventLeftovers(clickhouse, 'event_facts')
+        return found.map((leftovers) => ({ ...leftovers, partition: leftovers.id, id: `facts/${leftovers.id}` }))
+      }
       const tables = await findTableLeftovers(clickhouse)
       const months = await findEventLeftovers(clickhouse)
-      this.#forgetAllBut(shard, [...tables, ...months])
+      this.#forgetAllBut(shard, [...tables, ...months, ...(await findFacts())])
       const wanted = (leftovers: Leftovers) => isWanted(toKey(shard, leftovers.id), leftovers)
       await Promise.all(
         tables
@@ -226,9 +230,11 @@ export class Purge {
       const due = months.filter(wanted)
       for (const leftovers of due) await rewrite(leftovers, () => rewriteParts(clickhouse, leftovers.id, signal))
       if (isWanted === EVERYTHING) await attempt(() => waitForFacts(clickhouse, FACTS_WAIT_MS, signal))
-      // An edit leaves deleted facts, too, which are no reason to rewrite them.
-      const facts = due.length > 0 || isWanted === EVERYTHING ? await findEventLeftovers(clickhouse, 'event_facts') : []
-      for (const { id } of facts) await attempt(() => rewriteParts(clickhouse, id, signal, 'event_facts'))
+      // Of an earlier run, too, which may have ended before facts had followed, or before it came to them.
+      for (const facts of await findFacts()) {
+        if (!wanted(facts) && due.length === 0) continue
+        await rewrite(facts, () => rewriteParts(clickhouse, facts.partition, signal, 'event_facts'))
+      }
     })
     return failures
   }

@@ -1,0 +1,96 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { FactsReader } from '../../src/reads/facts-reader.js'
+import { type ChangeScope, hashUsers, logChange, type RunningChange, readKeys } from '../../src/store/event-changes.js'
+import { until } from '../helper.js'
+import { openShard } from './shard.js'
+
+const ERASE = "DELETE FROM events WHERE project_id = 'a' AND distinct_id = 'u1'"
+const NOW = Date.UTC(2026, 10, 20)
+
+async function openCopied(t: Test) {
+  const shard = await openShard(t)
+  const events = Array.from({ length: 100 }, (_, i) => {
+    return { event: 'e', distinct_id: `u${i % 5}`, timestamp: NOW, properties: '{"plan":"pro"}' }
+  })
+  const ids = await shard.store('a', events)
+  const first = shard.copier()
+  await shard.complete(['a'])
+  await first.close()
+  const users = await hashUsers(shard.clickhouse, ['u1'])
+  const change = (scope: ChangeScope, run: (change: RunningChange) => Promise<void>) =>
+    logChange(shard.clickhouse, new Map([['a', scope]]), run)
+  return {
+    ...shard,
+    ids,
+    change,
+    erase: (run: () => Promise<void>) => change({ kind: 'users', users }, run),
+    /** Sees whether facts are what events are, once nothing is open. */
+    async compare(t: Test, count: number) {
+      await shard.complete(['a'])
+      t.equal(await shard.countDifferences(), 0)
+      t.equal(await shard.countFacts(), count)
+      t.not(await new FactsReader(shard.shards, []).point('a'), null, 'facts are read')
+    },
+  }
+}
+
+t.test('a copier that starts waits for changes that are being carried out', async (t) => {
+  const { clickhouse, ids, change, erase, compare, copier } = await openCopied(t)
+  const events = await readKeys(clickhouse, 'event_id = {id:UUID}', { id: ids[0] ?? '' })
+  const edit = async ({ fence, parameters }: RunningChange) => {
+    await wait(2_000)
+    const update = `UPDATE events SET properties = '{"edited":1}' WHERE event_id = {id:UUID} AND ${fence}`
+    await clickhouse.command(update, { id: ids[0] ?? '', ...parameters })
+  }
+  const erased = erase(async () => {
+    await wait(2_000)
+    await clickhouse.command(ERASE)
+  })
+  const edited = change({ kind: 'events', events }, edit)
+  await wait(300)
+  copier()
+  await Promise.all([erased, edited])
+  await compare(t, 80)
+  t.equal((await clickhouse.rows(`SELECT 1 FROM event_facts WHERE properties = '{"edited":1}'`)).length, 1)
+})
+
+t.test('a change of which a statement is running is not over, however long it takes', async (t) => {
+  const { clickhouse, erase, compare, copier } = await openCopied(t)
+  copier({ abandonedMs: 1_000 })
+  await erase(async () => {
+    await wait(500)
+    const sleeps = '(SELECT max(sleepEachRow(1)) FROM numbers(3) SETTINGS max_block_size = 1) = 0'
+    await clickhouse.command(`${ERASE} AND ${sleeps}`)
+  })
+  await compare(t, 80)
+})
+
+t.test('facts follow a change that was taken for abandoned, and goes on', async (t) => {
+  const { clickhouse, ids, change, erase, compare, copier } = await openCopied(t)
+  copier({ abandonedMs: 100 })
+  const settled = async () => {
+    await wait(3_500)
+    await until('the change to be settled', async () => {
+      return (await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3')).length === 0
+    })
+  }
+  await erase(async () => {
+    await settled()
+    await clickhouse.command(ERASE)
+  })
+  await compare(t, 80)
+
+  const events = await readKeys(clickhouse, 'event_id = {id:UUID}', { id: ids[0] ?? '' })
+  const edited = change({ kind: 'events', events }, async ({ fence, parameters }) => {
+    await settled()
+    // So that only its last row is there.
+    await clickhouse.command('OPTIMIZE TABLE event_changes FINAL')
+    await clickhouse.command(`DELETE FROM events WHERE event_id = {id:UUID} AND ${fence}`, {
+      id: ids[0] ?? '',
+      ...parameters,
+    })
+  })
+  await t.rejects(edited, { name: 'StoreUnreachableError' })
+  await compare(t, 80)
+})
