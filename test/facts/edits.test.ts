@@ -1,7 +1,7 @@
 import t from 'tap'
 import { STORAGES, settingsFor, startApp, until } from '../helper.js'
 
-const EDITS = 40
+const EDITS = 10
 
 for (const storage of STORAGES) {
   t.test(`a question sees every edit before it with storage ${storage}`, async (t) => {
