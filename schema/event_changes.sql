@@ -34,4 +34,4 @@ SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory =
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS event_change_logging TO event_change_log AS
 SELECT noted_at AS settled_at, project_id, id, kind, scope FROM event_changes
-WHERE state = 3 AND kind IN ('events', 'users', 'month', 'entry', 'batches');
+WHERE state = 3 AND kind IN ('events', 'users', 'month', 'entry');

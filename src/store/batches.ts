@@ -42,7 +42,7 @@ export async function deleteEventsOfBatches(
   const { parameters } = fields
   await shards.each(async ({ clickhouse }) => {
     const counter = await DeletionCounter.open(clickhouse, projectId)
-    await logChange(clickhouse, new Map([[projectId, { kind: 'batches', ids }]]), () =>
+    await logChange(clickhouse, new Map([[projectId, { kind: 'entry', deleted: ids }]]), () =>
       deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: true }),
     )
   })

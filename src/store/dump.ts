@@ -80,6 +80,8 @@ export const DUMP_TABLES: readonly DumpTable[] = [
   // Versioned, because its rows expire: what was exported and what is found may differ.
   { name: 'audit', place: 'once', isVersioned: true, key: null },
   { name: 'projects', place: 'once', isVersioned: true, key: null },
+  // Each shard has all of it: an import copies it from the first one.
+  { name: 'facts_left_out', place: 'once', isVersioned: true, key: null },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
 /** Tables that are not exported. The target does not need `deletions`, because deleted rows are not exported,
@@ -90,7 +92,6 @@ const OTHER_TABLES = [
   'event_facts',
   'facts_checked',
   'facts_columns_used',
-  'facts_left_out',
   'facts_progress',
   'facts_state',
   'journals',

@@ -27,7 +27,7 @@ export type ChangeScope =
   /** an entry that was stored late: its events are from the first id up to the last one */
   | { kind: 'entry'; first: string; last: string }
   /** entries that are deleted, by the ids of their first events */
-  | { kind: 'batches'; ids: string[] }
+  | { kind: 'entry'; deleted: string[] }
   /** none: an operator wants the facts of all projects to be copied again, or those of one to be kept or not */
   | { kind: 'rebuild' | 'leave_out' | 'take_in' }
   /** none: questions often ask for a property, which is to have a column in facts */

@@ -106,11 +106,12 @@ export async function isCarriedOut(clickhouse: ClickHouse, { scope, ageMs }: Eve
 }
 
 /** SQL condition for running statements that may be those of a change. */
-function matchStatements({ kind }: ChangeScope): string {
-  if (kind === 'entry') return `endsWith(Settings['insert_deduplication_token'], '${REPLAYED}')`
+function matchStatements(scope: ChangeScope): string {
+  if (scope.kind === 'entry' && !('deleted' in scope))
+    return `endsWith(Settings['insert_deduplication_token'], '${REPLAYED}')`
   const isChanging = `query_kind IN ('Delete', 'Update') AND Settings['log_comment'] != '${FACTS_COMMENT}'`
   // Those that have begun since then have no effect.
-  if (kind === 'events') return `${isChanging} AND elapsed > {s:Float64}`
+  if (scope.kind === 'events') return `${isChanging} AND elapsed > {s:Float64}`
   return `${isChanging} AND position(query, '${FENCED}') = 0`
 }
 

@@ -304,6 +304,12 @@ export class FactLead {
       case 'events':
         return scope.events
       case 'entry':
+        if ('deleted' in scope) {
+          const fields = new QueryParameters()
+          const which = matchEntries(fields, projectId, scope.deleted)
+          await this.#deleteAllBut(`SELECT event_id FROM events WHERE ${which}`, which, fields.parameters)
+          return []
+        }
         return await readKeys(
           this.#clickhouse,
           `project_id = {project:String} AND toUInt128(event_id) >= toUInt128({first:UUID})
@@ -324,12 +330,6 @@ export class FactLead {
         const left = `SELECT event_id FROM events WHERE ${events} AND _partition_id = {month:String}`
         const facts = `${events} AND ${MONTH} = toUInt32({month:String})`
         await this.#deleteAllBut(left, facts, { project: projectId, month: scope.month })
-        return []
-      }
-      case 'batches': {
-        const fields = new QueryParameters()
-        const which = matchEntries(fields, projectId, scope.ids)
-        await this.#deleteAllBut(`SELECT event_id FROM events WHERE ${which}`, which, fields.parameters)
         return []
       }
       case 'leave_out':

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { findUnknownTables } from '../../src/store/dump.js'
+import { askForFacts, readLeftOut } from '../../src/store/event-changes.js'
 import { openStore } from '../../src/store/open.js'
 import { dataFolder, SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
 import { runCommand } from './command-line.js'
@@ -83,10 +84,16 @@ for (const storage of ['embedded', 'lanes'] as const) {
     const before = (await from.call('GET', '/public/events?limit=100')).json()
     t.match(before, { events: { length: sent.length }, pending: 0 })
     await from.app.close()
+    const source = await openStore(from.config)
+    await askForFacts(source.shards.first, 'leave_out', 'small')
+    await source.close()
     const target = { ...(await settingsFor(t, storage)), LOG_LEVEL: 'silent', SECRET_KEY }
     t.match(await all('export', folder, { DATA_DIR: data }), { code: 0 })
     t.match(await all('import', folder, target), { code: 0 })
     const to = await startApp(t, target)
+    const { shards, close } = await openStore(to.config)
+    for (const { clickhouse } of shards.all) t.strictSame([...(await readLeftOut(clickhouse))], ['small'])
+    await close()
     t.strictSame((await to.call('GET', '/public/events?limit=100')).json().events, before.events)
     const more = { ...sent[0], insert_id: 'another order' }
     t.equal((await to.call('POST', '/public/track/batch', { events: [...sent, more] })).statusCode, 200)

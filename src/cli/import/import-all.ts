@@ -17,7 +17,7 @@ import {
   readStoreId,
   sumDigests,
 } from '../../store/dump.js'
-import { askForFacts } from '../../store/event-changes.js'
+import { askForFacts, readLeftOut } from '../../store/event-changes.js'
 import { findLastPosition, takeOver } from '../../store/journals.js'
 import { readLayouts } from '../../store/layouts.js'
 import type { CommandIo } from '../command.js'
@@ -229,6 +229,10 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
       )
     }
   }
+  const leftOut = await readLeftOut(shards.first)
+  await shards.each(async ({ number, clickhouse }) => {
+    if (number > 0) for (const project of leftOut) await askForFacts(clickhouse, 'leave_out', project)
+  })
   await mergeJournals(shards.first, manifest.journals)
   // No journal has counted the imported rows.
   const tallies = await Promise.all(lanes.map(({ journal }) => journal.tally()))
@@ -244,12 +248,14 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
 }
 
 /**
- * Compares the rows found with those wanted. There may be more keys: those that the first start of a service created.
+ * Compares the rows found with those wanted. There may be more keys: those that the first start of a service created; and
+ * projects without facts may have been named before.
  */
 function isSame({ name }: DumpTable, wanted: { rows: number; hash: string }, found: { rows: number; hash: string }) {
   // What is older than a year may be gone on either side.
   if (name === 'audit') return found.rows <= wanted.rows
-  return name === 'api_keys' ? found.rows >= wanted.rows : found.rows === wanted.rows && found.hash === wanted.hash
+  const mayBeThere = name === 'api_keys' || name === 'facts_left_out'
+  return mayBeThere ? found.rows >= wanted.rows : found.rows === wanted.rows && found.hash === wanted.hash
 }
 
 /** Returns the tables with the columns that they had in the exported store. */
