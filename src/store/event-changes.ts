@@ -223,13 +223,14 @@ const FORGOTTEN_TOGETHER = 10_000
 /**
  * Removes changes that facts followed a while ago from the working log, so that questions have little to read there.
  * `event_change_log` keeps them.
+ * @returns whether there are more of them
  */
-export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void> {
+export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<boolean> {
   const old = await clickhouse.rows<{ id: string }>(
     `SELECT DISTINCT toString(id) AS id FROM event_changes
      WHERE state = ${SETTLED} AND noted_at < now64(3) - ${KEPT_S} LIMIT ${FORGOTTEN_TOGETHER}`,
   )
-  if (old.length === 0) return
+  if (old.length === 0) return false
   const fields = new QueryParameters()
   const ids = fields.array(
     old.map(({ id }) => id),
@@ -240,6 +241,7 @@ export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void
     const statement = `ALTER TABLE event_changes DELETE WHERE ${rows} AND id IN ${ids}`
     await clickhouse.command(statement, fields.parameters, { mutations_sync: '2' })
   }
+  return old.length === FORGOTTEN_TOGETHER
 }
 
 /**
