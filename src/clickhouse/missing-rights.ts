@@ -3,7 +3,7 @@ import { isStoreError } from './errors.js'
 import type { Shard, Shards } from './shards.js'
 
 /** The system tables that the service reads, to find pending deletions, running queries and free space. */
-const READ = ['parts', 'detached_parts', 'mutations', 'merge_tree_settings', 'processes', 'disks']
+const READ = ['parts', 'detached_parts', 'mutations', 'merge_tree_settings', 'processes', 'disks', 'storage_policies']
 /** Time limit of the whole check, ms. */
 const LIMIT_MS = 5_000
 

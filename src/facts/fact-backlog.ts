@@ -18,6 +18,7 @@ export class FactBacklog {
   readonly #most: Waiting
   readonly #least: number
   readonly #leftOut: ReadonlySet<string>
+  readonly #last: ReadonlySet<string>
   /** by project with fewer events than are worth a copy: how many */
   readonly #small = new Map<string, Waiting>()
   /** by project, in the order of their turns */
@@ -27,16 +28,22 @@ export class FactBacklog {
 
   /**
    * @param options `most`: what a step may copy; `least`: a project with fewer events is not copied; `leftOut`: nor are
-   *   these projects
+   *   these projects; `last`: their turns are after those of the others
    */
   constructor(
     clickhouse: ClickHouse,
-    { most, least, leftOut }: { most: Waiting; least: number; leftOut: ReadonlySet<string> },
+    {
+      most,
+      least,
+      leftOut,
+      last = new Set(),
+    }: { most: Waiting; least: number; leftOut: ReadonlySet<string>; last?: ReadonlySet<string> },
   ) {
     this.#clickhouse = clickhouse
     this.#most = most
     this.#least = least
     this.#leftOut = leftOut
+    this.#last = last
   }
 
   /** Events that wait, at most. */
@@ -53,10 +60,11 @@ export class FactBacklog {
     if (this.#counted !== null && upTo <= this.#counted) return
     const found =
       this.#counted === null
-        ? await countEvents(this.#clickhouse)
+        ? await countEvents(this.#clickhouse, progress)
         : await countEventsBetween(this.#clickhouse, this.#counted, upTo)
     this.#counted = upTo
-    for (const [projectId, { rows, bytes }] of found) {
+    const isLast = ([projectId]: readonly [string, Waiting]) => Number(this.#last.has(projectId))
+    for (const [projectId, { rows, bytes }] of [...found].sort((a, b) => isLast(a) - isLast(b))) {
       if (this.#leftOut.has(projectId)) continue
       const known = this.#waiting.get(projectId) ?? this.#small.get(projectId) ?? { rows: 0, bytes: 0 }
       const all = { rows: known.rows + rows, bytes: known.bytes + bytes }

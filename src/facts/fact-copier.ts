@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { findUnreadablePart, StoreUnreachableError } from '../clickhouse/errors.js'
+import { findUnreadablePart, isTooLarge, StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
@@ -17,6 +17,7 @@ import {
 import { isCarriedOut, isDiskShort } from '../store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../store/fact-lead.js'
 import { type CountedRange, FactBacklog } from './fact-backlog.js'
+import { StepSize } from './step-size.js'
 
 export interface FactCopierOptions {
   /** the shard */
@@ -60,7 +61,7 @@ const DISK_MS = 10_000
 const MIN_PAUSE_MS = 10
 /** Changes after which other events wait. */
 const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
-/** Events whose facts are made anew in one statement, which names them. */
+/** Changes that are followed before the next step of copying: all that name some thousand events, or one. */
 const EVENTS_TOGETHER = 2_000
 /** The journals wait for the store with more than this: copying yields. */
 const BACKLOG_BYTES = 16 * 1024 * 1024
@@ -68,6 +69,8 @@ const BACKLOG_BYTES = 16 * 1024 * 1024
 const ABANDONED_MS = 4 * 60_000
 /** Edits and single deletions take a second at most. One that takes longer is left, because its process may be dead. */
 const OVERDUE_MS = 10_000
+/** How long the end of a statement is waited for when the service stops. */
+const CLOSE_MS = 2_000
 const BACKOFF: Backoff = { firstMs: 200, maxMs: 30_000 }
 
 /**
@@ -92,18 +95,20 @@ export class FactCopier {
   /** when new events were last looked for */
   #lookedAt = Number.NEGATIVE_INFINITY
   #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
+  readonly #size: StepSize
   /** by project: events that were copied since its properties were looked at */
   readonly #unseen = new Map<string, number>()
 
   constructor(options: FactCopierOptions) {
     this.#options = options
+    this.#size = new StepSize(options.most ?? MOST)
     this.#backlog = this.#newBacklog(new Set())
     this.#stopListening = options.journals.map((journal) => journal.listen({ onWake: () => this.wake() }))
   }
 
   #newBacklog(leftOut: ReadonlySet<string>): FactBacklog {
-    const { clickhouse, most = MOST, least = 0 } = this.#options
-    return new FactBacklog(clickhouse, { most, least, leftOut })
+    const { clickhouse, least = 0 } = this.#options
+    return new FactBacklog(clickhouse, { least, leftOut, most: this.#size.most, last: this.#size.failed })
   }
 
   async #resetBacklog(): Promise<void> {
@@ -135,7 +140,8 @@ export class FactCopier {
     for (const stop of this.#stopListening) stop()
     this.#stop.abort()
     this.#wake?.()
-    await this.#running
+    // What it has sent goes on without it: the next leader waits for that.
+    await Promise.race([this.#running, wait(CLOSE_MS, undefined, { ref: false })])
   }
 
   async #run(): Promise<void> {
@@ -152,17 +158,25 @@ export class FactCopier {
         this.#lead = null
         if (signal.aborted) break
         failures++
-        this.#report(error, failures)
+        await this.#report(error, failures)
         await wait(backoffMs(BACKOFF, failures), undefined, { signal }).catch(() => undefined)
       }
     }
     await this.#lead?.release().catch(() => undefined)
   }
 
-  #report(error: unknown, failures: number): void {
-    // The writer logs that ClickHouse is unavailable.
-    if (error instanceof StoreUnreachableError || error instanceof LeadLostError) return
+  async #report(error: unknown, failures: number): Promise<void> {
+    if (error instanceof LeadLostError) return
+    // The writer logs that ClickHouse is unavailable; but a connection may also break because of a statement.
+    if (error instanceof StoreUnreachableError && !isTooLarge(error) && !(await this.#isReachable())) return
     this.#options.log.warn({ err: error, failures }, 'facts are behind: copying failed and is retried')
+  }
+
+  async #isReachable(): Promise<boolean> {
+    return await this.#options.clickhouse.ping().then(
+      () => true,
+      () => false,
+    )
   }
 
   async #takeLead(): Promise<FactLead | null> {
@@ -172,42 +186,64 @@ export class FactCopier {
     return lead
   }
 
-  /** Follows changes, or else copies a step. @returns whether to go on immediately */
+  /** Follows some changes and copies a step, so that neither waits for the other. @returns whether to go on immediately */
   async #round(lead: FactLead): Promise<boolean> {
-    const { isOn, isShared, barrier } = this.#options
     this.#isWoken = false
+    await this.#keep(lead)
     const changes = await this.#endedChanges(lead)
     if (changes.length > 0) {
-      await lead.follow(changes)
+      const followed = await lead.follow(changes)
       // What waits has changed if an operator wanted other facts.
-      if (changes.some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
-      return true
+      if (changes.slice(0, followed).some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
     }
-    if (isShared && performance.now() - this.#beatAt > BEAT_MS) {
+    const isMore = this.#options.isOn ? await this.#copyStep(lead) : await this.#remove(lead)
+    return isMore || changes.length > 0
+  }
+
+  /** Does what is due after some time, however much there is to be followed and copied. */
+  async #keep(lead: FactLead): Promise<void> {
+    if (this.#options.isShared && performance.now() - this.#beatAt > BEAT_MS) {
       await lead.beat()
       this.#beatAt = performance.now()
     }
     if (performance.now() - this.#forgotAt > FORGET_MS) {
-      await forgetSettledChanges(this.#options.clickhouse)
-      this.#forgotAt = performance.now()
+      const isMore = await forgetSettledChanges(this.#options.clickhouse)
+      if (!isMore) this.#forgotAt = performance.now()
     }
-    if (!isOn) {
-      if (lead.progress.size > 0) await lead.rebuild()
-      return false
-    }
+  }
+
+  /** Removes all facts, because there are to be none. */
+  async #remove(lead: FactLead): Promise<boolean> {
+    if (lead.progress.size > 0) await lead.rebuild()
+    return false
+  }
+
+  /** @returns whether there is more to copy */
+  async #copyStep(lead: FactLead): Promise<boolean> {
     if (!(await this.#check(lead))) return false
     // Readers wake the copier for changes; events that are not copied yet they read from `events`.
     const sinceLookMs = performance.now() - this.#lookedAt
     if (this.#backlog.rows === 0 && sinceLookMs < (this.#options.pauseMs ?? PAUSE_MS)) return false
     if (await this.#mustYield()) return false
     this.#lookedAt = performance.now()
-    const { stored } = await barrier.reach()
+    const { stored } = await this.#options.barrier.reach()
     await this.#backlog.look(idNumber(lastIdAt(stored)), lead.progress)
     if (this.#backlog.rows > 0 && (await this.#lacksDisk())) return false
     const ranges = await this.#backlog.next(lead.progress)
-    for (const range of ranges) await this.#guessColumns(lead, range)
-    if (ranges.length > 0) await lead.copy(ranges)
+    if (ranges.length > 0) await this.#copy(lead, ranges)
     return this.#backlog.rows > 0
+  }
+
+  /** Copies a step; if that takes more than ClickHouse has, the next ones are smaller. */
+  async #copy(lead: FactLead, ranges: readonly CountedRange[]): Promise<void> {
+    try {
+      for (const range of ranges) await this.#guessColumns(lead, range)
+      await lead.copy(ranges)
+    } catch (error) {
+      if (isTooLarge(error)) this.#size.noteFailure(ranges.map(({ projectId }) => projectId))
+      throw error
+    }
+    this.#size.noteSuccess(ranges.map(({ projectId }) => projectId))
   }
 
   /** Gives columns to frequent properties, before a project's first events are copied and now and then. */

@@ -365,8 +365,9 @@ export class Questions {
         const damaged = findUnreadablePart(error)
         // A column was dropped.
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
-        else if (damaged && damaged.table !== 'events') void facts.noteDamage().catch(() => undefined)
-        else {
+        else if (damaged?.table === 'event_facts') void facts.noteDamage().catch(() => undefined)
+        // Without a name, the table may be that of the facts: `events` has all that they have.
+        else if (!damaged || damaged.table !== null) {
           if (isTooLarge(error)) noteSlow()
           throw error
         }

@@ -20,8 +20,8 @@ const POLL_MS = 10
 const COLUMNS_MS = 10_000
 /** How long the order of the shards is remembered, ms. */
 const ORDER_MS = 60_000
-/** How long nobody says again that facts are damaged, ms. */
-const DAMAGE_MS = 60_000
+/** How long this process does not say again that facts are damaged, ms: if they still are, copying them does not help. */
+const DAMAGE_MS = 3_600_000
 /** After this many slow questions about it, a property is given a column. */
 const ENOUGH_QUESTIONS = 3
 /** Properties whose questions are counted. */

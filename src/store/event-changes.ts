@@ -241,13 +241,14 @@ const FORGOTTEN_TOGETHER = 10_000
 /**
  * Removes changes that facts followed a while ago from the working log, so that questions have little to read there.
  * `event_change_log` keeps them.
+ * @returns whether there are more of them
  */
-export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void> {
+export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<boolean> {
   const old = await clickhouse.rows<{ id: string }>(
     `SELECT DISTINCT toString(id) AS id FROM event_changes
      WHERE state = ${SETTLED} AND noted_at < now64(3) - ${KEPT_S} LIMIT ${FORGOTTEN_TOGETHER}`,
   )
-  if (old.length === 0) return
+  if (old.length === 0) return false
   const fields = new QueryParameters()
   const ids = fields.array(
     old.map(({ id }) => id),
@@ -258,19 +259,22 @@ export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void
     const statement = `ALTER TABLE event_changes DELETE WHERE ${rows} AND id IN ${ids}`
     await clickhouse.command(statement, fields.parameters, { mutations_sync: '2' })
   }
+  return old.length === FORGOTTEN_TOGETHER
 }
 
 /**
  * Waits until facts have followed every change that was logged before the call, if the store has ever had facts. One that
  * is not known to have ended may have deleted events, too.
- * @throws Error if that takes longer than `limitMs`
+ * @throws StoreUnreachableError if that takes longer than `limitMs`
  */
 export async function waitForFacts(clickhouse: ClickHouse, limitMs: number, signal: AbortSignal): Promise<void> {
   const leaders = await clickhouse.rows('SELECT 1 FROM facts_state LIMIT 1')
   if (leaders.length === 0) return
   const deadline = performance.now() + limitMs
   for (let left = await readOpenChanges(clickhouse); left.length > 0; ) {
-    if (performance.now() > deadline) throw new Error('facts have not followed what was deleted')
+    if (performance.now() > deadline) {
+      throw new StoreUnreachableError('facts have not followed all deletions yet')
+    }
     await wait(POLL_MS, undefined, { signal })
     const open = new Set((await readOpenChanges(clickhouse)).map(({ id }) => id))
     left = left.filter(({ id }) => open.has(id))

@@ -1,4 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
+import { literalArray } from '../clickhouse/parameters.js'
+import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { SETTLED } from './event-changes.js'
 
@@ -16,28 +18,78 @@ export type Comparison = 'equal' | 'different' | 'changing'
 /**
  * Compares the number of rows of each project with its events, as far as they are copied. ClickHouse starts without parts
  * that are damaged or missing, so that rows of facts are missing, or deleted ones are back.
- * @returns `changing` if they differ in projects whose events are being changed
+ * @param only the projects to compare; null for all
+ * @returns the projects that differ: those whose events are being changed, and whether there are others
  */
-export async function compareFacts(clickhouse: ClickHouse, generation: number): Promise<Comparison> {
+export async function compareFacts(
+  clickhouse: ClickHouse,
+  generation: number,
+  only: readonly string[] | null = null,
+): Promise<{ changing: string[]; isDifferent: boolean }> {
   const before = await readChanges(clickhouse)
+  const where = only ? `WHERE project_id IN ${literalArray(only)}` : ''
   const rows = await clickhouse.rows<{ project: string }>(
     `SELECT project FROM (
-       SELECT project_id AS project, toInt64(count()) AS difference FROM event_facts GROUP BY project
+       SELECT project_id AS project, toInt64(count()) AS difference FROM event_facts ${where} GROUP BY project
        UNION ALL
        SELECT project_id AS project, -toInt64(countIf(toUInt128(event_id) <= hi)) AS difference FROM events
        INNER JOIN (
          SELECT project_id, argMax(hi, step) AS hi FROM facts_progress WHERE generation = {generation:UInt32} GROUP BY project_id
-       ) AS known USING (project_id) GROUP BY project
+       ) AS known USING (project_id) ${where} GROUP BY project
      ) GROUP BY project HAVING sum(difference) != 0`,
     { generation },
     { max_threads: 1 },
     { limitMs: DELETE_LIMIT_MS },
   )
-  if (rows.length === 0) return 'equal'
+  if (rows.length === 0) return { changing: [], isDifferent: false }
   const after = await readChanges(clickhouse)
-  const isChanging = ({ project }: { project: string }) => after.get(project) !== before.get(project) || isOpen(project)
   const isOpen = (project: string) => after.get(project)?.startsWith('open') ?? false
-  return rows.every(isChanging) ? 'changing' : 'different'
+  const projects = rows.map(({ project }) => project)
+  const changing = projects.filter((project) => after.get(project) !== before.get(project) || isOpen(project))
+  return { changing, isDifferent: changing.length < projects.length }
+}
+
+/** First and longest pause between two comparisons of projects that are being changed, ms. */
+const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 30_000 }
+/** The time of a start may be this uncertain, because the server tells its age in whole seconds, ms. */
+const START_MS = 1_500
+
+/**
+ * Compares facts with events until each project was found to be equal once: those that were being changed are compared
+ * again, less and less often.
+ */
+export class FactCheck {
+  readonly #clickhouse: ClickHouse
+  /** the projects that were not equal yet; null: none was compared */
+  #left: string[] | null = null
+  #tries = 0
+  /** not before, `performance.now()` */
+  #nextAt = 0
+  /** when the server was started that has the others, `performance.now()` */
+  #startedAt = 0
+  #generation = 0
+
+  constructor(clickhouse: ClickHouse) {
+    this.#clickhouse = clickhouse
+  }
+
+  async run(generation: number): Promise<Comparison> {
+    const [server] = await this.#clickhouse.rows<{ age: number }>('SELECT uptime() AS age')
+    const startedAt = performance.now() - 1000 * (server?.age ?? 0)
+    // It may have lost other parts since.
+    if (Math.abs(startedAt - this.#startedAt) > START_MS || generation !== this.#generation) {
+      this.#left = null
+      this.#tries = 0
+      this.#startedAt = startedAt
+      this.#generation = generation
+    } else if (performance.now() < this.#nextAt) return 'changing'
+    const { changing, isDifferent } = await compareFacts(this.#clickhouse, generation, this.#left)
+    this.#left = changing
+    if (isDifferent) return 'different'
+    if (changing.length === 0) return 'equal'
+    this.#nextAt = performance.now() + backoffMs(BACKOFF, ++this.#tries)
+    return 'changing'
+  }
 }
 
 /** By project: differs after each change. */

@@ -2,12 +2,12 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
-import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { literal, literalArray, literalRows, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { type ChangeScope, type EventChange, type EventKey, LEFT, readKeys, SETTLED } from './event-changes.js'
 import { matchEntries } from './events.js'
 import { FACTS_COMMENT, type FactRange } from './fact-backlog.js'
-import { type Comparison, compareFacts, isChecked } from './fact-check.js'
+import { type Comparison, FactCheck, isChecked } from './fact-check.js'
 import { insertFacts } from './fact-columns.js'
 import { findFrequentNames } from './fact-guesses.js'
 import {
@@ -41,6 +41,12 @@ interface State {
 }
 
 const POLL_MS = 50
+/** Events whose facts are made anew in one statement, which names them: a change more. */
+const EVENTS_TOGETHER = 2_000
+/** Projects in such a statement, each with a condition of its own. */
+const PROJECTS_TOGETHER = 50
+/** How long what earlier leaders have sent is waited for, ms. */
+const OTHERS_LIMIT_MS = 2 * DELETE_LIMIT_MS
 /** A leader that has not written for this long is gone, ms. */
 const SILENT_MS = 10_000
 const STILL_LEADS = '(SELECT max(epoch) FROM facts_state) = {epoch:UInt32}'
@@ -112,12 +118,14 @@ export class FactLead {
   readonly progress = new Map<string, bigint>()
   readonly #clickhouse: ClickHouse
   readonly #process: string
+  readonly #comparison: FactCheck
   #state: State
   #columns: ReadonlyMap<string, ValueColumn> = new Map()
 
   private constructor(clickhouse: ClickHouse, process: string, state: State) {
     this.#clickhouse = clickhouse
     this.#process = process
+    this.#comparison = new FactCheck(clickhouse)
     this.#state = state
   }
 
@@ -166,15 +174,20 @@ export class FactLead {
 
   /** Waits until ClickHouse has carried out what earlier leaders have sent. */
   async #waitForOthers(signal: AbortSignal): Promise<void> {
+    const deadline = performance.now() + OTHERS_LIMIT_MS
     for (;;) {
       const running = await this.#clickhouse
-        .rows(`SELECT 1 FROM system.processes WHERE Settings['log_comment'] = '${FACTS_COMMENT}' LIMIT 1`)
+        .rows(
+          `SELECT 1 FROM system.processes
+           WHERE current_database = currentDatabase() AND Settings['log_comment'] = '${FACTS_COMMENT}' LIMIT 1`,
+        )
         .catch((error: unknown) => {
           // The user may not read system.processes.
           if (isStoreError(error, 'ACCESS_DENIED')) return []
           throw error
         })
       if (running.length === 0) return
+      if (performance.now() > deadline) throw new Error('ClickHouse does not end what an earlier process has sent')
       await wait(POLL_MS, undefined, { signal })
     }
   }
@@ -217,7 +230,7 @@ export class FactLead {
   async check(): Promise<Comparison> {
     const { generation } = this.#state
     if (await isChecked(this.#clickhouse, generation)) return 'equal'
-    const found = await compareFacts(this.#clickhouse, generation)
+    const found = await this.#comparison.run(generation)
     if (found === 'equal') await this.#noteChecked()
     return found
   }
@@ -269,28 +282,38 @@ export class FactLead {
   }
 
   async #finish(step: number, reached: readonly Omit<FactRange, 'lo'>[]): Promise<void> {
-    const fields = new QueryParameters()
-    const names = fields.array(reached.map(({ projectId }) => projectId))
-    const his = reached.map(({ hi }) => uint128(hi)).join()
+    const rows = reached.map(({ projectId, hi }) => [projectId, String(hi)])
     await this.#change(
       `INSERT INTO facts_progress (generation, project_id, step, hi)
-       SELECT ${this.#state.generation}, reached.1, ${step}, reached.2
-       FROM (SELECT arrayJoin(arrayZip(${names}, [${his}])) AS reached) WHERE ${STILL_LEADS}`,
-      fields.parameters,
+       SELECT ${this.#state.generation}, reached.1, ${step}, toUInt128(reached.2)
+       FROM (SELECT arrayJoin(${literalRows(rows, 'String, String')}) AS reached) WHERE ${STILL_LEADS}`,
     )
     await this.assertLeads()
     for (const { projectId, hi } of reached) this.progress.set(projectId, hi)
   }
 
-  /** Makes the facts of changes what the events are now, and settles them. @throws LeadLostError */
-  async follow(changes: readonly EventChange[]): Promise<void> {
+  /**
+   * Makes the facts of changes what the events are now, and settles them; at least the first one.
+   * @returns how many of them it has followed
+   * @throws LeadLostError
+   */
+  async follow(changes: readonly EventChange[]): Promise<number> {
     const events = new Map<string, EventKey[]>()
-    for (const { projectId, scope } of changes) {
+    const followed: EventChange[] = []
+    let count = 0
+    for (const change of changes) {
+      const { projectId, scope } = change
       const found = await this.#followOne(projectId, scope)
+      followed.push(change)
       if (found.length > 0) events.set(projectId, [...(events.get(projectId) ?? []), ...found])
+      count += found.length
+      if (count >= EVENTS_TOGETHER || events.size >= PROJECTS_TOGETHER) break
     }
     if (events.size > 0) await this.#rewrite(events)
-    await this.#settle(changes)
+    await this.#settle(followed)
+    // Otherwise, changes that another process follows would be found again and again.
+    await this.assertLeads()
+    return followed.length
   }
 
   /** @returns the events whose facts have to be made anew */
@@ -393,44 +416,34 @@ export class FactLead {
 
   /** Makes facts anew from the events as they are now, if there still are any. */
   async #rewrite(events: ReadonlyMap<string, EventKey[]>): Promise<void> {
-    const fields = new QueryParameters()
-    const facts = Array.from(events, ([projectId, keys]) => `(${matchFacts(fields, projectId, keys)})`).join(' OR ')
-    const own = new QueryParameters()
+    const facts = Array.from(events, ([projectId, keys]) => `(${matchFacts(projectId, keys)})`).join(' OR ')
     const reached = Array.from(events.keys(), (projectId) => ({ projectId, hi: this.progress.get(projectId) ?? 0n }))
     const stored = reached.map(({ projectId, hi }) => {
       const ids = (events.get(projectId) ?? []).map(({ id }) => id)
-      return `(project_id = ${own.text(projectId)} AND event_id IN ${own.array([...new Set(ids)], 'UUID')}
+      return `(project_id = ${literal(projectId)} AND event_id IN ${distinct(ids, 'UUID')}
         AND toUInt128(event_id) <= ${uint128(hi)})`
     })
-    await this.#step(reached, stored.join(' OR '), own.parameters, () =>
-      this.#change(`DELETE FROM event_facts WHERE (${facts})`, fields.parameters),
-    )
+    await this.#step(reached, stored.join(' OR '), {}, () => this.#change(`DELETE FROM event_facts WHERE (${facts})`))
   }
 
   /** Leaves a change to itself: its statements have no effect from now on, except those that ClickHouse has begun. */
   async leave({ id, projectId, scope: { kind, ...scope } }: EventChange): Promise<void> {
     await this.#change(
       `INSERT INTO event_changes (project_id, id, kind, scope, state)
-       SELECT {project:String}, {id:UUID}, {kind:String}, {scope:String}, ${LEFT} WHERE ${STILL_LEADS}`,
-      { project: projectId, id, kind, scope: JSON.stringify(scope) },
+       SELECT {project:String}, {id:UUID}, {kind:String}, ${literal(JSON.stringify(scope))}, ${LEFT} WHERE ${STILL_LEADS}`,
+      { project: projectId, id, kind },
     )
   }
 
   async #settle(changes: readonly EventChange[]): Promise<void> {
     if (changes.length === 0) return
-    const fields = new QueryParameters()
-    const projects = fields.array(changes.map(({ projectId }) => projectId))
-    const ids = fields.array(
-      changes.map(({ id }) => id),
-      'UUID',
-    )
-    const kinds = fields.array(changes.map(({ scope }) => scope.kind))
-    const scopes = fields.array(changes.map(({ scope: { kind: _, ...scope } }) => JSON.stringify(scope)))
+    const rows = changes.map(({ projectId, id, scope: { kind, ...scope } }) => {
+      return [projectId, id, kind, JSON.stringify(scope)]
+    })
     await this.#change(
       `INSERT INTO event_changes (project_id, id, kind, scope, state)
-       SELECT change.1, change.2, change.3, change.4, ${SETTLED}
-       FROM (SELECT arrayJoin(arrayZip(${projects}, ${ids}, ${kinds}, ${scopes})) AS change) WHERE ${STILL_LEADS}`,
-      fields.parameters,
+       SELECT change.1, toUUID(change.2), change.3, change.4, ${SETTLED}
+       FROM (SELECT arrayJoin(${literalRows(rows, 'String, String, String, String')}) AS change) WHERE ${STILL_LEADS}`,
     )
   }
 
@@ -462,15 +475,21 @@ function uint128(value: bigint): string {
   return `toUInt128('${value}')`
 }
 
+type ListType = 'String' | 'UUID' | 'Date32' | 'UInt64'
+
+/** SQL for a set of values. They are in the statement, because a request has little room for parameters. */
+function distinct(values: readonly string[], type: ListType): string {
+  const list = literalArray([...new Set(values)])
+  return type === 'String' ? list : `CAST(${list}, 'Array(${type})')`
+}
+
 /** SQL for the rows of facts that are these events. */
-function matchFacts(fields: QueryParameters, projectId: string, events: readonly EventKey[]): string {
-  const distinct = (values: string[]) => fields.array([...new Set(values)])
-  return `project_id = ${fields.text(projectId)}
-    AND event IN ${distinct(events.map(({ event }) => event))}
-    AND day IN CAST(${distinct(events.map(({ day }) => day))}, 'Array(Date32)')
-    AND user IN CAST(${distinct(events.map(({ user }) => user))}, 'Array(UInt64)')
-    AND event_id IN ${fields.array(
-      events.map(({ id }) => id),
-      'UUID',
-    )}`
+function matchFacts(projectId: string, events: readonly EventKey[]): string {
+  const list = (key: keyof EventKey, type: ListType) =>
+    distinct(
+      events.map((event) => event[key]),
+      type,
+    )
+  return `project_id = ${literal(projectId)} AND event IN ${list('event', 'String')} AND day IN ${list('day', 'Date32')}
+    AND user IN ${list('user', 'UInt64')} AND event_id IN ${list('id', 'UUID')}`
 }

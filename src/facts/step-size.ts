@@ -1,0 +1,45 @@
+/** What a step copies at most. */
+interface Most {
+  rows: number
+  bytes: number
+}
+
+/** A step is halved this often at most: to a hundred events. */
+const MAX_HALVINGS = 10
+/** After this many steps without a failure, they are twice as large again. */
+const ENOUGH_SUCCESSES = 10
+
+/** How much steps copy: less after one that took too much memory or time, and then more again. */
+export class StepSize {
+  /** projects whose last step took too much: the others are copied first */
+  readonly failed = new Set<string>()
+  /** for the next steps; this object stays the same */
+  readonly most: Most
+  readonly #full: Most
+  #halvings = 0
+  #successes = 0
+
+  constructor(full: Most) {
+    this.#full = full
+    this.most = { ...full }
+  }
+
+  /** @param projects those of the step */
+  noteFailure(projects: readonly string[]): void {
+    for (const project of projects) this.failed.add(project)
+    this.#halve(Math.min(MAX_HALVINGS, this.#halvings + 1))
+  }
+
+  noteSuccess(projects: readonly string[]): void {
+    for (const project of projects) this.failed.delete(project)
+    this.#successes++
+    if (this.#halvings > 0 && this.#successes >= ENOUGH_SUCCESSES) this.#halve(this.#halvings - 1)
+  }
+
+  #halve(times: number): void {
+    this.#halvings = times
+    this.#successes = 0
+    this.most.rows = Math.max(1, Math.floor(this.#full.rows / 2 ** times))
+    this.most.bytes = Math.max(1, Math.floor(this.#full.bytes / 2 ** times))
+  }
+}

@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import t from 'tap'
+import { logChange, readKeys, readOpenChanges } from '../../src/store/event-changes.js'
+import { EventEdits } from '../../src/store/event-edits.js'
+import { FactLead, LeadLostError } from '../../src/store/fact-lead.js'
+import { openShard } from './shard.js'
+
+function some(count: number, event = 'e') {
+  return Array.from({ length: count }, (_, i) => ({
+    event,
+    distinct_id: `u${i}`,
+    timestamp: Date.UTC(2026, 10, 20),
+    properties: '{"plan":"pro"}',
+  }))
+}
+
+t.test('changes of many events, long names and many projects are followed', { timeout: 120_000 }, async (t) => {
+  const shard = await openShard(t)
+  const { clickhouse } = shard
+  const projects = Array.from({ length: 200 }, (_, i) => `project ${i}`)
+  await shard.store('long', some(1_000, 'Product List Viewed From Recommendations '.repeat(4)))
+  const replays = Array.from({ length: 30 }, () => shard.skip('replayed', some(1_000)))
+  await shard.store('replayed', some(10))
+  const stored = new Map<string, string>()
+  for (const project of projects) stored.set(project, (await shard.store(project, some(1)))[0] ?? '')
+  const copier = shard.copier()
+  await shard.complete(['long', 'replayed', projects.at(-1) ?? ''])
+  await copier.close()
+
+  const keys = await readKeys(clickhouse, "project_id = 'long'", {})
+  const scopes = new Map([['long', { kind: 'events' as const, events: keys }]])
+  await logChange(clickhouse, scopes, async () => {
+    await clickhouse.command(`UPDATE events SET properties = '{"plan":"free"}' WHERE project_id = 'long'`)
+  })
+  for (const replay of replays) await replay()
+  const several = new Map<string, { kind: 'events'; events: typeof keys }>()
+  const [first] = await readKeys(clickhouse, "project_id = 'project 0'", {})
+  if (!first) throw new Error('there is no event')
+  for (const [project, id] of stored) several.set(project, { kind: 'events', events: [{ ...first, id }] })
+  await logChange(clickhouse, several, async () => {
+    await clickhouse.command(`UPDATE events SET properties = '{"plan":"none"}' WHERE project_id LIKE 'project %'`)
+  })
+  shard.copier()
+  await shard.complete(['long', 'replayed', projects.at(-1) ?? ''])
+  t.equal(await shard.countDifferences(), 0)
+  t.equal(await shard.countFacts(), 31_210)
+})
+
+t.test('new events are copied while others are edited all the time', { timeout: 60_000 }, async (t) => {
+  const shard = await openShard(t)
+  const ids = await shard.store('edited', some(50))
+  shard.copier()
+  await shard.complete(['edited'])
+  const edits = new EventEdits(shard.shards)
+  let isOver = false
+  const editing = [0, 1].map(async (first) => {
+    for (let i = first; !isOver; i += 2) {
+      await edits.apply({ projectId: 'edited', eventId: ids[i % ids.length] ?? '', properties: `{"n":${i}}` })
+    }
+  })
+  await shard.store('new', some(50))
+  let copied = '0'
+  for (const deadline = performance.now() + 10_000; copied !== '50' && performance.now() < deadline; await wait(50)) {
+    const sql = "SELECT count() AS count FROM event_facts WHERE project_id = 'new'"
+    copied = (await shard.clickhouse.rows<{ count: string }>(sql))[0]?.count ?? ''
+  }
+  isOver = true
+  await Promise.all(editing)
+  t.equal(copied, '50')
+  await shard.complete(['edited', 'new'])
+  t.equal(await shard.countDifferences(), 0)
+})
+
+t.test('a restarted copier does not count what facts have', async (t) => {
+  const shard = await openShard(t)
+  await shard.store('a', some(500))
+  const first = shard.copier()
+  await shard.complete(['a'])
+  await first.close()
+  await shard.store('a', some(7))
+  await shard.store('b', some(5))
+  const next = shard.copier({
+    journals: [{ depth: async () => ({ bytes: 0 }), listen: () => () => undefined }] as never,
+  })
+  let most = 0
+  for (const deadline = performance.now() + 5_000; performance.now() < deadline; await wait(1)) {
+    most = Math.max(most, next.waiting ?? 0)
+    if (most > 0 && next.waiting === 0) break
+  }
+  t.ok(most > 0 && most <= 12, `${most}`)
+})
+
+t.test('who has lost the lead finds out even if changes are of projects without facts', async (t) => {
+  const { clickhouse } = await openShard(t)
+  const take = async () => {
+    const options = { process: randomUUID(), isShared: false, signal: new AbortController().signal }
+    const lead = await FactLead.take(clickhouse, options)
+    if (!lead) throw new Error('another process leads')
+    return lead
+  }
+  const old = await take()
+  const lead = await take()
+  await logChange(clickhouse, new Map([['a', { kind: 'users', users: [] }]]), async () => undefined)
+  const changes = await readOpenChanges(clickhouse)
+  await t.rejects(old.follow(changes), LeadLostError)
+  t.equal((await readOpenChanges(clickhouse)).length, 1)
+  t.equal(await lead.follow(changes), 1)
+  t.equal((await readOpenChanges(clickhouse)).length, 0)
+})

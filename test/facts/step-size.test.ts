@@ -1,0 +1,17 @@
+import t from 'tap'
+import { StepSize } from '../../src/facts/step-size.js'
+
+t.test('steps are smaller after each failure, and grow again after successes', async (t) => {
+  const size = new StepSize({ rows: 100_000, bytes: 64_000 })
+  size.noteFailure(['a', 'b'])
+  size.noteFailure(['a'])
+  t.strictSame(size.most, { rows: 25_000, bytes: 16_000 })
+  t.strictSame([...size.failed], ['a', 'b'])
+  for (let i = 0; i < 10; i++) size.noteSuccess(['b'])
+  t.strictSame(size.most, { rows: 50_000, bytes: 32_000 })
+  t.strictSame([...size.failed], ['a'])
+  for (let i = 0; i < 30; i++) size.noteSuccess(['a'])
+  t.strictSame(size.most, { rows: 100_000, bytes: 64_000 })
+  for (let i = 0; i < 30; i++) size.noteFailure(['a'])
+  t.ok(size.most.rows >= 1)
+})
