@@ -1,14 +1,4 @@
-import type { ClickHouseSettings } from '@clickhouse/client'
-import type { Parameters } from '../clickhouse/parameters.js'
-import type { QueryContext, Statement } from './statement.js'
-
-/** A query for ClickHouse. */
-export interface Query {
-  /** without a FORMAT */
-  sql: string
-  parameters: Parameters
-  settings?: ClickHouseSettings
-}
+import type { Query, QueryContext, Statement } from './statement.js'
 
 /** The fields of an answer that depend on its kind. */
 export interface Answer {

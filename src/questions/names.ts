@@ -8,8 +8,7 @@ import { START, toMilliseconds } from '../model/position.js'
 import { failIf, repairText, unmarkName, unmarkToken } from '../store/json-sql.js'
 import { newestRows } from '../store/newest-rows.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
-import type { Query } from './kind.js'
-import { type QueryContext, Statement } from './statement.js'
+import { type Query, type QueryContext, Statement } from './statement.js'
 
 /** A range of a project's events by their ids. */
 export interface IdRange {

@@ -3,8 +3,8 @@ import { isStoreError } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 import { ApiError } from '../contract/errors.js'
 import type { Filter, Question } from '../contract/questions.js'
-import type { Query } from './kind.js'
 import { parsePattern } from './pattern-syntax.js'
+import type { Query } from './statement.js'
 
 /** A regular expression in a question. */
 export interface Pattern {

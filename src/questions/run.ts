@@ -23,7 +23,7 @@ import { withTimeout } from '../lib/with-timeout.js'
 import type { FactsReader } from '../reads/facts-reader.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
-import type { Answer, Query } from './kind.js'
+import type { Answer } from './kind.js'
 import { getKind } from './kinds.js'
 import { readQuestion } from './parse.js'
 import {
@@ -34,7 +34,7 @@ import {
   toPatternsTooLargeError,
 } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
-import type { FactsBounds, QueryContext } from './statement.js'
+import type { FactsBounds, Query, QueryContext } from './statement.js'
 import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
 import { ValueColumns } from './value-columns.js'
 

@@ -2,7 +2,6 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import { lastIdAt } from '../model/event-id.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Backlog } from './backlog.js'
-import type { Query } from './kind.js'
 import {
   type Counts,
   estimateSize,
@@ -17,7 +16,7 @@ import { type IdRange, MAX_NAMES } from './names.js'
 import { RefreshingCache } from './refreshing-cache.js'
 import type { Questions } from './run.js'
 import { computeSampleSize, countNamed, type Extent, FIRST, findNewestRange, WHOLE } from './sample-range.js'
-import type { QueryContext } from './statement.js'
+import type { Query, QueryContext } from './statement.js'
 
 /** Maximum age of a sample of a large project that is used while a new one is made, ms. */
 const MAX_OLD_MS = 2 * RECOUNT_MS

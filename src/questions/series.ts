@@ -9,9 +9,9 @@ import type {
   SeriesQuestion,
 } from '../contract/questions.js'
 import { formatBreakdown } from '../store/json-sql.js'
-import type { Answer, CountingKind, Query } from './kind.js'
+import type { Answer, CountingKind } from './kind.js'
 import { formatValues, selectMatchingEvents } from './matching-events.js'
-import { areDays, findBucketNumber, findBucketOfDay, type QueryContext, Statement } from './statement.js'
+import { areDays, findBucketNumber, findBucketOfDay, type Query, type QueryContext, Statement } from './statement.js'
 import { type Buckets, formatInstant, parseInstant, parseRange, parseSessions, splitIntoBuckets } from './time.js'
 
 /** A number of the answer as ClickHouse sends it. */

@@ -3,7 +3,6 @@ import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { PageSettings } from '../contract/page-fields.js'
 import { encodeText } from '../store/json-sql.js'
-import type { Query } from './kind.js'
 import type { Buckets } from './time.js'
 
 /** Which rows a statement reads from `event_facts`; those of the events after `hi` it reads from `events`. */
@@ -41,6 +40,14 @@ export interface QueryContext {
   facts?: FactsBounds | null
   /** what the project's page views are, and where their fields come from */
   pages: PageSettings
+}
+
+/** A query for ClickHouse. */
+export interface Query {
+  /** without a FORMAT */
+  sql: string
+  parameters: Parameters
+  settings?: ClickHouseSettings
 }
 
 /** The parameters and settings of one statement. The methods return the placeholder of a value, so no value becomes SQL. */

@@ -8,10 +8,9 @@ import { Faults } from './faults.js'
 import { splitField } from './field-name.js'
 import { buildCondition } from './filter.js'
 import { FilterCheck } from './filter-check.js'
-import type { Query } from './kind.js'
 import { findPatterns } from './patterns.js'
 import type { Questions } from './run.js'
-import { type QueryContext, Statement } from './statement.js'
+import { type Query, type QueryContext, Statement } from './statement.js'
 import { NOBODY, selectAliasEnds } from './users-join.js'
 
 /** Which users to list, and the page of the list. */
