@@ -21,7 +21,7 @@ export type Comparison = 'equal' | 'different' | 'changing'
  * @param only the projects to compare; null for all
  * @returns the projects that differ: those whose events are being changed, and whether there are others
  */
-export async function compareFacts(
+async function compareFacts(
   clickhouse: ClickHouse,
   generation: number,
   only: readonly string[] | null = null,
