@@ -251,13 +251,21 @@ function openKeys(config: Config, { clickhouse, log, closing, everyMs, usageMs }
   return { fixed, keys: ring, refresh, usage }
 }
 
+/**
+ * Whether questions read facts. Not with replicas: a step that still runs on a server that was given up would be added to
+ * those that are repeated on the next one.
+ */
+function usesFacts({ FACTS }: Config, shards: Shards): boolean {
+  return FACTS !== 'off' && shards.all.every(({ clickhouse }) => !clickhouse.hasReplicas)
+}
+
 /** Opens what copies the events of each shard into facts. */
 function openFacts(
-  { FACTS, REDIS_URL }: Config,
+  config: Config,
   { shards, ...parts }: Pick<FactCopierOptions, 'barrier' | 'journals' | 'log'> & { shards: Shards },
 ) {
-  const least = FACTS === 'all' ? 0 : LEAST_EVENTS
-  const options = { ...parts, isOn: FACTS !== 'off', least, isShared: REDIS_URL !== undefined }
+  const least = config.FACTS === 'all' ? 0 : LEAST_EVENTS
+  const options = { ...parts, isOn: usesFacts(config, shards), least, isShared: config.REDIS_URL !== undefined }
   const copiers = shards.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
   return {
     get waiting() {
@@ -339,7 +347,7 @@ function registerApi(
     shards,
     barrier,
     aliases,
-    facts: config.FACTS !== 'off' ? new FactsReader(shards, journals) : undefined,
+    facts: usesFacts(config, shards) ? new FactsReader(shards, journals) : undefined,
     limits: config,
     getSettings: (projectId) => projects.get(projectId).settings,
     now,
