@@ -261,7 +261,10 @@ export class FactCopier {
       return 'different' as const
     })
     if (found !== 'different') return found === 'equal'
-    this.#options.log.warn({}, 'facts are incomplete, because ClickHouse has lost parts of them, and are copied again')
+    this.#options.log.warn(
+      {},
+      'facts differ from their events, perhaps because ClickHouse has lost a part: they are copied again',
+    )
     await lead.rebuild()
     await this.#resetBacklog()
     return true
