@@ -10,6 +10,9 @@ import { CONTEXT_COLUMNS, CONTEXT_TYPES } from '../../src/store/context-sql.js'
 import { SECRET_KEY, type StoredEvent, settingsFor, startApp, startClickHouse, startService, until } from '../helper.js'
 import { clickHouseError, TcpProxy } from './tcp-proxy.js'
 
+/** Copying them would be among the queries and rows that are counted. */
+const NO_FACTS = { FACTS: 'off' }
+
 const FORMATS = ['json', 'ndjson', 'csv', 'parquet'] as const
 const MIB = 1024 * 1024
 
@@ -71,7 +74,7 @@ const isRunning = async (clickhouse: ClickHouse) => {
 }
 
 async function start(t: Test, options: AppOptions = {}) {
-  const settings = await settingsFor(t, 'servers')
+  const settings = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const clickhouse = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => clickhouse.close())
   const { app } = await startApp(t, settings, options)
@@ -183,7 +186,7 @@ t.test('an answer that fails when a part of it was sent does not look complete',
 
 t.test('an answer whose query is killed, or whose engine, does not look complete', async (t) => {
   const engine = await startClickHouse(t)
-  const { app } = await startApp(t, { ...(await settingsFor(t, 'servers')), CLICKHOUSE_URL: engine.url })
+  const { app } = await startApp(t, { ...(await settingsFor(t, 'servers')), ...NO_FACTS, CLICKHOUSE_URL: engine.url })
   const read = reader(t, await app.listen({ port: 0, host: '127.0.0.1' }))
   const clickhouse = new ClickHouse({ url: engine.url })
   t.teardown(() => clickhouse.close())
@@ -233,7 +236,7 @@ t.test('events that look like an error of ClickHouse are returned unchanged', as
 })
 
 t.test('an answer that is cut off on its way from ClickHouse does not look complete', async (t) => {
-  const settings = await settingsFor(t, 'servers')
+  const settings = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const direct = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => direct.close())
   const proxy = await TcpProxy.open(t, settings.CLICKHOUSE_URL ?? '')
@@ -252,7 +255,7 @@ t.test('an answer that is cut off on its way from ClickHouse does not look compl
 })
 
 t.test('a reader that stops reading fills no memory', async (t) => {
-  const settings = await settingsFor(t, 'servers')
+  const settings = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const { url } = await startService(t, settings)
   const clickhouse = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => clickhouse.close())
@@ -386,7 +389,7 @@ t.test('a filter that finds little in the time answers what it has found, and go
 })
 
 t.test('a search that runs out of time returns what it has found, and page 2 stays page 2', async (t) => {
-  const settings = await settingsFor(t, 'servers')
+  const settings = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const direct = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => direct.close())
   const proxy = await TcpProxy.open(t, settings.CLICKHOUSE_URL ?? '')
