@@ -74,7 +74,7 @@ const isRunning = async (clickhouse: ClickHouse) => {
 }
 
 async function start(t: Test, options: AppOptions = {}) {
-  const settings = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
+  const settings: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const clickhouse = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => clickhouse.close())
   const { app } = await startApp(t, settings, options)
@@ -236,7 +236,7 @@ t.test('events that look like an error of ClickHouse are returned unchanged', as
 })
 
 t.test('an answer that is cut off on its way from ClickHouse does not look complete', async (t) => {
-  const settings = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
+  const settings: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const direct = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => direct.close())
   const proxy = await TcpProxy.open(t, settings.CLICKHOUSE_URL ?? '')
@@ -255,7 +255,7 @@ t.test('an answer that is cut off on its way from ClickHouse does not look compl
 })
 
 t.test('a reader that stops reading fills no memory', async (t) => {
-  const settings = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
+  const settings: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const { url } = await startService(t, settings)
   const clickhouse = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => clickhouse.close())
@@ -389,7 +389,7 @@ t.test('a filter that finds little in the time answers what it has found, and go
 })
 
 t.test('a search that runs out of time returns what it has found, and page 2 stays page 2', async (t) => {
-  const settings = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
+  const settings: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const direct = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => direct.close())
   const proxy = await TcpProxy.open(t, settings.CLICKHOUSE_URL ?? '')
