@@ -20,7 +20,7 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_aft
 -- is the event as it is now.
 CREATE TABLE IF NOT EXISTS event_change_log
 (
-    settled_at DateTime64(3),
+    settled_at DateTime64(3) DEFAULT now64(3),
     project_id LowCardinality(String),
     id         UUID,
     kind       LowCardinality(String),
@@ -31,7 +31,3 @@ PARTITION BY toDate(settled_at, 'UTC')
 ORDER BY (settled_at, project_id)
 TTL toDateTime(settled_at) + INTERVAL 7 DAY
 SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
-
-CREATE MATERIALIZED VIEW IF NOT EXISTS event_change_logging TO event_change_log AS
-SELECT noted_at AS settled_at, project_id, id, kind, scope FROM event_changes
-WHERE state = 3 AND kind IN ('events', 'users', 'month', 'entry');

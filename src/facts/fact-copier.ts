@@ -47,7 +47,7 @@ export interface FactCopierOptions {
 const MOST = { rows: 100_000, bytes: 64 * 1024 * 1024 }
 /** After this many events of a project, new properties may have become frequent. */
 const GUESS_EVERY = 1_000_000
-/** A step costs some 10 ms and makes a part to be merged, however small it is. */
+/** A step, and following changes, cost some 10 ms and make parts to be merged, however little there is. */
 const PAUSE_MS = 1_000
 /** How often a process that does not lead looks whether it has to. */
 const FOLLOWER_PAUSE_MS = 3_000
@@ -190,14 +190,12 @@ export class FactCopier {
   async #round(lead: FactLead): Promise<boolean> {
     this.#isWoken = false
     await this.#keep(lead)
-    const changes = await this.#endedChanges(lead)
-    if (changes.length > 0) {
-      const followed = await lead.follow(changes)
-      // What waits has changed if an operator wanted other facts.
-      if (changes.slice(0, followed).some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
-    }
+    const { changes, areAll } = await this.#endedChanges(lead)
+    const followed = changes.length > 0 ? await lead.follow(changes) : 0
+    // What waits has changed if an operator wanted other facts.
+    if (changes.slice(0, followed).some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
     const isMore = this.#options.isOn ? await this.#copyStep(lead) : await this.#remove(lead)
-    return isMore || changes.length > 0
+    return isMore || !areAll || followed < changes.length
   }
 
   /** Does what is due after some time, however much there is to be followed and copied. */
@@ -271,7 +269,7 @@ export class FactCopier {
   }
 
   /** The next changes that are over; a few, because they are in one statement. */
-  async #endedChanges(lead: FactLead): Promise<EventChange[]> {
+  async #endedChanges(lead: FactLead): Promise<{ changes: EventChange[]; areAll: boolean }> {
     const ended: EventChange[] = []
     let events = 0
     for (const change of await readOpenChanges(this.#options.clickhouse)) {
@@ -279,11 +277,11 @@ export class FactCopier {
         if (this.#isOverdue(change)) await lead.leave(change)
         continue
       }
-      events += change.scope.kind === 'events' ? change.scope.events.length : 1
-      if (ended.length > 0 && events > EVENTS_TOGETHER) break
+      events += change.scope.kind === 'events' ? change.scope.ids.length : 1
+      if (ended.length > 0 && events > EVENTS_TOGETHER) return { changes: ended, areAll: false }
       ended.push(change)
     }
-    return ended
+    return { changes: ended, areAll: true }
   }
 
   /** Whether a change that was left is over. */

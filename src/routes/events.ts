@@ -34,6 +34,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   { shards, reads, entries, noteDeletion, maxDepth, keptSince },
 ) => {
   const edits = new EventEdits(shards)
+  app.addHook('onClose', () => edits.close())
 
   app.get('/events', CALLS.readEvents, async (request, reply) => {
     const { projectId, query, headers, signal } = request

@@ -1,25 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
-import { hashName, toDay } from './fact-columns.js'
-
-/** An event by the columns that facts are sorted by, so that its row is found without a search. */
-export interface EventKey {
-  id: string
-  event: string
-  /** its UTC day, such as 2026-11-26 */
-  day: string
-  /** the hash of its user, see `hashName` */
-  user: string
-}
+import { hashName } from './fact-columns.js'
 
 /** Which events of a project a change touches, on one shard; or what an operator wants of their facts. */
 export type ChangeScope =
-  | { kind: 'events'; events: EventKey[] }
+  | { kind: 'events'; ids: string[] }
   /** all events of these users, by their hashes */
   | { kind: 'users'; users: string[] }
   /** the events that were accepted in a month, such as 202611: those before a time (epoch ms), or all */
@@ -60,9 +49,14 @@ export const LEFT_MS = 1_000
 /** What statements say that are of a change of kind `events`. */
 export const FENCED = 'FROM event_changes WHERE id ='
 const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:UUID})`
+/** How long the end of an edit waits for the begin of the next one, ms; so long may a question have to wait for it. */
+const END_DELAY_MS = 20
 /** How often a process says that a change is over, if ClickHouse does not hear it. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 10_000 }
 const MAX_NOTES = 20
+
+/** The events that a change touches, by their projects. */
+type Scopes = ReadonlyMap<string, ChangeScope>
 
 /** A change that is being carried out. */
 export interface RunningChange {
@@ -71,7 +65,11 @@ export interface RunningChange {
   parameters: Parameters
   /** says that ClickHouse may still be at it when `run` is over */
   leave(): void
+  /** says which events it has touched, of those that it was to touch */
+  narrow(scopes: Scopes): void
 }
+
+type RunChange<T> = (change: RunningChange) => Promise<T>
 
 /**
  * Runs a change of stored events that is logged before it begins and when it has ended. In between, and until facts have
@@ -81,51 +79,154 @@ export interface RunningChange {
  *   after minutes; if that ends after all, it is logged again.
  * @throws the error of the log, before anything changed, or of `run`; StoreUnreachableError if one of kind `events` was left
  */
-export async function logChange<T>(
-  clickhouse: ClickHouse,
-  scopes: ReadonlyMap<string, ChangeScope>,
-  run: (change: RunningChange) => Promise<T>,
-): Promise<T> {
-  const change = randomUUID()
-  const rows = Array.from(scopes, ([project_id, { kind, ...scope }]) => {
-    return { project_id, kind, scope: JSON.stringify(scope) }
-  })
-  const note = async (id: string, state: number) => {
-    const lines = rows.map((row) => JSON.stringify({ ...row, id, state }))
-    if (lines.length > 0)
-      await clickhouse.command(
-        `INSERT INTO event_changes (project_id, id, kind, scope, state) FORMAT JSONEachRow\n${lines.join('\n')}`,
-      )
-  }
-  const began = performance.now()
-  await note(change, BEGUN)
-  let state = ENDED
-  const leave = () => {
-    state = LEFT
-  }
-  let wasLeft = false
-  const look = async () => {
-    const isSuspicious = rows.length > 0 && performance.now() - began > SUSPICIOUS_MS
-    if (isSuspicious) wasLeft ||= await isLeft(clickhouse, change)
-  }
-  const end = async () => {
-    await look()
-    const looked = performance.now()
-    await note(change, state)
-    // Facts may have followed it before it was over.
-    if (wasLeft || performance.now() - looked > LEFT_MS) await note(randomUUID(), state)
-  }
+export async function logChange<T>(clickhouse: ClickHouse, scopes: Scopes, run: RunChange<T>): Promise<T> {
+  const change = new LoggedChange(clickhouse, scopes, (rows) => writeNotes(clickhouse, rows))
+  await change.begin()
   try {
-    const result = await run({ fence: FENCE, parameters: { change }, leave })
-    if (rows.some(({ kind }) => kind === 'events')) await look()
-    if (wasLeft) throw new StoreUnreachableError('A change of events took too long.')
-    return result
-  } catch (error) {
-    // After a timeout or a lost connection, ClickHouse may still be at it.
-    if (!(error instanceof StoreError)) leave()
-    throw error
+    return await change.run(run)
   } finally {
-    await end().catch(() => void insist(end))
+    await change.end()
+  }
+}
+
+/**
+ * Logs changes of one shard that follow one another, as edits do. A change is over for its caller when `run` is: that it has
+ * ended is logged afterwards, by the INSERT that begins the next one, or soon if there is none. Until then its facts are
+ * closed, so a question that begins after the change sees it. If the process dies before, the copier leaves the change.
+ */
+export class ChangeLog {
+  readonly #clickhouse: ClickHouse
+  readonly #ended: { rows: NoteRow[]; resolve(): void; reject(error: unknown): void }[] = []
+  readonly #ending = new Set<Promise<void>>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(clickhouse: ClickHouse) {
+    this.#clickhouse = clickhouse
+  }
+
+  /** Like `logChange`, but does not wait until the end is logged. */
+  async run<T>(scopes: Scopes, run: RunChange<T>): Promise<T> {
+    const change = new LoggedChange(this.#clickhouse, scopes, (rows) => this.#noteSoon(rows))
+    await change.begin((rows) => this.#write(rows))
+    try {
+      return await change.run(run)
+    } finally {
+      const ending = change.end()
+      this.#ending.add(ending)
+      void ending.finally(() => this.#ending.delete(ending))
+    }
+  }
+
+  /** Logs the ends that are not logged yet. */
+  async close(): Promise<void> {
+    await this.#write([]).catch(() => undefined)
+    await Promise.all(this.#ending)
+  }
+
+  #noteSoon(rows: NoteRow[]): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#ended.push({ rows, resolve, reject })
+      // Whoever began it hears of a failure.
+      this.#timer ??= setTimeout(() => void this.#write([]).catch(() => undefined), END_DELAY_MS)
+    })
+  }
+
+  /** Writes notes, with those that wait. */
+  async #write(rows: NoteRow[]): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const ended = this.#ended.splice(0)
+    try {
+      await writeNotes(this.#clickhouse, [...ended.flatMap((one) => one.rows), ...rows])
+    } catch (error) {
+      for (const { reject } of ended) reject(error)
+      throw error
+    }
+    for (const { resolve } of ended) resolve()
+  }
+}
+
+/** A row of `event_changes`. */
+interface NoteRow {
+  project_id: string
+  id: string
+  kind: ChangeScope['kind']
+  scope: string
+  state: number
+}
+
+type Write = (rows: NoteRow[]) => Promise<void>
+
+async function writeNotes(clickhouse: ClickHouse, rows: readonly NoteRow[]): Promise<void> {
+  if (rows.length === 0) return
+  const lines = rows.map((row) => JSON.stringify(row)).join('\n')
+  await clickhouse.command(
+    `INSERT INTO event_changes (project_id, id, kind, scope, state) FORMAT JSONEachRow\n${lines}`,
+  )
+}
+
+/** A change, and what the log says of it. */
+class LoggedChange {
+  readonly #clickhouse: ClickHouse
+  readonly #id = randomUUID()
+  readonly #write: Write
+  #scopes: Scopes
+  #state = ENDED
+  #began = 0
+  #wasLeft = false
+
+  constructor(clickhouse: ClickHouse, scopes: Scopes, write: Write) {
+    this.#clickhouse = clickhouse
+    this.#scopes = scopes
+    this.#write = write
+  }
+
+  async begin(write = this.#write): Promise<void> {
+    this.#began = performance.now()
+    await write(this.#rows(this.#id, BEGUN))
+  }
+
+  async run<T>(run: RunChange<T>): Promise<T> {
+    const leave = () => {
+      this.#state = LEFT
+    }
+    const narrow = (scopes: Scopes) => {
+      this.#scopes = scopes
+    }
+    try {
+      const result = await run({ fence: FENCE, parameters: { change: this.#id }, leave, narrow })
+      if ([...this.#scopes.values()].some(({ kind }) => kind === 'events')) await this.#look()
+      if (this.#wasLeft) throw new StoreUnreachableError('A change of events took too long.')
+      return result
+    } catch (error) {
+      // After a timeout or a lost connection, ClickHouse may still be at it.
+      if (!(error instanceof StoreError)) leave()
+      throw error
+    }
+  }
+
+  /** Logs that it has ended; in the background, if ClickHouse does not hear it. */
+  async end(): Promise<void> {
+    await this.#end().catch(() => void insist(() => this.#end()))
+  }
+
+  async #end(): Promise<void> {
+    await this.#look()
+    const looked = performance.now()
+    await this.#write(this.#rows(this.#id, this.#state))
+    // Facts may have followed it before it was over.
+    if (this.#wasLeft || performance.now() - looked > LEFT_MS) await this.#write(this.#rows(randomUUID(), this.#state))
+  }
+
+  async #look(): Promise<void> {
+    const isSuspicious = this.#scopes.size > 0 && performance.now() - this.#began > SUSPICIOUS_MS
+    if (isSuspicious) this.#wasLeft ||= await isLeft(this.#clickhouse, this.#id)
+  }
+
+  #rows(id: string, state: number): NoteRow[] {
+    return Array.from(this.#scopes, ([project_id, { kind, ...scope }]) => {
+      return { project_id, id, kind, scope: JSON.stringify(scope), state }
+    })
   }
 }
 
@@ -184,21 +285,6 @@ export async function readLeftOut(clickhouse: ClickHouse): Promise<Set<string>> 
     'SELECT project_id AS project FROM facts_left_out FINAL WHERE is_left_out = 1',
   )
   return new Set(rows.map(({ project }) => project))
-}
-
-/** The keys of the events of a shard that meet a condition in SQL. */
-export async function readKeys(
-  clickhouse: ClickHouse,
-  condition: string,
-  parameters: Parameters,
-  settings: ClickHouseSettings = {},
-): Promise<EventKey[]> {
-  return await clickhouse.rows<EventKey>(
-    `SELECT toString(event_id) AS id, event, toString(${toDay('timestamp')}) AS day, toString(${hashName('distinct_id')}) AS user
-     FROM events WHERE ${condition}`,
-    parameters,
-    settings,
-  )
 }
 
 /** The hashes of users, as facts have them. */

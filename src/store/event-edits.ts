@@ -3,7 +3,7 @@ import { StoreError } from '../clickhouse/errors.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { DeletionCounter } from './deleted-events.js'
-import { type ChangeScope, type EventKey, logChange, type RunningChange, readKeys } from './event-changes.js'
+import { ChangeLog, type ChangeScope, type RunningChange } from './event-changes.js'
 
 /** An event, and the project that it should belong to. */
 interface EventName {
@@ -54,6 +54,11 @@ export class EventEdits {
     })
     return found !== null
   }
+
+  /** Waits until the log of changes has everything. */
+  async close(): Promise<void> {
+    await Promise.all(this.#edits.map((edits) => edits.close()))
+  }
 }
 
 /**
@@ -66,6 +71,7 @@ export class EventEdits {
 class ShardEdits {
   readonly #clickhouse: ClickHouse
   readonly #counter: DeletionCounter
+  readonly #log: ChangeLog
   readonly #waiting: WaitingEdit[] = []
   #isRunning = false
   /** the last statement: its callers plus those waiting when it ended, its duration in ms, and when it ended */
@@ -76,6 +82,7 @@ class ShardEdits {
   constructor(clickhouse: ClickHouse) {
     this.#clickhouse = clickhouse
     this.#counter = new DeletionCounter(clickhouse)
+    this.#log = new ChangeLog(clickhouse)
   }
 
   /** @returns false if the project has no such event; resolves when every later read shows the change */
@@ -85,6 +92,10 @@ class ShardEdits {
       if (this.#areAllBack) this.#gathered?.()
       if (!this.#isRunning) this.#run()
     })
+  }
+
+  async close(): Promise<void> {
+    await this.#log.close()
   }
 
   async #run(): Promise<void> {
@@ -142,24 +153,27 @@ class ShardEdits {
 
   /**
    * Executes edits, and resolves each with whether it found its event; an edit after a delete of the same event finds
-   * none. ClickHouse does not report how many rows an update matched, so a query looks for the events before. If the
-   * deletes fail, for example on a full disk, the updates are stored anyway, and resolve.
-   * @throws the error of the update or of the query, before resolving any edit
+   * none. ClickHouse does not report how many rows an update matched, so a query looks for the events concurrently, and
+   * before the deletes. If the deletes fail, for example on a full disk, the updates are stored anyway, and resolve.
+   * @throws the error of the log, of the update or of the query, before resolving any edit
    */
   async #carryOut(edits: WaitingEdit[]): Promise<void> {
     const { updates, deletes } = combineEdits(edits)
-    const keys = await this.#find(edits)
-    const present = new Set(keys.keys())
-    const found = deletes.filter(({ eventId }) => present.has(eventId))
-    const failures = await logChange(this.#clickhouse, scopesOf(edits, keys), async (change) => {
-      await this.#update(
-        updates.filter(({ eventId }) => present.has(eventId)),
-        change,
-      )
+    const looking = this.#find(edits)
+    // It is waited for once the change is logged.
+    looking.catch(() => undefined)
+    const { present, found, failures } = await this.#log.run(scopesOf(edits), async (change) => {
+      // Wait for both: one that is still running could otherwise overtake the next statement.
+      const [look, update] = await Promise.allSettled([looking, this.#update(updates, change)])
+      if (update.status === 'rejected') throw update.reason
+      if (look.status === 'rejected') throw look.reason
+      const present = look.value
+      change.narrow(scopesOf(edits, present))
+      const found = deletes.filter(({ eventId }) => present.has(eventId))
       const failures = await this.#delete(found, change)
       // ClickHouse may still be at it.
       if ([...failures.values()].some((error) => !(error instanceof StoreError))) change.leave()
-      return failures
+      return { present, found, failures }
     })
     for (const { projectId, eventId, properties, resolve, reject } of edits) {
       if (failures.has(projectId) && found.some((one) => one.eventId === eventId)) reject(failures.get(projectId))
@@ -203,23 +217,26 @@ class ShardEdits {
     return failures
   }
 
-  /** The keys of the events that exist, by their ids. */
-  async #find(edits: EventName[]): Promise<Map<string, EventKey>> {
+  /** The ids of the events that exist. */
+  async #find(edits: EventName[]): Promise<Set<string>> {
     const fields = new QueryParameters()
-    const condition = matchEvents(fields, edits)
-    const keys = await readKeys(this.#clickhouse, condition, fields.parameters, SHARED_READS)
-    return new Map(keys.map((key) => [key.id, key]))
+    const rows = await this.#clickhouse.rows<{ id: string }>(
+      `SELECT toString(event_id) AS id FROM events WHERE ${matchEvents(fields, edits)}`,
+      fields.parameters,
+      SHARED_READS,
+    )
+    return new Set(rows.map(({ id }) => id))
   }
 }
 
-/** The events that edits change, by their projects. */
-function scopesOf(edits: EventName[], keys: ReadonlyMap<string, EventKey>): Map<string, ChangeScope> {
-  const events = new Map<string, Map<string, EventKey>>()
+/** The events that edits change, by their projects. @param present ids of those that exist; default: all */
+function scopesOf(edits: EventName[], present?: ReadonlySet<string>): Map<string, ChangeScope> {
+  const ids = new Map<string, Set<string>>()
   for (const { projectId, eventId } of edits) {
-    const key = keys.get(eventId)
-    if (key) events.set(projectId, (events.get(projectId) ?? new Map()).set(eventId, key))
+    const ofProject = ids.get(projectId) ?? new Set()
+    ids.set(projectId, present && !present.has(eventId) ? ofProject : ofProject.add(eventId))
   }
-  return new Map(Array.from(events, ([project, found]) => [project, { kind: 'events', events: [...found.values()] }]))
+  return new Map(Array.from(ids, ([project, ofProject]) => [project, { kind: 'events', ids: [...ofProject] }]))
 }
 
 /** Combines edits, assuming that their events exist: the last properties of each event, unless it is deleted. */

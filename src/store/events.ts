@@ -8,7 +8,7 @@ import { type Position, START } from '../model/position.js'
 import { mayHaveContexts } from '../model/scanned-body.js'
 import { CONTEXT_COLUMNS, CONTEXT_TYPES } from './context-sql.js'
 import { DELETE_LIMIT_MS, type Deletion, DeletionCounter } from './deleted-events.js'
-import { hashUsers, logChange, readKeys } from './event-changes.js'
+import { hashUsers, logChange } from './event-changes.js'
 import { insertEntries, isInserting } from './insert.js'
 
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
@@ -204,9 +204,13 @@ export async function deleteEventsOfEntry(
     const values = { ...toParameters(entry), ...parameters }
     const which = `${OF_ENTRY} ${condition}`
     await shards.each(async ({ clickhouse }) => {
-      const events = await readKeys(clickhouse, which, values)
+      const events = await clickhouse.rows<{ id: string }>(
+        `SELECT toString(event_id) AS id FROM events WHERE ${which}`,
+        values,
+      )
       if (events.length === 0) return
-      await logChange(clickhouse, new Map([[entry.projectId, { kind: 'events', events }]]), ({ fence, ...change }) =>
+      const ids = events.map(({ id }) => id)
+      await logChange(clickhouse, new Map([[entry.projectId, { kind: 'events', ids }]]), ({ fence, ...change }) =>
         clickhouse.command(`DELETE FROM events WHERE (${which}) AND ${fence}`, { ...values, ...change.parameters }),
       )
     })

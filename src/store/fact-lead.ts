@@ -4,11 +4,11 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, literalRows, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
-import { type ChangeScope, type EventChange, type EventKey, LEFT, readKeys, SETTLED } from './event-changes.js'
+import { type ChangeScope, type EventChange, LEFT, SETTLED } from './event-changes.js'
 import { matchEntries } from './events.js'
 import { FACTS_COMMENT, type FactRange } from './fact-backlog.js'
 import { type Comparison, FactCheck, isChecked } from './fact-check.js'
-import { insertFacts } from './fact-columns.js'
+import { hashName, insertFacts, toDay } from './fact-columns.js'
 import { findFrequentNames } from './fact-guesses.js'
 import {
   addValueColumns,
@@ -31,6 +31,21 @@ export class LeadLostError extends Error {
   }
 }
 
+/** An event by the columns that facts are sorted by, so that its row is found without a search. */
+interface FactKey {
+  id: string
+  event: string
+  /** its UTC day, such as 2026-11-26 */
+  day: string
+  /** the hash of its user, see `hashName` */
+  user: string
+}
+
+/** SELECT list of the keys of events that are not copied yet, and of facts. */
+const KEY_OF_EVENT = `toString(event_id) AS id, event, toString(${toDay('timestamp')}) AS day,
+  toString(${hashName('distinct_id')}) AS user`
+const KEY_OF_FACT = 'toString(event_id) AS id, event, toString(day) AS day, toString(user) AS user'
+
 /** A row of `facts_state`. */
 interface State {
   version: number
@@ -49,6 +64,8 @@ const PROJECTS_TOGETHER = 50
 const OTHERS_LIMIT_MS = 2 * DELETE_LIMIT_MS
 /** A leader that has not written for this long is gone, ms. */
 const SILENT_MS = 10_000
+/** The kinds of changes that the log keeps: those of events. */
+const LOGGED: readonly ChangeScope['kind'][] = ['events', 'users', 'month', 'entry']
 const STILL_LEADS = '(SELECT max(epoch) FROM facts_state) = {epoch:UInt32}'
 /** SQL for the month in which an event was accepted: its partition of `events`. */
 const MONTH = "toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))"
@@ -298,16 +315,30 @@ export class FactLead {
    * @throws LeadLostError
    */
   async follow(changes: readonly EventChange[]): Promise<number> {
-    const events = new Map<string, EventKey[]>()
+    const events = new Map<string, FactKey[]>()
+    const named = new Map<string, Set<string>>()
     const followed: EventChange[] = []
     let count = 0
     for (const change of changes) {
       const { projectId, scope } = change
-      const found = await this.#followOne(projectId, scope)
+      if (scope.kind === 'events') {
+        const ids = named.get(projectId) ?? new Set()
+        for (const id of scope.ids) ids.add(id)
+        // What is not copied yet will be copied as it is now.
+        if (this.progress.has(projectId)) named.set(projectId, ids)
+        count += scope.ids.length
+      } else {
+        const found = await this.#followOne(projectId, scope)
+        if (found.length > 0) events.set(projectId, [...(events.get(projectId) ?? []), ...found])
+        count += found.length
+      }
       followed.push(change)
+      if (count >= EVENTS_TOGETHER || new Set([...events.keys(), ...named.keys()]).size >= PROJECTS_TOGETHER) break
+    }
+    for (const [projectId, ids] of named) {
+      if (!this.progress.has(projectId)) continue
+      const found = await this.#findKeys(projectId, ids)
       if (found.length > 0) events.set(projectId, [...(events.get(projectId) ?? []), ...found])
-      count += found.length
-      if (count >= EVENTS_TOGETHER || events.size >= PROJECTS_TOGETHER) break
     }
     if (events.size > 0) await this.#rewrite(events)
     await this.#settle(followed)
@@ -316,16 +347,28 @@ export class FactLead {
     return followed.length
   }
 
+  /** The keys of events of a project, even if they were deleted. */
+  async #findKeys(projectId: string, ids: ReadonlySet<string>): Promise<FactKey[]> {
+    const find = async (list: string, table: string, missing: readonly string[], settings: ClickHouseSettings = {}) => {
+      const query = `SELECT ${list} FROM ${table} WHERE project_id = {project:String} AND event_id IN ${distinct(missing, 'UUID')}`
+      return await this.#clickhouse.rows<FactKey>(query, { project: projectId }, settings, { limitMs: DELETE_LIMIT_MS })
+    }
+    // A deleted event is there until its part is merged.
+    const stored = await find(KEY_OF_EVENT, 'events', [...ids], { apply_deleted_mask: 0 })
+    const known = new Set(stored.map(({ id }) => id))
+    const missing = [...ids].filter((id) => !known.has(id))
+    // A search of all facts of the project.
+    return missing.length === 0 ? stored : [...stored, ...(await find(KEY_OF_FACT, 'event_facts', missing))]
+  }
+
   /** @returns the events whose facts have to be made anew */
-  async #followOne(projectId: string, scope: ChangeScope): Promise<EventKey[]> {
+  async #followOne(projectId: string, scope: Exclude<ChangeScope, { kind: 'events' }>): Promise<FactKey[]> {
     if (scope.kind === 'rebuild') await this.rebuild()
     if (scope.kind === 'column') await this.#addColumn(scope.path)
     // What is not copied yet will be copied as it is now.
     const hi = this.progress.get(projectId)
     if (hi === undefined) return []
     switch (scope.kind) {
-      case 'events':
-        return scope.events
       case 'entry':
         if ('deleted' in scope) {
           const fields = new QueryParameters()
@@ -333,10 +376,10 @@ export class FactLead {
           await this.#deleteAllBut(`SELECT event_id FROM events WHERE ${which}`, which, fields.parameters)
           return []
         }
-        return await readKeys(
-          this.#clickhouse,
-          `project_id = {project:String} AND toUInt128(event_id) >= toUInt128({first:UUID})
-           AND toUInt128(event_id) <= least(toUInt128({last:UUID}), {hi:UInt128})`,
+        return await this.#clickhouse.rows<FactKey>(
+          `SELECT ${KEY_OF_EVENT} FROM events
+           WHERE project_id = {project:String} AND toUInt128(event_id) >= toUInt128({first:UUID})
+             AND toUInt128(event_id) <= least(toUInt128({last:UUID}), {hi:UInt128})`,
           { project: projectId, first: scope.first, last: scope.last, hi: String(hi) },
         )
       case 'users': {
@@ -415,7 +458,7 @@ export class FactLead {
   }
 
   /** Makes facts anew from the events as they are now, if there still are any. */
-  async #rewrite(events: ReadonlyMap<string, EventKey[]>): Promise<void> {
+  async #rewrite(events: ReadonlyMap<string, FactKey[]>): Promise<void> {
     const facts = Array.from(events, ([projectId, keys]) => `(${matchFacts(projectId, keys)})`).join(' OR ')
     const reached = Array.from(events.keys(), (projectId) => ({ projectId, hi: this.progress.get(projectId) ?? 0n }))
     const stored = reached.map(({ projectId, hi }) => {
@@ -435,15 +478,22 @@ export class FactLead {
     )
   }
 
+  /** Notes that facts have followed changes, and what they were. */
   async #settle(changes: readonly EventChange[]): Promise<void> {
     if (changes.length === 0) return
     const rows = changes.map(({ projectId, id, scope: { kind, ...scope } }) => {
       return [projectId, id, kind, JSON.stringify(scope)]
     })
+    const settled = `FROM (SELECT arrayJoin(${literalRows(rows, 'String, String, String, String')}) AS change)
+      WHERE ${STILL_LEADS}`
+    // Logged first: if the process dies in between, the next leader follows them again.
+    await this.#change(
+      `INSERT INTO event_change_log (project_id, id, kind, scope)
+       SELECT change.1, toUUID(change.2), change.3, change.4 ${settled} AND change.3 IN ${literalArray(LOGGED)}`,
+    )
     await this.#change(
       `INSERT INTO event_changes (project_id, id, kind, scope, state)
-       SELECT change.1, toUUID(change.2), change.3, change.4, ${SETTLED}
-       FROM (SELECT arrayJoin(${literalRows(rows, 'String, String, String, String')}) AS change) WHERE ${STILL_LEADS}`,
+       SELECT change.1, toUUID(change.2), change.3, change.4, ${SETTLED} ${settled}`,
     )
   }
 
@@ -484,8 +534,8 @@ function distinct(values: readonly string[], type: ListType): string {
 }
 
 /** SQL for the rows of facts that are these events. */
-function matchFacts(projectId: string, events: readonly EventKey[]): string {
-  const list = (key: keyof EventKey, type: ListType) =>
+function matchFacts(projectId: string, events: readonly FactKey[]): string {
+  const list = (key: keyof FactKey, type: ListType) =>
     distinct(
       events.map((event) => event[key]),
       type,

@@ -15,6 +15,7 @@ const STATEMENTS = [
   'DELETE FROM event_facts WHERE (',
   'INSERT INTO event_facts',
   'INSERT INTO facts_progress',
+  'INSERT INTO event_change_log',
   'INSERT INTO event_changes',
 ]
 

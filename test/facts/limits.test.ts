@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { logChange, readKeys, readOpenChanges } from '../../src/store/event-changes.js'
+import { type ChangeScope, logChange, readOpenChanges } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { FactLead, LeadLostError } from '../../src/store/fact-lead.js'
 import { openShard } from './shard.js'
@@ -19,7 +19,7 @@ t.test('changes of many events, long names and many projects are followed', { ti
   const shard = await openShard(t)
   const { clickhouse } = shard
   const projects = Array.from({ length: 200 }, (_, i) => `project ${i}`)
-  await shard.store('long', some(1_000, 'Product List Viewed From Recommendations '.repeat(4)))
+  const ids = await shard.store('long', some(1_000, 'Product List Viewed From Recommendations '.repeat(4)))
   const replays = Array.from({ length: 30 }, () => shard.skip('replayed', some(1_000)))
   await shard.store('replayed', some(10))
   const stored = new Map<string, string>()
@@ -28,16 +28,13 @@ t.test('changes of many events, long names and many projects are followed', { ti
   await shard.complete(['long', 'replayed', projects.at(-1) ?? ''])
   await copier.close()
 
-  const keys = await readKeys(clickhouse, "project_id = 'long'", {})
-  const scopes = new Map([['long', { kind: 'events' as const, events: keys }]])
+  const scopes = new Map([['long', { kind: 'events' as const, ids }]])
   await logChange(clickhouse, scopes, async () => {
     await clickhouse.command(`UPDATE events SET properties = '{"plan":"free"}' WHERE project_id = 'long'`)
   })
   for (const replay of replays) await replay()
-  const several = new Map<string, { kind: 'events'; events: typeof keys }>()
-  const [first] = await readKeys(clickhouse, "project_id = 'project 0'", {})
-  if (!first) throw new Error('there is no event')
-  for (const [project, id] of stored) several.set(project, { kind: 'events', events: [{ ...first, id }] })
+  const several = new Map<string, ChangeScope>()
+  for (const [project, id] of stored) several.set(project, { kind: 'events', ids: [id] })
   await logChange(clickhouse, several, async () => {
     await clickhouse.command(`UPDATE events SET properties = '{"plan":"none"}' WHERE project_id LIKE 'project %'`)
   })

@@ -33,6 +33,7 @@ const STATEMENTS = [
   'DELETE FROM event_facts WHERE (',
   'INSERT INTO event_facts',
   'INSERT INTO facts_progress',
+  'INSERT INTO event_change_log',
   'INSERT INTO event_changes',
   'INSERT INTO facts_checked',
   'TRUNCATE TABLE event_facts',

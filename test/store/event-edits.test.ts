@@ -4,7 +4,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
-import { startClickHouse } from '../helper.js'
+import { startClickHouse, until } from '../helper.js'
 
 const CLIENTS = 16
 const EACH = 8
@@ -164,7 +164,25 @@ t.test('EventEdits applies concurrent edits in the order of their calls', async 
   t.equal(count.statements, 3, 'one UPDATE, one count of what is deleted, and one DELETE')
 })
 
-t.test('EventEdits changes nothing if it does not know which events it changes', async (t) => {
+/** What the log says of the last change of a project. */
+async function logOf(projectId: string): Promise<{ state: number; scope: string } | undefined> {
+  const [last] = await clickhouse.rows<{ state: number; scope: string }>(
+    'SELECT state, scope FROM event_changes FINAL WHERE project_id = {project:String} ORDER BY noted_at DESC LIMIT 1',
+    { project: projectId },
+  )
+  return last
+}
+
+const ENDED = 2
+
+async function untilEnded(projectId: string): Promise<string> {
+  return await until('the end of the change', async () => {
+    const last = await logOf(projectId)
+    return last?.state === ENDED && last.scope
+  })
+}
+
+t.test('EventEdits logs which events it may have changed if it cannot look for them', async (t) => {
   const [eventId = ''] = await eventsOf('fails', 1)
   const edits = editsWith({
     rows: async () => {
@@ -172,7 +190,43 @@ t.test('EventEdits changes nothing if it does not know which events it changes',
     },
   })
   await t.rejects(edits.apply({ projectId: 'fails', eventId, properties: '{"a":1}' }), { message: 'no look' })
-  t.strictSame(await propertiesOf('fails'), new Map([[eventId, '{}']]))
+  await edits.close()
+  t.strictSame(JSON.parse((await logOf('fails'))?.scope ?? ''), { ids: [eventId] })
+})
+
+t.test('EventEdits logs the end of its last change soon, with the events that there were', async (t) => {
+  const [kept = '', doomed = ''] = await eventsOf('ends', 2)
+  const missing = formatEventId({ position: 1n, index: 1, journalId: 1 })
+  const { edits } = counting()
+  await Promise.all([
+    edits.apply({ projectId: 'ends', eventId: kept, properties: '{"a":1}' }),
+    edits.apply({ projectId: 'ends', eventId: missing, properties: '{"a":1}' }),
+    edits.apply({ projectId: 'ends', eventId: doomed, properties: null }),
+  ])
+  t.strictSame(JSON.parse(await untilEnded('ends')), { ids: [kept, doomed] })
+})
+
+t.test('EventEdits has logged everything once it is closed', async (t) => {
+  const [eventId = ''] = await eventsOf('closes', 1)
+  const { edits } = counting()
+  t.ok(await edits.apply({ projectId: 'closes', eventId, properties: '{"a":1}' }))
+  await edits.close()
+  t.equal((await logOf('closes'))?.state, ENDED)
+})
+
+t.test('EventEdits logs an end again that ClickHouse has refused, and does not fail', async (t) => {
+  const [first = '', second = ''] = await eventsOf('refuses', 2)
+  let refused = 0
+  const edits = editsWith({
+    command: async (query, ...rest) => {
+      if (query.includes(`"state":${ENDED}`) && refused++ === 0) throw new Error('no room')
+      await clickhouse.command(query, ...rest)
+    },
+  })
+  t.ok(await edits.apply({ projectId: 'refuses', eventId: first, properties: '{"a":1}' }))
+  await untilEnded('refuses')
+  t.equal(refused, 2)
+  t.ok(await edits.apply({ projectId: 'refuses', eventId: second, properties: '{"a":1}' }))
 })
 
 t.test('EventEdits changes nothing that is not in the log of changes', async (t) => {
