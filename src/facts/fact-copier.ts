@@ -205,8 +205,8 @@ export class FactCopier {
       this.#beatAt = performance.now()
     }
     if (performance.now() - this.#forgotAt > FORGET_MS) {
-      const isMore = await forgetSettledChanges(this.#options.clickhouse)
-      if (!isMore) this.#forgotAt = performance.now()
+      await forgetSettledChanges(this.#options.clickhouse)
+      this.#forgotAt = performance.now()
     }
   }
 

@@ -322,30 +322,22 @@ export async function readOpenChanges(clickhouse: ClickHouse): Promise<EventChan
 
 /** How long the working log keeps what facts have followed, s; running questions compare by it. */
 const KEPT_S = 600
-const FORGOTTEN_TOGETHER = 10_000
 
 /**
  * Removes changes that facts followed a while ago from the working log, so that questions have little to read there.
  * `event_change_log` keeps them.
- * @returns whether there are more of them
  */
-export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<boolean> {
-  const old = await clickhouse.rows<{ id: string }>(
-    `SELECT DISTINCT toString(id) AS id FROM event_changes
-     WHERE state = ${SETTLED} AND noted_at < now64(3) - ${KEPT_S} LIMIT ${FORGOTTEN_TOGETHER}`,
+export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void> {
+  const [old] = await clickhouse.rows<{ before: string }>(
+    `SELECT toUnixTimestamp64Milli(now64(3)) - 1000 * ${KEPT_S} AS before FROM event_changes
+     WHERE state = ${SETTLED} AND noted_at < now64(3) - ${KEPT_S} LIMIT 1`,
   )
-  if (old.length === 0) return false
-  const fields = new QueryParameters()
-  const ids = fields.array(
-    old.map(({ id }) => id),
-    'UUID',
-  )
+  if (!old) return
+  const isOld = `state = ${SETTLED} AND noted_at < fromUnixTimestamp64Milli(toInt64(${Number(old.before)}))`
   // In this order: a change without its last row would be open again.
-  for (const rows of [`state < ${SETTLED}`, `state = ${SETTLED}`]) {
-    const statement = `ALTER TABLE event_changes DELETE WHERE ${rows} AND id IN ${ids}`
-    await clickhouse.command(statement, fields.parameters, { mutations_sync: '2' })
+  for (const rows of [`state < ${SETTLED} AND id IN (SELECT id FROM event_changes WHERE ${isOld})`, isOld]) {
+    await clickhouse.command(`ALTER TABLE event_changes DELETE WHERE ${rows}`, {}, { mutations_sync: '2' })
   }
-  return old.length === FORGOTTEN_TOGETHER
 }
 
 /**
