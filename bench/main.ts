@@ -24,7 +24,7 @@ import { track } from './benchmarks/track.js'
 import { vendors } from './benchmarks/vendors.js'
 import { Figures } from './figures.js'
 import { describeMachine } from './machine.js'
-import { asMarkdown, asText, type Baseline, describeRun } from './report.js'
+import { asMarkdown, asText, type Baseline, describeRun, formatBaseline } from './report.js'
 import { Servers } from './servers.js'
 import { Store } from './store.js'
 
@@ -205,7 +205,7 @@ async function keep(run: Baseline): Promise<void> {
   const before = existsSync(BASELINE) ? await readBaseline() : null
   const isSameMachine = before?.machine.cpu === run.machine.cpu && before.machine.cores === run.machine.cores
   const kept = isSameMachine ? before.figures.filter(({ benchmark }) => !measured.has(benchmark)) : []
-  await writeFile(BASELINE, `${JSON.stringify({ ...run, figures: [...kept, ...run.figures] }, null, 2)}\n`)
+  await writeFile(BASELINE, formatBaseline({ ...run, figures: [...kept, ...run.figures] }))
   console.log(`\nSaved to ${BASELINE}.`)
 }
 

@@ -22,6 +22,13 @@ export function describeRun({ machine, rounds, seconds, date }: Omit<Baseline, '
   )
 }
 
+/** A run as it is saved: one figure a line, with six digits, which is more than rounds agree on. */
+export function formatBaseline({ figures, ...run }: Baseline): string {
+  const round = (_: string, value: unknown) => (typeof value === 'number' ? Number(value.toPrecision(6)) : value)
+  const lines = figures.map((figure) => `    ${JSON.stringify(figure, round)}`)
+  return `${JSON.stringify(run, null, 2).slice(0, -2)},\n  "figures": [\n${lines.join(',\n')}\n  ]\n}\n`
+}
+
 /** A table in columns, for a terminal. */
 export function asText(figures: Figure[], baseline: Baseline | null): string {
   const rows = tableOf(figures, baseline)

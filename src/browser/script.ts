@@ -1,13 +1,13 @@
 import { Tallyhouse, type TallyhouseOptions } from './index.js'
 
-/** What a page puts in place of the tracker until this script has come: the calls that it has made. */
+/** The stub that a page uses until this script has loaded, with the calls made so far. */
 interface Early {
   q: ['track' | 'identify' | 'reset' | 'optOut' | 'optIn', unknown[]][]
 }
 
 const page = window as { tallyhouse?: Tallyhouse | Early }
 const { tallyhouse: early } = page
-// A page may have the script twice.
+// The page may include the script twice.
 if (!(early && 'sessionId' in early)) {
   const { dataset, src } = document.currentScript as HTMLScriptElement
   // data-hash and data-hash="true" mean the same.

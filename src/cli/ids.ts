@@ -2,6 +2,7 @@ import { Connection } from '../client/connection.js'
 import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import type { RememberedIds } from '../contract/responses.js'
 import { checkService } from './check-service.js'
+import { alignColumns } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { counted } from './progress.js'
 import { readTarget, TARGET_USAGE } from './target.js'
@@ -86,11 +87,7 @@ function table(ids: readonly RememberedIds[]): string {
     String(ids),
     since === null ? '7 days' : `since ${new Date(since).toISOString().slice(0, 19)}Z`,
   ])
-  return [['KIND', 'LANE', 'IDS', 'KNOWN'], ...rows]
-    .map(
-      ([kind = '', lane = '', ids = '', known = '']) => `${kind.padEnd(8)}${lane.padEnd(6)}${ids.padEnd(14)}${known}\n`,
-    )
-    .join('')
+  return alignColumns([['KIND', 'LANE', 'IDS', 'KNOWN'], ...rows])
 }
 
 function parseKind({ kind }: Options): KeyClass | undefined {

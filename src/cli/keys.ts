@@ -14,6 +14,7 @@ import {
 import { COMMAND_LINE } from '../model/audit-entry.js'
 import { listKeys, openKeyStore, readStoreTime } from '../store/api-keys.js'
 import { readKeyUse, type StoredKeyUse } from '../store/key-usage.js'
+import { alignColumns } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
 
@@ -250,17 +251,7 @@ function formatTable(keys: readonly ListedKey[]): string {
   ]
   if (keys.some(({ label }) => label !== '')) columns.push(['LABEL', ({ label }) => label || '-'])
   if (keys.some(formatLimits)) columns.push(['LIMITS', formatLimits])
-  const rows = [columns.map(([title]) => title), ...keys.map((key) => columns.map(([, read]) => read(key)))]
-  const widths = columns.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)) + 2)
-  return rows
-    .map(
-      (row) =>
-        `${row
-          .map((text, i) => text.padEnd(widths[i] ?? 0))
-          .join('')
-          .trimEnd()}\n`,
-    )
-    .join('')
+  return alignColumns([columns.map(([title]) => title), ...keys.map((key) => columns.map(([, read]) => read(key)))])
 }
 
 function parse({ takes }: Action, args: string[]): { options: Options; ids: string[] } {

@@ -23,7 +23,7 @@ export interface DailyVisitorsOptions {
   now?: (() => number) | undefined
 }
 
-/** What a visitor of a day is told apart by. */
+/** What distinguishes the visitors of a day. */
 interface Visit {
   projectId: string
   address: string

@@ -5,6 +5,7 @@ import { groupName } from '../model/user-names.js'
 import {
   type Decoded,
   decodeEach,
+  listMessages,
   makeAlias,
   makeInsertId,
   readAddress,
@@ -52,12 +53,12 @@ export function amplitudeMessages(json: JsonValue, request: SdkRequest): SdkMess
 
 /** Decodes a call to `/identify`: the properties of one user, or an array of these. */
 export function amplitudeIdentifications(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return withoutRepeatedAliases(decodeEach(listElements(json), request, (row) => decode(row, { request }, '$identify')))
+  return withoutRepeatedAliases(decodeEach(listMessages(json), request, (row) => decode(row, { request }, '$identify')))
 }
 
 /** Decodes a call to `/groupidentify`: the properties of one group, or an array of these. */
 export function amplitudeGroupIdentifications(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return decodeEach(listElements(json), request, (row) => {
+  return decodeEach(listMessages(json), request, (row) => {
     const [type, names] = [row.readNonEmpty('group_type'), row.readText('group_value')]
     if (type === undefined) throw new FieldFault('The message names no group type.', 'group_type', true)
     if (names === undefined) throw new FieldFault('The message names no group.', 'group_value', true)
@@ -71,7 +72,7 @@ export function amplitudeGroupIdentifications(json: JsonValue, request: SdkReque
  * https://amplitude.com/docs/apis/analytics/user-mapping
  */
 export function amplitudeUserMappings(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return decodeEach(listElements(json), request, (row) => {
+  return decodeEach(listMessages(json), request, (row) => {
     const [userId, globalId] = [row.readNonEmpty('user_id'), row.readNonEmpty('global_user_id')]
     if (userId === undefined) throw new FieldFault('The mapping has no user_id.', 'user_id', true)
     if (row.value('unmap') === true) throw new FieldFault(UNMAPPED, 'unmap')
@@ -81,10 +82,6 @@ export function amplitudeUserMappings(json: JsonValue, request: SdkRequest): Sdk
 }
 
 const UNMAPPED = 'This call cannot remove an alias. Use DELETE /public/users/:userId/aliases/:alias with a secret key.'
-
-function listElements(json: JsonValue): JsonValue[] {
-  return json.isArray ? json.elements() : [json]
-}
 
 /** The fields of a change other than its operations. */
 interface Occasion {

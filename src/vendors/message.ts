@@ -189,6 +189,11 @@ export class TooManyMessagesError extends Error {
 /** Reason for a message that failed in an unexpected way. */
 const UNREADABLE = 'The message cannot be read.'
 
+/** The messages of a call that takes one or an array of them. */
+export function listMessages(json: JsonValue): JsonValue[] {
+  return json.isArray ? json.elements() : [json]
+}
+
 /**
  * Decodes each of these values; an invalid one becomes a fault and does not affect the others.
  * @throws TooManyMessagesError

@@ -5,6 +5,7 @@ import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
   type Decoded,
   decodeEach,
+  listMessages,
   MAX_MESSAGES,
   makeAlias,
   makeInsertId,
@@ -42,7 +43,7 @@ const DEVICE = '$device:'
 
 /** Decodes a call to `/track` or `/import`: one event, or an array of them. */
 export function mixpanelEvents(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return withoutRepeatedAliases(decodeEach(listElements(json), request, (row) => decode(row, { request })))
+  return withoutRepeatedAliases(decodeEach(listMessages(json), request, (row) => decode(row, { request })))
 }
 
 function decode(row: JsonRow, origin: Origin): Decoded[] {
@@ -133,7 +134,7 @@ function toProfile(row: JsonRow): Decoded {
 
 /** Decodes a call to `/engage` or `/groups`: one update of a profile, or an array of them. */
 export function mixpanelUpdates(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return decodeEach(listElements(json), request, (row) => {
+  return decodeEach(listMessages(json), request, (row) => {
     checkedToken(row.value('$token'), request)
     const group = readGroup(row)
     const isGroup = group !== undefined
@@ -181,10 +182,6 @@ function isJson(text: string): boolean {
   } catch {
     return false
   }
-}
-
-function listElements(json: JsonValue): JsonValue[] {
-  return json.isArray ? json.elements() : [json]
 }
 
 /**

@@ -56,13 +56,6 @@ export class JsonRow {
     return text === 'null' || (this.isTable && text === '""') ? undefined : text
   }
 
-  /** @throws RowFault if the member is missing or null */
-  requiredText(name: string): string {
-    const text = this.readText(name)
-    if (text === undefined) throw new RowFault(`The row has no ${name}.`)
-    return text
-  }
-
   /** Returns a string, or a number as the input spells it; undefined if it is missing or null. */
   readName(name: string): unknown {
     const value = this.value(name) ?? undefined

@@ -1,10 +1,14 @@
+import { resolve } from 'node:path'
 import { FolderInUseError } from '../../clickhouse/embedded/data-dir.js'
+import { openOwnStore } from '../../clickhouse/own-store.js'
 import { type Config, journalUrls } from '../../config.js'
 import { laneName, openJournal, openRelocation } from '../../lanes/open-journal.js'
 import { relayout } from '../../lanes/relayout.js'
+import { CloseStack } from '../../lib/close-stack.js'
 import { openTerminalLog } from '../../lib/log.js'
+import { describePlace, type OpenStore, openStore, requireTables } from '../../store/open.js'
+import { prepareShards } from '../../store/prepare-shards.js'
 import type { CommandIo } from '../command.js'
-import { openLaneStore } from './open.js'
 
 /** @param given the settings, with the new number of lanes */
 export async function setLanes(given: Config, io: CommandIo): Promise<number> {
@@ -34,5 +38,26 @@ export async function setLanes(given: Config, io: CommandIo): Promise<number> {
     return 1
   } finally {
     await store.close()
+  }
+}
+
+/**
+ * Opens the store for a change of its lanes. With the embedded journal, the service must be stopped; with Redis, it
+ * may be running.
+ * @throws FolderInUseError, and the errors of `openStore`
+ */
+async function openLaneStore(config: Config): Promise<OpenStore> {
+  const { REDIS_URL, CLICKHOUSE_URL, DATA_DIR } = config
+  if (REDIS_URL !== undefined) return await openStore(config)
+  const parts = new CloseStack()
+  try {
+    const { shards, clickhouse } = parts.add(await openOwnStore(config, { mustExist: true, isShared: false }))
+    const place = CLICKHOUSE_URL === undefined ? resolve(DATA_DIR) : describePlace(CLICKHOUSE_URL)
+    await requireTables({ clickhouse, place })
+    await prepareShards(shards)
+    return { shards, clickhouse, place, close: () => parts.close() }
+  } catch (error) {
+    await parts.close()
+    throw error
   }
 }

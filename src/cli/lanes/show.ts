@@ -9,6 +9,7 @@ import { openTerminalLog } from '../../lib/log.js'
 import { readShardSize } from '../../store/disks.js'
 import { type LayoutHistory, readLayouts } from '../../store/layouts.js'
 import { openStore } from '../../store/open.js'
+import { alignColumns } from '../columns.js'
 import type { CommandIo } from '../command.js'
 
 interface LaneStatus {
@@ -112,19 +113,11 @@ function tables({ latest, active }: LayoutHistory, lanes: LaneStatus[], shards: 
   const ofShards = shards.map(({ shard, state, rows, bytes, place, reason = '' }) => {
     return [count(shard), state, count(rows), count(bytes), place, reason]
   })
-  const laneTable = columns([
+  const laneTable = alignColumns([
     ['LANE', 'SHARD', 'STATE', 'JOURNAL', 'ENTRIES', 'BYTES', 'OLDEST', 'PLACE', ''],
     ...ofLanes,
   ])
-  return `${head}${change}\n${laneTable}\n${columns([['SHARD', 'STATE', 'EVENTS', 'BYTES', 'PLACE', ''], ...ofShards])}`
-}
-
-function columns(rows: string[][]): string {
-  const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)))
-  return rows
-    .map((row) => `${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  ')}`.trimEnd())
-    .join('\n')
-    .concat('\n')
+  return `${head}${change}\n${laneTable}\n${alignColumns([['SHARD', 'STATE', 'EVENTS', 'BYTES', 'PLACE', ''], ...ofShards])}`
 }
 
 function warn(config: Config, shards: Shards, { active }: LayoutHistory, stderr: CommandIo['stderr']): void {

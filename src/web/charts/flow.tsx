@@ -1,10 +1,9 @@
 import { useMemo } from 'preact/hooks'
 import { labelEvents } from '../../contract/labels.js'
 import type { AnswerTo } from '../../contract/questions.js'
-import { labelWindow } from '../lib/answer-labels.js'
 import { type DrillDown, labelNode } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
-import { formatNumber } from '../lib/format.js'
+import { formatNumber, formatWindow } from '../lib/format.js'
 import { Scrollable } from '../ui/scrollable.js'
 import * as tableStyles from '../ui/table.module.css'
 import * as textStyles from '../ui/text.module.css'
@@ -61,7 +60,7 @@ function describeFlow({ results: { links }, query }: FlowProps['answer']): strin
   const isBackward = query.end !== null
   const events = labelEvents((query.start ?? query.end)?.event ?? '')
   if (links.length === 0) {
-    return `Nobody did anything else in the ${labelWindow(query.window)} ${isBackward ? 'before' : 'after'} “${escapeInvisible(events)}”.`
+    return `Nobody did anything else in the ${formatWindow(query.window)} ${isBackward ? 'before' : 'after'} “${escapeInvisible(events)}”.`
   }
   return 'Numbers are users. Someone who took several paths counts on each of them.'
 }

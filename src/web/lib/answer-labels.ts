@@ -1,24 +1,8 @@
 import { labelEvents, labelField, labelSeries } from '../../contract/labels.js'
 import type { Interval, SeriesQuestion } from '../../contract/questions.js'
-import { formatCount } from './format.js'
 import { createDateFormat } from './intl.js'
 import { type Draft, parseDraft } from './question.js'
 import { addDays, countDays, findDays, findMonthEnd } from './range.js'
-
-const WINDOW_UNITS: Record<string, string> = {
-  ms: 'millisecond',
-  s: 'second',
-  m: 'minute',
-  h: 'hour',
-  d: 'day',
-  w: 'week',
-}
-
-/** Labels a duration, such as `30 minutes` for `30m`. */
-export function labelWindow(window: string): string {
-  const [, count, unit = ''] = /^(\d+)([a-z]+)$/.exec(window) ?? []
-  return formatCount(Number(count), WINDOW_UNITS[unit] ?? unit)
-}
 
 /** The longest name that can be saved. */
 const MAX_NAME = 255

@@ -1,6 +1,7 @@
 import type { Filter } from '../../contract/filters.js'
 import { isObject } from '../../contract/read-fields.js'
 import { dropIncomplete, isFilter } from './filters.js'
+import { parseJson } from './json-text.js'
 import { getProjectSettings } from './project-settings.js'
 import { changeRange, type Display, parseDraft, toQuestion } from './question.js'
 import { PRESETS, type RangeChoice } from './range.js'
@@ -60,14 +61,6 @@ function mergeRange(known: BoardControls, fields: Record<string, unknown>): Part
 
 function isTime(value: unknown): value is string | number {
   return typeof value === 'number' || (typeof value === 'string' && value !== '')
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /**

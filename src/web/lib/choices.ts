@@ -13,8 +13,8 @@ export interface Choice {
 export const MAX_CHOICES = 100
 
 /**
- * The choices that match a text, ignoring case and punctuation: those that are the same come first, then those that
- * begin with it, those in which a word begins with it, and those that contain it. Those that do not fit come last.
+ * The choices that match a text, ignoring case and punctuation: exact matches first, then matches at the beginning, at
+ * the beginning of a word, and anywhere. Those that cannot be chosen come last.
  */
 export function filterChoices(text: string, choices: readonly Choice[]): Choice[] {
   const query = fold(text)

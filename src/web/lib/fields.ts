@@ -1,4 +1,5 @@
 import type { FieldName, Scalar } from '../../contract/questions.js'
+import { parseJson } from './json-text.js'
 
 const PLAIN = ['event', 'distinct_id', 'timestamp']
 
@@ -46,14 +47,6 @@ export function parseValue(text: string): Scalar {
   return isScalar(value) ? value : text
 }
 
-function isScalar(value: unknown): value is Scalar {
+export function isScalar(value: unknown): value is Scalar {
   return value === null || ['string', 'number', 'boolean'].includes(typeof value)
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -6,6 +6,7 @@ import {
   type Operator,
   type Scalar,
 } from '../../contract/filters.js'
+import { isScalar } from './fields.js'
 
 export type { Condition, Operator }
 export type Joint = 'and' | 'or'
@@ -39,10 +40,6 @@ export function isFilter(value: unknown): value is Filter {
 /** Whether a value is a field: a name or a list of names. */
 export function isFieldName(value: unknown): value is FieldName {
   return typeof value === 'string' || (Array.isArray(value) && value.every((name) => typeof name === 'string'))
-}
-
-function isScalar(value: unknown): value is Scalar {
-  return value === null || ['string', 'number', 'boolean'].includes(typeof value)
 }
 
 /** Removes incomplete conditions, such as `["is", field, []]`, which would match nothing. */

@@ -147,10 +147,17 @@ export function formatDuration(ms: number): string {
   return parts.join(' ')
 }
 
-const GAP_UNITS: Record<string, string> = { s: 'second', m: 'minute', h: 'hour', d: 'day' }
+const WINDOW_UNITS: Record<string, string> = {
+  ms: 'millisecond',
+  s: 'second',
+  m: 'minute',
+  h: 'hour',
+  d: 'day',
+  w: 'week',
+}
 
 /** Formats a length of time as questions have it: `30m` as `30 minutes`. */
-export function formatGap(gap: string): string {
-  const [, count, unit = ''] = /^(\d+)([smhd])$/.exec(gap) ?? []
-  return GAP_UNITS[unit] === undefined ? gap : formatCount(Number(count), GAP_UNITS[unit])
+export function formatWindow(window: string): string {
+  const [, count, unit = ''] = /^(\d+)(ms|[smhdw])$/.exec(window) ?? []
+  return WINDOW_UNITS[unit] === undefined ? window : formatCount(Number(count), WINDOW_UNITS[unit])
 }

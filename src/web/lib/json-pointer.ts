@@ -1,3 +1,5 @@
+import { pointerPart } from '../../contract/warning.js'
+
 /** The value at a JSON pointer (RFC 6901); undefined if there is none. */
 export function getAt(value: unknown, pointer: string): unknown {
   return parsePointer(pointer).reduce((inner, name) => {
@@ -10,7 +12,7 @@ export function setAt(value: unknown, pointer: string, replacement: unknown): un
   const set = (inner: unknown, [name, ...rest]: string[]): unknown => {
     if (name === undefined) return replacement
     if (Array.isArray(inner)) return inner.with(Number(name), set(inner[Number(name)], rest))
-    return { ...(inner as object), [name]: set(getAt(inner, `/${escapeName(name)}`), rest) }
+    return { ...(inner as object), [name]: set(getAt(inner, `/${pointerPart(name)}`), rest) }
   }
   return set(value, parsePointer(pointer))
 }
@@ -18,8 +20,4 @@ export function setAt(value: unknown, pointer: string, replacement: unknown): un
 function parsePointer(pointer: string): string[] {
   const names = pointer.split('/').slice(1)
   return names.map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'))
-}
-
-function escapeName(name: string): string {
-  return name.replaceAll('~', '~0').replaceAll('/', '~1')
 }

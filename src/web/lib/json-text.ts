@@ -75,6 +75,15 @@ function createSyntaxError(): SyntaxError {
   return new SyntaxError('the text is not JSON')
 }
 
+/** Parses JSON; undefined if the text is not valid. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 const TOKEN = /\s+|[{[]\s*[\]}]|[^\s"{}[\],:]+|./gs
 
 /** Indents a JSON text without changing its tokens: parsing would change large numbers and drop duplicate names. */

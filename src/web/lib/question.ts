@@ -285,7 +285,7 @@ export function dropIncompleteFilters(draft: Draft): Draft {
   }
 }
 
-/** A question with another range. An interval that does not suit it gives way to the usual one. @param now epoch ms */
+/** Changes the range of a question. An interval that no longer fits gives way to the default. @param now epoch ms */
 export function changeRange(draft: Draft, choice: RangeChoice, now: number): Draft {
   const { from: _, to: __, ...rest } = draft
   const { from, to, timezone, week_start } = choice

@@ -293,7 +293,7 @@ const FITTING: Record<Interval, [more: number, most: number]> = {
   none: [0, Number.POSITIVE_INFINITY],
 }
 
-/** The interval of a question that does not say. */
+/** The default interval for a range. */
 export function chooseInterval(range: Range, timezone: string): Interval {
   const days = measureLength(range, timezone)
   if (days <= HOURLY_DAYS) return 'hour'
@@ -303,7 +303,7 @@ export function chooseInterval(range: Range, timezone: string): Interval {
 /** Whether a range has neither too many nor too few buckets of an interval. @param now epoch ms */
 export function fitsInterval(interval: Interval, choice: RangeChoice, now: number): boolean {
   const isAll = choice.range === 'all' && choice.from === undefined
-  // The first event is unknown here; whatever suits years suits less, too.
+  // The first event is unknown here; an interval that fits years fits less, too.
   const days = isAll ? MONTHLY_DAYS : measureLength(resolveRange(choice, { now, first: null }), choice.timezone)
   const [more, most] = FITTING[interval]
   return days > more && days <= most

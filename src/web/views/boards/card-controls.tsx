@@ -1,6 +1,6 @@
 import { useId } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './card-controls.module.css'
@@ -71,9 +71,7 @@ export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardC
         options={WIDTHS}
         onChange={(width) => onChange({ width: Number(width) })}
       />
-      <button type="button" class={buttonStyles.plain} aria-label={`Remove ${card.name}`} onClick={onRemove}>
-        ✕
-      </button>
+      <RemoveButton label={`Remove ${card.name}`} onClick={onRemove} />
     </div>
   )
 }

@@ -1,4 +1,4 @@
-import { useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
@@ -16,10 +16,11 @@ import { Scrollable } from '../../ui/scrollable.js'
 import * as textStyles from '../../ui/text.module.css'
 import { CardControls, type CardControlsProps } from './card-controls.js'
 import * as styles from './card-view.module.css'
-import { useInView } from './use-in-view.js'
 
 /** Rows of a card, unless the user asks for all of them. */
 const MAX_ROWS = 12
+/** Elements this close to the viewport count as in view, so that they have loaded when the user scrolls there. */
+const MARGIN = '200px'
 
 interface CardViewProps {
   card: BoardCard
@@ -160,4 +161,18 @@ function findOwn({ question, display }: BoardCard, saved: Loaded<SavedQuestion[]
   if (!found) return { question: null, display: {}, savedId: '', error: saved?.error ?? null }
   const { id, question: own } = found
   return { question: own, display: parseDisplay(display ?? found.display), savedId: id, error: null }
+}
+
+/** Whether an element is in the viewport. */
+function useInView(element: { current: Element | null }): boolean {
+  const [isInView, setInView] = useState(false)
+  useEffect(() => {
+    if (!element.current) return
+    const observer = new IntersectionObserver(([entry]) => setInView(entry?.isIntersecting ?? false), {
+      rootMargin: MARGIN,
+    })
+    observer.observe(element.current)
+    return () => observer.disconnect()
+  }, [element])
+  return isInView
 }

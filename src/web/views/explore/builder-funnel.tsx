@@ -2,8 +2,9 @@ import { Funnel } from '../../../contract/question-schemas.js'
 import type { Definition, Exclusion } from '../../../contract/questions.js'
 import * as funnelStyles from '../../charts/funnel.module.css'
 import type { FunnelDraft } from '../../lib/question.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
+import { useRowKeys } from '../../lib/row-keys.js'
 import * as buttonStyles from '../../ui/button.module.css'
+import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
 import * as builderStyles from './builder.module.css'
 import { DefinitionField } from './event-field.js'
@@ -112,14 +113,10 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
         <fieldset key={keys[i]} class={builderStyles.part} aria-label={`Exclusion ${i + 1}`}>
           <header>
             <span>Exclude</span>
-            <button
-              type="button"
-              class={buttonStyles.plain}
-              aria-label={`Remove exclusion ${i + 1}`}
+            <RemoveButton
+              label={`Remove exclusion ${i + 1}`}
               onClick={() => set(exclude.filter((_, other) => other !== i))}
-            >
-              ✕
-            </button>
+            />
           </header>
           <DefinitionField
             label="Event"

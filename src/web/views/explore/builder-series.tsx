@@ -2,9 +2,10 @@ import { SeriesDefinition as Definition, Series } from '../../../contract/questi
 import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
 import { Swatch } from '../../charts/swatch.js'
 import { findBounds, isNumberMetric, type SeriesDraft } from '../../lib/question.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
+import { useRowKeys } from '../../lib/row-keys.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { NumberField } from '../../ui/number-field.js'
+import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
 import * as builderStyles from './builder.module.css'
 import { DefinitionField, listEvents } from './event-field.js'
@@ -43,14 +44,10 @@ export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
           {series.length > 1 && (
             <header>
               <Swatch index={i} />
-              <button
-                type="button"
-                class={buttonStyles.plain}
-                aria-label={`Remove series ${i + 1}`}
+              <RemoveButton
+                label={`Remove series ${i + 1}`}
                 onClick={() => set(series.filter((_, other) => other !== i))}
-              >
-                ✕
-              </button>
+              />
             </header>
           )}
           <OneSeries value={one} path={`/series/${i}`} onChange={(next) => set(series.with(i, next))} />

@@ -1,7 +1,8 @@
 import type { Definition } from '../../../contract/questions.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
+import { useRowKeys } from '../../lib/row-keys.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
+import { RemoveButton } from '../../ui/remove-button.js'
 import { useProblem } from './doubts.js'
 import * as styles from './event-field.module.css'
 import { FieldErrors } from './field-errors.js'
@@ -52,14 +53,10 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
             }}
           />
           {all.length > 1 && (
-            <button
-              type="button"
-              class={buttonStyles.plain}
-              aria-label={`Remove ${event || 'this event'}`}
+            <RemoveButton
+              label={`Remove ${event || 'this event'}`}
               onClick={() => change(all.filter((_, other) => other !== i))}
-            >
-              ✕
-            </button>
+            />
           )}
         </div>
       ))}

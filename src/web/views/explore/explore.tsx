@@ -1,9 +1,10 @@
 import type { ComponentChildren } from 'preact'
-import { useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Warning } from '../../../contract/warning.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
 import { buildRequest } from '../../lib/build-request.js'
+import { parseJson } from '../../lib/json-text.js'
 import { navigate } from '../../lib/navigation.js'
 import {
   completeDraft,
@@ -35,7 +36,6 @@ import { type FieldError, FieldErrorsContext } from './field-errors.js'
 import { JsonEditor } from './json-editor.js'
 import { SavedBar } from './saved-bar.js'
 import { Suggestions, SuggestionsContext } from './suggestions.js'
-import { useDebounced } from './use-debounced.js'
 
 const KINDS: readonly (readonly [Kind, string])[] = [
   ['series', 'Series'],
@@ -189,11 +189,12 @@ function useAnswer(question: unknown, display: Display) {
   })
 }
 
-/** @returns undefined if it is not JSON */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+/** A value that has been stable for a while; the first one immediately. */
+function useDebounced<T>(value: T, ms: number): T {
+  const [settled, setSettled] = useState(value)
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), ms)
+    return () => clearTimeout(timer)
+  }, [value, ms])
+  return settled
 }

@@ -12,9 +12,10 @@ import {
   toFilter,
   toGroup,
 } from '../../lib/filters.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
+import { useRowKeys } from '../../lib/row-keys.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as formStyles from '../../ui/form.module.css'
+import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as eventFieldStyles from './event-field.module.css'
@@ -127,9 +128,7 @@ function ConditionRow({ condition, events, onChange, onRemove }: ConditionRowPro
           events={events}
           onChange={(next) => onChange([operator, next, ...condition.slice(2)] as Condition)}
         />
-        <button type="button" class={buttonStyles.plain} aria-label="Remove this filter" onClick={onRemove}>
-          ✕
-        </button>
+        <RemoveButton label="Remove this filter" onClick={onRemove} />
       </div>
       <Select<Operator>
         label="Comparison"

@@ -16,6 +16,7 @@ import { ConflictDialog, isConflict } from '../../ui/conflict.js'
 import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import { RemoveButton } from '../../ui/remove-button.js'
 import * as textStyles from '../../ui/text.module.css'
 import { AddToBoard } from './add-to-board.js'
 import * as styles from './saved-bar.module.css'
@@ -115,16 +116,7 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
             <a href={linkToExplore(saved.question, parseDisplay(saved.display), saved.id)} onClick={onClose}>
               {saved.name}
             </a>
-            {canDelete && (
-              <button
-                type="button"
-                class={buttonStyles.plain}
-                aria-label={`Delete ${saved.name}`}
-                onClick={() => setToDelete(saved)}
-              >
-                ✕
-              </button>
-            )}
+            {canDelete && <RemoveButton label={`Delete ${saved.name}`} onClick={() => setToDelete(saved)} />}
           </li>
         ))}
       </ul>

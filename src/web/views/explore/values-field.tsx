@@ -2,8 +2,8 @@ import { useEffect, useId, useState } from 'preact/hooks'
 import { OPERATORS, type Scalar } from '../../../contract/filters.js'
 import { formatValue, isWholeValue, parseValue } from '../../lib/fields.js'
 import type { Condition } from '../../lib/filters.js'
-import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
+import { RemoveButton } from '../../ui/remove-button.js'
 import * as textStyles from '../../ui/text.module.css'
 import { useSuggestions } from './suggestions.js'
 import * as styles from './values-field.module.css'
@@ -62,14 +62,10 @@ function ValueList({ values, format, parse, onChange, field, events, keepsTyped 
           {values.map((value) => (
             <li key={JSON.stringify(value)}>
               <span>{format(value)}</span>
-              <button
-                type="button"
-                class={buttonStyles.plain}
-                aria-label={`Remove ${format(value)}`}
+              <RemoveButton
+                label={`Remove ${format(value)}`}
                 onClick={() => onChange(values.filter((other) => other !== value))}
-              >
-                ✕
-              </button>
+              />
             </li>
           ))}
         </ul>

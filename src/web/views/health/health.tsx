@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { CallError } from '../../api/call.js'
+import { CallError, send } from '../../api/call.js'
 import { formatTime } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
 import { usePoll } from '../../lib/use-poll.js'
@@ -8,7 +8,7 @@ import { Failure, Loading } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
 import { runChecks, summarize } from './checks.js'
 import * as styles from './health.module.css'
-import { readSnapshot } from './read-snapshot.js'
+import { parseMetrics } from './prometheus.js'
 import { type Check, type Level, RECENT_MS, type Snapshot } from './snapshots.js'
 
 const EVERY_MS = 5_000
@@ -117,4 +117,21 @@ function useSnapshots(): { snapshots: Snapshot[]; error: Error | null; read: () 
   }, [read])
   usePoll(read, EVERY_MS)
   return { snapshots, error, read }
+}
+
+/** Reads the current metrics of the service. @throws CallError */
+async function readSnapshot(): Promise<Snapshot> {
+  const [metrics, notReady] = await Promise.all([send('GET', '/metrics'), readWhyNotReady()])
+  const text = await metrics.text()
+  return { at: Date.now(), samples: parseMetrics(text), notReady }
+}
+
+async function readWhyNotReady(): Promise<string | null> {
+  try {
+    await send('GET', '/health/ready')
+    return null
+  } catch (error) {
+    if (error instanceof CallError && error.code === 'unavailable') return error.message
+    throw error
+  }
 }

@@ -6,7 +6,7 @@ import {
   type Quota,
   type QuotaName,
 } from '../../../contract/project-settings.js'
-import { formatBytes, formatCount, formatGap, formatNumber } from '../../lib/format.js'
+import { formatBytes, formatCount, formatNumber, formatWindow } from '../../lib/format.js'
 
 /** The settings of the section “Project”. */
 export type OwnSetting = Exclude<keyof ProjectSettings, 'keep' | 'quotas' | PageSetting>
@@ -79,7 +79,7 @@ export function formatQuota({ limit, mode }: Quota): string {
 /** Formats what a session is. */
 export function formatSessions(sessions: ProjectSettings['sessions']): string {
   if (sessions === 'id') return 'session ids'
-  return `pauses of ${formatGap(sessions.gap)}${sessions.where ? ` and ${JSON.stringify(sessions.where)}` : ''}`
+  return `pauses of ${formatWindow(sessions.gap)}${sessions.where ? ` and ${JSON.stringify(sessions.where)}` : ''}`
 }
 
 /** Formats an amount that a quota limits. */

@@ -1,5 +1,6 @@
 import type { Filter } from '../../../contract/filters.js'
 import { isFilter } from '../../lib/filters.js'
+import { parseJson } from '../../lib/json-text.js'
 import { linkTo } from '../../lib/navigation.js'
 
 /** What the list of users shows; it is kept in the URL. */
@@ -14,8 +15,8 @@ export interface ListQuery {
 
 /** @param query of the route; what is not valid in it is ignored */
 export function parseListQuery(query: URLSearchParams): ListQuery {
-  const filter = parseJson(query.get('where'))
-  const columns = parseJson(query.get('columns'))
+  const filter = parseJson(query.get('where') ?? '')
+  const columns = parseJson(query.get('columns') ?? '')
   return {
     search: query.get('search') ?? '',
     filter: isFilter(filter) ? filter : null,
@@ -31,12 +32,4 @@ export function linkToList({ search, filter, columns, page }: ListQuery): string
     columns: columns.length > 0 ? JSON.stringify(columns) : '',
     page: page > 1 ? String(page) : '',
   })
-}
-
-function parseJson(text: string | null): unknown {
-  try {
-    return JSON.parse(text ?? 'null')
-  } catch {
-    return null
-  }
 }

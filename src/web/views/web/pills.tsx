@@ -1,8 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useRef } from 'preact/hooks'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { useRowKeys } from '../../lib/row-keys.js'
+import { RemoveButton } from '../../ui/remove-button.js'
 import * as styles from './pills.module.css'
 
 interface PillsProps {
@@ -34,9 +34,7 @@ export function Pills({ label, texts, nameRemoval, onRemove, children }: PillsPr
         return (
           <li key={keys[i]}>
             <bdi>{text}</bdi>
-            <button type="button" class={buttonStyles.plain} aria-label={nameRemoval(text)} onClick={() => remove(i)}>
-              ✕
-            </button>
+            <RemoveButton label={nameRemoval(text)} onClick={() => remove(i)} />
           </li>
         )
       })}

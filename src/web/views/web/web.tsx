@@ -7,7 +7,7 @@ import { useDrillDown } from '../../charts/drill-down.js'
 import { NumberButton, type OnDrillDown } from '../../charts/number-button.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
 import type { BoardControls } from '../../lib/board-controls.js'
-import { formatCount, formatGap } from '../../lib/format.js'
+import { formatCount, formatWindow } from '../../lib/format.js'
 import { navigate } from '../../lib/navigation.js'
 import { findPageViews, NO_BOTS } from '../../lib/page-views.js'
 import { chooseSessions, getProjectSettings, isById } from '../../lib/project-settings.js'
@@ -224,9 +224,9 @@ function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNotePro
     <div role="status">
       {isById(sessions)
         ? areMissing && 'The page views of this range have no session ids, so they belong to no visits. '
-        : `A visit ends with a pause of ${formatGap(sessions.gap)}. `}
+        : `A visit ends with a pause of ${formatWindow(sessions.gap)}. `}
       <button type="button" class={buttonStyles.link} onClick={() => onChange(other)}>
-        Tell visits apart by {isById(other) ? 'session ids' : `pauses of ${formatGap(other.gap)}`}
+        Tell visits apart by {isById(other) ? 'session ids' : `pauses of ${formatWindow(other.gap)}`}
       </button>
       {!isDefault && canChange && (
         <>
