@@ -160,6 +160,8 @@ export const STORAGES = ['embedded', 'servers'] as const
 export const ANY_STORAGE = [STORAGES[0]] as const
 /** Both kinds of storage, and both one lane and several, for promises that lanes could break. */
 export const LAYOUTS = ['embedded', 'lanes'] as const
+/** The layout with the most parts, for what the layouts have in common. */
+export const LANES = [LAYOUTS[1]] as const
 /** With three journals, `lanes` is like `servers`, and `embedded lanes` like `embedded`. */
 export type Storage = (typeof STORAGES)[number] | (typeof LAYOUTS)[number] | 'embedded lanes'
 

@@ -2,10 +2,10 @@ import t from 'tap'
 import { command } from '../../src/cli/facts.js'
 import { openStore } from '../../src/store/open.js'
 import { completeFacts, countDifferences } from '../facts/shard.js'
-import { STORAGES, settingsFor, startApp, until } from '../helper.js'
+import { ANY_STORAGE, settingsFor, startApp, until } from '../helper.js'
 import { run } from './lanes-store.js'
 
-for (const storage of STORAGES) {
+for (const storage of ANY_STORAGE) {
   t.test(`tallyhouse facts shows them, rebuilds them, and leaves a project out, with storage ${storage}`, async (t) => {
     const env = await settingsFor(t, storage)
     const client = await startApp(t, env)

@@ -37,7 +37,7 @@ import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 // A journal, driven by random commands in any order, has to do what a few maps and lists do. A failure prints its seed and
 // the shortest list of commands that it was found with; { seed, path } in fc.assert repeats it.
 
-const RUNS = 16
+const RUNS = 8
 const COMMANDS = 60
 const MIB = 1024 * 1024
 /** Some writes fill a journal of this many bytes. */

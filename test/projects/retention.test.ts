@@ -6,7 +6,7 @@ import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
-import { type Client, LAYOUTS, SECRET_KEY, settingsFor, silent, startApp, until } from '../helper.js'
+import { type Client, LANES, LAYOUTS, SECRET_KEY, settingsFor, silent, startApp, until } from '../helper.js'
 import { addressOf, openStream } from '../live-stream.js'
 import { shardsUrl, startNodes } from '../nodes.js'
 
@@ -209,7 +209,7 @@ for (const storage of LAYOUTS) {
   })
 }
 
-for (const storage of LAYOUTS) {
+for (const storage of LANES) {
   t.test(`${storage}: what has expired is in no response`, async (t) => {
     await check(await startApp(t, await settingsFor(t, storage)), t)
   })

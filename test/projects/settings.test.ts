@@ -8,7 +8,7 @@ import { changeProject } from '../../src/projects/projects.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
-import { LAYOUTS, settingsFor, startApp, until } from '../helper.js'
+import { LANES, settingsFor, startApp, until } from '../helper.js'
 
 const DAY_MS = 86_400_000
 
@@ -38,7 +38,7 @@ t.test('a change replaces what it names, and null sets the default', async (t) =
   t.strictSame(changeSettings(two, { name: null, timezone: null, keep: null }), DEFAULT_SETTINGS)
 })
 
-for (const storage of LAYOUTS) {
+for (const storage of LANES) {
   t.test(storage, async (t) => {
     const env = await settingsFor(t, storage)
     const client = await startApp(t, env, { keysRefreshMs: 100 })

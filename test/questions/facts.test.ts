@@ -27,7 +27,7 @@ import { type Project, Projects } from './projects.js'
 const { signal } = new AbortController()
 
 const NAMES = ['a', 'b', '', 'a.b', 'ü', '\u{1f600}', '\ud83d', '\u{10fffc}d83d', 'null', '__proto__']
-const PATHS = [...NAMES.map((name) => [name]), ...['a', 'b', ''].flatMap((outer) => NAMES.map((name) => [outer, name]))]
+const PATHS = [...NAMES.map((name) => [name]), ...['a', ''].flatMap((outer) => NAMES.map((name) => [outer, name]))]
 PATHS.push(['a', 'b', 'a'], ['a', 'b', 'a', 'b'])
 
 /** JSON that the parser of the store takes apart, also where JavaScript would write something else. */
@@ -222,7 +222,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
   let asked = 0
   for (const [index, data] of fc.sample(plan(), { seed: 45, numRuns: 2 }).entries()) {
     const project = await projects.load(data)
-    const askings = fc.sample(fc.oneof(...Object.values(askingsOf(data))), { seed: 45 + index, numRuns: 20 })
+    const askings = fc.sample(fc.oneof(...Object.values(askingsOf(data))), { seed: 45 + index, numRuns: 8 })
     const found: unknown[][] = []
     for (const share of Object.values(SHARES)) {
       const ask = await answers(project, share)
@@ -237,5 +237,5 @@ t.test('questions have the same answers from facts, from facts and events, and f
       asked++
     }
   }
-  t.equal(asked, 40)
+  t.equal(asked, 16)
 })

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { type Client, PUBLIC_KEY, settingsFor, startApp, until } from '../helper.js'
+import { type Client, LANES, PUBLIC_KEY, settingsFor, startApp, until } from '../helper.js'
 import { shardsUrl, startNodes } from '../nodes.js'
 
 const START = Date.parse('2026-04-20T00:00:00Z')
@@ -37,7 +37,7 @@ function names({ call }: Client) {
   }
 }
 
-for (const storage of ['embedded', 'lanes'] as const) {
+for (const storage of LANES) {
   t.test(storage, async (t) => {
     const client = await startApp(t, await settingsFor(t, storage))
     const { call } = client

@@ -2,12 +2,12 @@ import t from 'tap'
 import type { Warning } from '../../src/contract/warning.js'
 import { findNames } from '../../src/questions/names-used.js'
 import { parseQuestion, readQuestion } from '../../src/questions/parse.js'
-import { settingsFor, startApp, until } from '../helper.js'
+import { LANES, settingsFor, startApp, until } from '../helper.js'
 
 const START = Date.parse('2026-04-20T00:00:00Z')
 const RANGE = { from: '2026-04-20', to: '2026-04-22' }
 
-for (const storage of ['embedded', 'servers', 'lanes'] as const) {
+for (const storage of LANES) {
   t.test(storage, async (t) => {
     const { call } = await startApp(t, await settingsFor(t, storage))
     const send = async (...events: [event: string, properties?: object][]) => {

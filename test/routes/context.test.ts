@@ -6,7 +6,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { DEVICES } from '../../src/contract/context.js'
 import { freshAddress } from '../browser-keys.js'
-import { LAYOUTS, PUBLIC_KEY, randomName, type StoredEvent, settingsFor, startApp } from '../helper.js'
+import { LANES, PUBLIC_KEY, randomName, type StoredEvent, settingsFor, startApp } from '../helper.js'
 import { eventCalls, isRefused } from './event-calls.js'
 
 const CHROME =
@@ -43,7 +43,7 @@ const context = fc
   .map((fields) => ({ ...fields }))
   .filter((fields) => Object.keys(fields).length > 0)
 
-for (const storage of LAYOUTS) {
+for (const storage of LANES) {
   t.test(storage, async (t) => {
     const lines: string[] = []
     const log = pino(

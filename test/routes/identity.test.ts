@@ -5,7 +5,7 @@ import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { callsOf, path } from '../alias-calls.js'
 import { AliasModel, linkSteps } from '../alias-model.js'
-import { type Client, LAYOUTS, randomName, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { type Client, LANES, randomName, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const RESERVED = ['$anonymous', '$group:company:acme', '$visitor:2025-01-01:x', '$group:', '$visitor:']
 const PLACEHOLDERS = [
@@ -53,7 +53,7 @@ function sdksOf({ app }: Client) {
   }
 }
 
-for (const storage of LAYOUTS) {
+for (const storage of LANES) {
   t.test(storage, async (t) => {
     const env = await settingsFor(t, storage)
     const client = await startApp(t, env, { keysRefreshMs: 200 })

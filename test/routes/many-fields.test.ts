@@ -1,10 +1,10 @@
 import t from 'tap'
-import { LAYOUTS, SECRET_KEY, settingsFor, startApp } from '../helper.js'
+import { LANES, SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
 const numbered = (count: number) =>
   `{${Array.from({ length: count }, (_, n) => `"f${n.toString(36)}":${n % 10}`).join(',')}}`
 
-for (const storage of LAYOUTS) {
+for (const storage of LANES) {
   t.test(storage, async (t) => {
     const { app, call } = await startApp(t, await settingsFor(t, storage))
 

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { open } from 'lmdb'
 import t from 'tap'
-import { LAYOUTS, randomName, settingsFor, startApp } from '../helper.js'
+import { LANES, randomName, settingsFor, startApp } from '../helper.js'
 
 /** Has the journals forget profiles, as they do some minutes after they are stored. The service must be stopped. */
 async function forgetProfiles(env: NodeJS.ProcessEnv): Promise<void> {
@@ -18,7 +18,7 @@ async function forgetProfiles(env: NodeJS.ProcessEnv): Promise<void> {
   await journal.close()
 }
 
-for (const layout of LAYOUTS) {
+for (const layout of LANES) {
   t.test(layout, async (t) => {
     const whole = t
     const env = await settingsFor(t, layout)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { elementTexts, memberText } from '../../src/json/texts.js'
-import { type Client, realEvents, STORAGES, settingsFor, startApp } from '../helper.js'
+import { ANY_STORAGE, type Client, realEvents, settingsFor, startApp } from '../helper.js'
 
 const BATCH = 1000
 
@@ -22,7 +22,7 @@ function essence(text: string): string[] {
   return ['event', 'distinct_id', 'timestamp', 'properties'].map((name) => memberText(text, name) ?? 'missing')
 }
 
-for (const storage of STORAGES) {
+for (const storage of ANY_STORAGE) {
   t.test(`the real events on ${storage}`, async (t) => {
     const settings = await settingsFor(t, storage)
     const client = await startApp(t, settings)

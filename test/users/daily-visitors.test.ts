@@ -1,7 +1,7 @@
 import t from 'tap'
 import { openStore } from '../../src/store/open.js'
 import { DailyVisitors } from '../../src/users/daily-visitors.js'
-import { LAYOUTS, settingsFor, silent, until } from '../helper.js'
+import { LANES, settingsFor, silent, until } from '../helper.js'
 import { isRefused } from '../routes/event-calls.js'
 import { basic, startSdkApp } from '../routes/vendors/sdk-app.js'
 
@@ -10,7 +10,7 @@ const NAME = /^\$visitor:[\w-]{16}$/
 const DAILY = '?visitor=daily'
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 
-for (const storage of LAYOUTS) {
+for (const storage of LANES) {
   t.test(storage, async (t) => {
     let now = Date.parse('2026-11-26T23:00:00Z')
     const env = { TRUST_PROXY: '127.0.0.1', ...(await settingsFor(t, storage)) }

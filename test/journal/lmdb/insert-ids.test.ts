@@ -132,7 +132,7 @@ t.test('LmdbInsertIds knows each id for a week after its arrival, despite failur
       )
     }
   })
-  await fc.assert(property, { numRuns: 50 })
+  await fc.assert(property, { numRuns: 20 })
   t.strictSame([...merges].sort(), [false, true], 'merges that split pages, and others')
 })
 
