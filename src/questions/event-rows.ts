@@ -224,7 +224,7 @@ export class EventRows implements FieldRows {
       ...this.#profile.names,
       ...this.#contexts,
       ...this.#properties.raws(this.statement, 'properties', source.kept),
-      ...this.#page.raws,
+      ...this.#page.raws(source.kept ?? null),
       ...(this.#hasJson ? ['properties'] : []),
       ...(this.#hasJson && source.kept
         ? [source.kept.isThere ? 'refused' : 'NOT isValidJSON(properties) AS refused']
@@ -237,8 +237,9 @@ export class EventRows implements FieldRows {
   #select(rows: string, kept: KeptValues | null): string {
     const { statement } = this
     const properties = this.#properties
-    if (properties.isEmpty) return this.#page.select(rows)
-    return this.#page.select(`(SELECT *, ${properties.tokens(statement, 'properties', kept).join(', ')} FROM ${rows})`)
+    if (properties.isEmpty) return this.#page.select(rows, { kept })
+    const tokens = properties.tokens(statement, 'properties', kept).join(', ')
+    return this.#page.select(`(SELECT *, ${tokens} FROM ${rows})`, { kept })
   }
 
   get #hasJson(): boolean {

@@ -41,6 +41,11 @@ const CHOSEN = {
 } as const
 type Chosen = keyof typeof CHOSEN
 
+/** Whether the events that are found are page views. */
+function isOfPageViews(chosen: Chosen): boolean {
+  return CHOSEN[chosen][1] === 'is_page'
+}
+
 /** The page fields of one event of a session. They are computed from its properties, once for each session. */
 interface ChosenPage {
   fields: PageColumns
@@ -218,7 +223,12 @@ export class Sessions implements SessionTable {
   #takePage(chosen: Chosen): string[] {
     const [find, condition] = CHOSEN[chosen]
     const take = (column: string) => `${find}(${column}, place, ${condition})`
-    return [`${take(this.#moment('json', 'json', `''`))} AS ${chosen}_json`, `${take('is_page')} AS ${chosen}_is_page`]
+    const isPage = isOfPageViews(chosen) ? 'max(is_page)' : take('is_page')
+    return [`${take(this.#moment('json', 'json', `''`))} AS ${chosen}_json`, `${isPage} AS ${chosen}_is_page`]
+  }
+
+  #createPage(chosen: Chosen): ChosenPage {
+    return { fields: new PageColumns(this.#statement, { ofPageViews: isOfPageViews(chosen) }), names: new Map() }
   }
 
   get #isById(): boolean {
@@ -247,7 +257,7 @@ export class Sessions implements SessionTable {
   }
 
   #page(chosen: Chosen, name: PageName): string {
-    const page = this.#pages.get(chosen) ?? { fields: new PageColumns(this.#statement), names: new Map() }
+    const page = this.#pages.get(chosen) ?? this.#createPage(chosen)
     this.#pages.set(chosen, page)
     const column = `${chosen}_${page.fields.column(name)}`
     page.names.set(name, column)
@@ -362,8 +372,8 @@ const HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} !
 /** Operand of FROM: sessions with all columns of the page of one of their events. */
 function selectPage(sessions: string, chosen: Chosen, { fields }: ChosenPage): string {
   const json = `if(${chosen}_json = '', '{}', ${chosen}_json) AS properties`
-  const rows = `(SELECT *, ${fields.raws.join(', ')} FROM (SELECT *, ${json} FROM ${sessions}))`
-  return fields.select(rows, `${chosen}_is_page`)
+  const rows = `(SELECT *, ${fields.raws().join(', ')} FROM (SELECT *, ${json} FROM ${sessions}))`
+  return fields.select(rows, { isPage: `${chosen}_is_page` })
 }
 
 function toToken(field: FieldSql, { context }: Statement): string {
