@@ -73,41 +73,41 @@ export class PageColumns {
     return `page_${name}`
   }
 
-  /**
-   * Columns with the results of the parser.
-   * @param kept if given, and the URL tells all that is asked for, texts are parsed only where facts do not have it
-   */
-  raws(kept: KeptValues | null = null): string[] {
-    if (this.isEmpty) return []
-    const column = this.#findUrl(kept)
-    if (column === null) return [`${this.#parse('properties')} AS page_raw`]
-    // A text without escapes; a regular expression would take ten times as long.
-    const isPlain = `startsWith(${column}, '"') AND position(${column}, '${BACKSLASH}') = 0`
-    const url = kept?.isThere ? `if(${isPlain}, substring(${column}, 2, length(${column}) - 2), '')` : `''`
-    return [`${url} AS kept_url`, `${this.#parse(`if(kept_url = '', properties, '{}')`)} AS page_raw`]
+  /** Whether a URL tells all that is asked for. */
+  get areOfUrl(): boolean {
+    return [...this.#names].every((name) => OF_URL.includes(name))
   }
 
-  /** The column of facts with the URL, if there is one and nothing else is needed where it has a text. */
-  #findUrl(kept: KeptValues | null): string | null {
-    const { pages, repairsTexts } = this.#statement.context
-    const [field] = pages.page_fields.url
-    if (!kept || repairsTexts || field === undefined) return null
-    return [...this.#names].every((name) => OF_URL.includes(name)) ? kept.find(splitField(field).slice(1)) : null
+  /** SQL for the text of the URL in the column of it, empty where it may be another; null if that is not enough. */
+  findUrl(kept: KeptValues | null): string | null {
+    const column = this.areOfUrl ? findUrlColumn(this.#statement, kept) : null
+    if (column === null) return null
+    return kept?.isThere ? `if(${isPlain(column)}, ${unquote(column)}, '')` : `''`
+  }
+
+  /**
+   * Columns with the results of the parser.
+   * @param url SQL for the text of the URL, if a text that has it need not be parsed; empty where it has to be
+   */
+  raws(url: string | null): string[] {
+    if (this.isEmpty) return []
+    if (url === null) return [`${this.#parse('properties')} AS page_raw`]
+    return [`${url} AS kept_url`, `${this.#parse(`if(kept_url = '', properties, '{}')`)} AS page_raw`]
   }
 
   /**
    * Operand of FROM. Columns build upon each other in several steps, because ClickHouse would analyze an expression
    * again for each use.
    * @param rows with the columns `properties` and `raws`
-   * @param options `isPage`: SQL for whether a row is a page view; `kept`: that of `raws`
+   * @param options `isPage`: SQL for whether a row is a page view; `hasUrl`: whether `raws` were given the URL
    */
   select(
     rows: string,
-    { isPage = isPageView(this.#statement), kept = null }: { isPage?: string; kept?: KeptValues | null } = {},
+    { isPage = isPageView(this.#statement), hasUrl = false }: { isPage?: string; hasUrl?: boolean } = {},
   ): string {
     if (this.isEmpty) return rows
     const steps = [
-      ...this.#selectTexts(this.#findUrl(kept) !== null),
+      ...this.#selectTexts(hasUrl),
       this.#selectHosts(),
       [...this.#selectParameters(), ...this.#selectReferrer()],
       ...this.#selectSites(),
@@ -119,7 +119,7 @@ export class PageColumns {
       .reduce((from, columns) => `(SELECT *, ${columns.join(', ')} FROM ${from})`, rows)
   }
 
-  /** The text of each place; empty if none has one. @param hasUrl whether the column `kept_url` is there */
+  /** The text of each place; empty if none has one. */
   #selectTexts(hasUrl: boolean): string[][] {
     const leaves = this.#leaves()
     const first = (raw: string, json: string, name: string) =>
@@ -358,9 +358,38 @@ export class PageColumns {
 /** What a number, an array, an object, a boolean and an infinite number in a repaired text begin with. */
 const MAY_BE_OTHER = '^(?:[-0-9{[]|true$|false$|\u{10fffd})'
 const IS_TEXT = `startsWith(token, '"') AND token != '""' AND NOT startsWith(token, '"\u{10fffd}')`
-const BACKSLASH = String.raw`\\`
 /** The first group of a regular expression, in a replacement. */
 const FIRST = String.raw`\\1`
+const BACKSLASH = String.raw`\\`
+
+/** The column with tokens of the URL, the first of the properties that have it, if facts keep one. */
+function findUrlColumn({ context }: Statement, kept: KeptValues | null): string | null {
+  const [field] = context.pages.page_fields.url
+  if (!kept || context.repairsTexts || field === undefined) return null
+  return kept.find(splitField(field).slice(1))
+}
+
+/** SQL for whether a token is that of a text without escapes. A regular expression would take ten times as long. */
+function isPlain(token: string): string {
+  return `startsWith(${token}, '"') AND ${token} != '""' AND position(${token}, '${BACKSLASH}') = 0`
+}
+
+function unquote(token: string): string {
+  return `substring(${token}, 2, length(${token}) - 2)`
+}
+
+/** SQL for properties of which only the URL is needed: its token where it is a plain text, or else all of them. */
+export function shortenToUrl(statement: Statement, kept: KeptValues | null): string {
+  const column = kept?.isThere ? findUrlColumn(statement, kept) : null
+  return column === null ? 'properties' : `if(${isPlain(column)}, ${column}, properties)`
+}
+
+/** The opposite of `shortenToUrl`. @returns SQL for the text of the URL, or else empty, and for the properties */
+export function readShortened(json: string): { url: string; properties: string } {
+  const isUrl = `startsWith(${json}, '"')`
+  return { url: `if(${isUrl}, ${unquote(json)}, '')`, properties: `if(${isUrl} OR ${json} = '', '{}', ${json})` }
+}
+
 const ORIGIN = '(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//'
 
 function toDictionary(text: string): string {
