@@ -6,7 +6,7 @@ import { hashName, hashSession, toDay } from '../store/fact-columns.js'
 import { failIf, formatJson, formatNumber } from '../store/json-sql.js'
 import { splitField } from './field-name.js'
 import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
-import { PageColumns } from './page-columns.js'
+import { PageColumns, shortenToUrl } from './page-columns.js'
 import { type KeptValues, Paths } from './property-paths.js'
 import type { QueryContext, Statement } from './statement.js'
 import { joinProfiles, joinUserHashes, joinUsers, userHashSql, userSql } from './users-join.js'
@@ -219,12 +219,15 @@ export class EventRows implements FieldRows {
   /** SELECT of what is read of a source, from which `#select` computes the other columns. */
   #selectRaw(columns: readonly string[], source: Source, conditions: readonly string[]): string {
     const all = [
-      ...columns.map((name) => source.columns[name] ?? name),
+      ...columns.map((name) => {
+        if (name === 'url_or_json') return `${shortenToUrl(this.statement, source.kept ?? null)} AS json`
+        return source.columns[name] ?? name
+      }),
       ...this.#users(source.own),
       ...this.#profile.names,
       ...this.#contexts,
       ...this.#properties.raws(this.statement, 'properties', source.kept),
-      ...this.#page.raws,
+      ...this.#page.raws(this.#page.findUrl(source.kept ?? null)),
       ...(this.#hasJson ? ['properties'] : []),
       ...(this.#hasJson && source.kept
         ? [source.kept.isThere ? 'refused' : 'NOT isValidJSON(properties) AS refused']
@@ -237,8 +240,10 @@ export class EventRows implements FieldRows {
   #select(rows: string, kept: KeptValues | null): string {
     const { statement } = this
     const properties = this.#properties
-    if (properties.isEmpty) return this.#page.select(rows)
-    return this.#page.select(`(SELECT *, ${properties.tokens(statement, 'properties', kept).join(', ')} FROM ${rows})`)
+    const hasUrl = this.#page.findUrl(kept) !== null
+    if (properties.isEmpty) return this.#page.select(rows, { hasUrl })
+    const tokens = properties.tokens(statement, 'properties', kept).join(', ')
+    return this.#page.select(`(SELECT *, ${tokens} FROM ${rows})`, { hasUrl })
   }
 
   get #hasJson(): boolean {

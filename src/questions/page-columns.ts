@@ -2,6 +2,7 @@ import type { PageName, PagePlace } from '../contract/page-fields.js'
 import { failIf, repairText, unmarkHalves } from '../store/json-sql.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
 import { splitField } from './field-name.js'
+import type { KeptValues } from './property-paths.js'
 import { SITES } from './sites.js'
 import type { Statement } from './statement.js'
 
@@ -24,6 +25,11 @@ const PLACES_OF: Record<PageName, readonly PagePlace[]> = {
   content: ['url', 'content'],
   channel: ['url', 'path', 'title', 'referrer', 'source', 'medium', 'campaign'],
 }
+/** Where the channel of a page view comes from: the other places only show that an event has a page. */
+const PLACES_OF_PAGE_VIEW: readonly PagePlace[] = ['url', 'referrer', 'source', 'medium']
+
+/** Fields that a URL decides alone. */
+const OF_URL: readonly PageName[] = ['url', 'host', 'path']
 
 /** What is in the query of a page's URL, too, as `utm_source` and so on. */
 const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const satisfies PagePlace[]
@@ -48,10 +54,13 @@ interface Found {
  */
 export class PageColumns {
   readonly #statement: Statement
+  readonly #ofPageViews: boolean
   readonly #names = new Set<PageName>()
 
-  constructor(statement: Statement) {
+  /** @param options `ofPageViews`: whether all rows with properties are page views */
+  constructor(statement: Statement, { ofPageViews = false } = {}) {
     this.#statement = statement
+    this.#ofPageViews = ofPageViews
   }
 
   get isEmpty(): boolean {
@@ -64,21 +73,41 @@ export class PageColumns {
     return `page_${name}`
   }
 
-  /** Columns with the results of the parser. */
-  get raws(): string[] {
-    return this.isEmpty ? [] : [`${this.#parse('properties')} AS page_raw`]
+  /** Whether a URL tells all that is asked for. */
+  get areOfUrl(): boolean {
+    return [...this.#names].every((name) => OF_URL.includes(name))
+  }
+
+  /** SQL for the text of the URL in the column of it, empty where it may be another; null if that is not enough. */
+  findUrl(kept: KeptValues | null): string | null {
+    const column = this.areOfUrl ? findUrlColumn(this.#statement, kept) : null
+    if (column === null) return null
+    return kept?.isThere ? `if(${isPlain(column)}, ${unquote(column)}, '')` : `''`
+  }
+
+  /**
+   * Columns with the results of the parser.
+   * @param url SQL for the text of the URL, if a text that has it need not be parsed; empty where it has to be
+   */
+  raws(url: string | null): string[] {
+    if (this.isEmpty) return []
+    if (url === null) return [`${this.#parse('properties')} AS page_raw`]
+    return [`${url} AS kept_url`, `${this.#parse(`if(kept_url = '', properties, '{}')`)} AS page_raw`]
   }
 
   /**
    * Operand of FROM. Columns build upon each other in several steps, because ClickHouse would analyze an expression
    * again for each use.
    * @param rows with the columns `properties` and `raws`
-   * @param isPage SQL for whether a row is a page view
+   * @param options `isPage`: SQL for whether a row is a page view; `hasUrl`: whether `raws` were given the URL
    */
-  select(rows: string, isPage = isPageView(this.#statement)): string {
+  select(
+    rows: string,
+    { isPage = isPageView(this.#statement), hasUrl = false }: { isPage?: string; hasUrl?: boolean } = {},
+  ): string {
     if (this.isEmpty) return rows
     const steps = [
-      ...this.#selectTexts(),
+      ...this.#selectTexts(hasUrl),
       this.#selectHosts(),
       [...this.#selectParameters(), ...this.#selectReferrer()],
       ...this.#selectSites(),
@@ -91,11 +120,12 @@ export class PageColumns {
   }
 
   /** The text of each place; empty if none has one. */
-  #selectTexts(): string[][] {
+  #selectTexts(hasUrl: boolean): string[][] {
     const leaves = this.#leaves()
     const first = (raw: string, json: string, name: string) =>
       [...leaves].map(([place, found]) => {
-        return `${chooseFirst(found.map(({ take }) => take(raw, json)))} AS ${name}_${place}`
+        const taken = chooseFirst(found.map(({ take }) => take(raw, json)))
+        return `${hasUrl && place === 'url' ? `if(kept_url = '', ${taken}, kept_url)` : taken} AS ${name}_${place}`
       })
     const hasNone = [...leaves.keys()].map((place) => `first_${place} = ''`).join(' AND ')
     const isRefused = `${hasNone} AND properties != '{}' AND NOT isValidJSON(properties)`
@@ -103,7 +133,8 @@ export class PageColumns {
       const refused = `${failIf(isRefused)} AS page_refused`
       // Everything depends on the check.
       const checked = [...leaves.keys()].map((place) => `if(page_refused, '', first_${place}) AS found_${place}`)
-      return [first('page_raw', 'properties', 'first'), [refused], checked, this.#checkTexts(leaves, 'properties')]
+      const texts = this.#checkTexts(leaves, 'properties', hasUrl ? `kept_url = ''` : '1')
+      return [first('page_raw', 'properties', 'first'), [refused], checked, texts]
     }
     return [
       first('page_raw', 'properties', 'first'),
@@ -117,15 +148,18 @@ export class PageColumns {
   /**
    * The parser returns other values as texts, too, and takes what is within an object from an array by position. Where
    * the first one may not be a text of its name, each is looked at.
+   * @param isParsed SQL for whether the texts come from the parser
    */
-  #checkTexts(leaves: Map<PagePlace, Found[]>, json: string): string[] {
+  #checkTexts(leaves: Map<PagePlace, Found[]>, json: string, isParsed = '1'): string[] {
     return [...leaves].map(([place, found]) => {
       if (found.length === 0) return `'' AS text_${place}`
       const tokens = found.map(({ path }) => `JSONExtractRaw(${json}, ${this.#formatPath(path)})`)
       const text = `JSONExtractString(arrayFirst(token -> ${IS_TEXT}, [${tokens.join(', ')}]))`
       const isWithin = found.some(({ path }) => path.length > 1)
       const mayBeInArray = isWithin ? ` OR (found_${place} != '' AND position(${json}, '[') > 0)` : ''
-      return `if(match(found_${place}, '${MAY_BE_OTHER}')${mayBeInArray}, ${text}, found_${place}) AS text_${place}`
+      const mayBeOther = `match(found_${place}, '${MAY_BE_OTHER}')${mayBeInArray}`
+      const isDoubtful = isParsed === '1' ? mayBeOther : `${isParsed} AND (${mayBeOther})`
+      return `if(${isDoubtful}, ${text}, found_${place}) AS text_${place}`
     })
   }
 
@@ -242,7 +276,10 @@ export class PageColumns {
   }
 
   #places(): PagePlace[] {
-    return [...new Set([...this.#names].flatMap((name) => PLACES_OF[name]))]
+    const placesOf = (name: PageName) => {
+      return name === 'channel' && this.#ofPageViews ? PLACES_OF_PAGE_VIEW : PLACES_OF[name]
+    }
+    return [...new Set([...this.#names].flatMap(placesOf))]
   }
 
   #parameters(): Parameter[] {
@@ -313,7 +350,7 @@ export class PageColumns {
 
   #computeChannel(isPage: string): string {
     const places = ['url', 'path', 'title', 'referrer', 'campaign'].map((place) => `text_${place}`)
-    const hasPage = `notEmpty(concat(${places.join(', ')})) OR ${isPage}`
+    const hasPage = this.#ofPageViews ? isPage : `notEmpty(concat(${places.join(', ')})) OR ${isPage}`
     return `if(channel_key != '\t\t\t' OR ${hasPage}, ${this.#find('channel_entry', CHANNELS)}, '')`
   }
 }
@@ -323,6 +360,36 @@ const MAY_BE_OTHER = '^(?:[-0-9{[]|true$|false$|\u{10fffd})'
 const IS_TEXT = `startsWith(token, '"') AND token != '""' AND NOT startsWith(token, '"\u{10fffd}')`
 /** The first group of a regular expression, in a replacement. */
 const FIRST = String.raw`\\1`
+const BACKSLASH = String.raw`\\`
+
+/** The column with tokens of the URL, the first of the properties that have it, if facts keep one. */
+function findUrlColumn({ context }: Statement, kept: KeptValues | null): string | null {
+  const [field] = context.pages.page_fields.url
+  if (!kept || context.repairsTexts || field === undefined) return null
+  return kept.find(splitField(field).slice(1))
+}
+
+/** SQL for whether a token is that of a text without escapes. A regular expression would take ten times as long. */
+function isPlain(token: string): string {
+  return `startsWith(${token}, '"') AND ${token} != '""' AND position(${token}, '${BACKSLASH}') = 0`
+}
+
+function unquote(token: string): string {
+  return `substring(${token}, 2, length(${token}) - 2)`
+}
+
+/** SQL for properties of which only the URL is needed: its token where it is a plain text, or else all of them. */
+export function shortenToUrl(statement: Statement, kept: KeptValues | null): string {
+  const column = kept?.isThere ? findUrlColumn(statement, kept) : null
+  return column === null ? 'properties' : `if(${isPlain(column)}, ${column}, properties)`
+}
+
+/** The opposite of `shortenToUrl`. @returns SQL for the text of the URL, or else empty, and for the properties */
+export function readShortened(json: string): { url: string; properties: string } {
+  const isUrl = `startsWith(${json}, '"')`
+  return { url: `if(${isUrl}, ${unquote(json)}, '')`, properties: `if(${isUrl} OR ${json} = '', '{}', ${json})` }
+}
+
 const ORIGIN = '(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//'
 
 function toDictionary(text: string): string {
@@ -340,7 +407,9 @@ function computePath(url: string): string {
 
 /** The first of the parameters with this name that has a value, as it is written. */
 function findParameter(url: string, name: string): string {
-  return `extract(${toDictionary(url)}, '^[^?#]*[?](?:[^#]*?&)??${name}=([^&#]+)')`
+  // Most URLs do not have it, and are left out of the dictionary.
+  const having = `if(position(${url}, '${name}=') > 0, ${url}, '')`
+  return `extract(${toDictionary(having)}, '^[^?#]*[?](?:[^#]*?&)??${name}=([^&#]+)')`
 }
 
 function withoutWww(host: string): string {

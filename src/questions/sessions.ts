@@ -9,7 +9,7 @@ import { newestRows } from '../store/newest-rows.js'
 import { EventRows, formatContext, formatFieldJson } from './event-rows.js'
 import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { buildCondition } from './filter.js'
-import { isPageView, PageColumns } from './page-columns.js'
+import { isPageView, PageColumns, readShortened } from './page-columns.js'
 import { Paths } from './property-paths.js'
 import type { Statement } from './statement.js'
 import { NOBODY_HASH, selectAliasEnds } from './users-join.js'
@@ -40,6 +40,11 @@ const CHOSEN = {
   exit: ['argMaxIf', 'is_page'],
 } as const
 type Chosen = keyof typeof CHOSEN
+
+/** Whether the events that are found are page views. */
+function isOfPageViews(chosen: Chosen): boolean {
+  return CHOSEN[chosen][1] === 'is_page'
+}
 
 /** The page fields of one event of a session. They are computed from its properties, once for each session. */
 interface ChosenPage {
@@ -184,7 +189,7 @@ export class Sessions implements SessionTable {
     ]
     return pages.reduce((rows, [chosen, page], i) => {
       const left = pages.slice(i + 1).flatMap(([other]) => [`${other}_json`, `${other}_is_page`])
-      const from = selectPage(rows, chosen, page)
+      const from = selectPage(rows, chosen, page, this.#areShortened)
       const columns = [...page.names].map(([name, column]) => `page_${name} AS ${column}`)
       const sql = `(SELECT ${[...known, ...columns, ...left].join(', ')} FROM ${from})`
       known.push(...page.names.values())
@@ -218,7 +223,17 @@ export class Sessions implements SessionTable {
   #takePage(chosen: Chosen): string[] {
     const [find, condition] = CHOSEN[chosen]
     const take = (column: string) => `${find}(${column}, place, ${condition})`
-    return [`${take(this.#moment('json', 'json', `''`))} AS ${chosen}_json`, `${take('is_page')} AS ${chosen}_is_page`]
+    const isPage = isOfPageViews(chosen) ? 'max(is_page)' : take('is_page')
+    return [`${take(this.#moment('json', 'json', `''`))} AS ${chosen}_json`, `${isPage} AS ${chosen}_is_page`]
+  }
+
+  /** Whether only the URLs of pages are needed, where facts have them. */
+  get #areShortened(): boolean {
+    return [...this.#pages.values()].every(({ fields }) => fields.areOfUrl)
+  }
+
+  #createPage(chosen: Chosen): ChosenPage {
+    return { fields: new PageColumns(this.#statement, { ofPageViews: isOfPageViews(chosen) }), names: new Map() }
   }
 
   get #isById(): boolean {
@@ -247,7 +262,7 @@ export class Sessions implements SessionTable {
   }
 
   #page(chosen: Chosen, name: PageName): string {
-    const page = this.#pages.get(chosen) ?? { fields: new PageColumns(this.#statement), names: new Map() }
+    const page = this.#pages.get(chosen) ?? this.#createPage(chosen)
     this.#pages.set(chosen, page)
     const column = `${chosen}_${page.fields.column(name)}`
     page.names.set(name, column)
@@ -294,7 +309,7 @@ export class Sessions implements SessionTable {
     const columns: EventColumn[] = ['event', 'distinct_id', 'timestamp', 'id']
     if (this.#isById) columns.push('session_id', 'session')
     if (this.#hasContext) columns.push(...CONTEXT_NAMES)
-    if (this.#pages.size > 0) columns.push('json')
+    if (this.#pages.size > 0) columns.push(this.#areShortened ? 'url_or_json' : 'json')
     const { from, to } = this.scope
     const range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS, hasSession: this.#isById }
     const list = (side: 'ofEvent' | 'ofCall') => all.map((one) => `${one[side]} AS ${one.name}`).join(', ')
@@ -360,10 +375,11 @@ const BOUNCED = `multiIf(sum(is_page) = 0, '', sum(is_page) = 1 AND sum(is_event
 const HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
 
 /** Operand of FROM: sessions with all columns of the page of one of their events. */
-function selectPage(sessions: string, chosen: Chosen, { fields }: ChosenPage): string {
-  const json = `if(${chosen}_json = '', '{}', ${chosen}_json) AS properties`
-  const rows = `(SELECT *, ${fields.raws.join(', ')} FROM (SELECT *, ${json} FROM ${sessions}))`
-  return fields.select(rows, `${chosen}_is_page`)
+function selectPage(sessions: string, chosen: Chosen, { fields }: ChosenPage, isShortened: boolean): string {
+  const { url, properties } = readShortened(`${chosen}_json`)
+  const texts = `SELECT *, ${properties} AS properties FROM ${sessions}`
+  const rows = `(SELECT *, ${fields.raws(isShortened ? url : null).join(', ')} FROM (${texts}))`
+  return fields.select(rows, { isPage: `${chosen}_is_page`, hasUrl: isShortened })
 }
 
 function toToken(field: FieldSql, { context }: Statement): string {

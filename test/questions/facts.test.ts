@@ -5,6 +5,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { formatEventId } from '../../src/model/event-id.js'
+import { PageColumns } from '../../src/questions/page-columns.js'
 import { Paths } from '../../src/questions/property-paths.js'
 import { Questions } from '../../src/questions/run.js'
 import { Statement } from '../../src/questions/statement.js'
@@ -161,11 +162,74 @@ t.test('facts have the values that questions find in the text', async (t) => {
   await compare()
 })
 
+t.test('pages are the same, whether their URLs have a column or are in the text', async (t) => {
+  const engine = await startClickHouse(t)
+  const clickhouse = new ClickHouse({ url: engine.url })
+  t.teardown(() => clickhouse.close())
+  await migrate(clickhouse)
+  const given = [
+    '{"url":"https://shop.example/a?b#c","path":"/not-this"}',
+    String.raw`{"url":"https:\/\/shop.example\/escaped\u002fp"}`,
+    String.raw`{"url":"https://shop.example/\"quoted\""}`,
+    '{"url":"https://shop.example/first","url":"https://shop.example/second"}',
+    '{"url":"","$current_url":"https://shop.example/current"}',
+    '{"url":null,"path":"/of-path"}',
+    '{"url":["https://shop.example/list"],"path":"/beside"}',
+    '{"url":{"url":"https://shop.example/inside"}}',
+    '{"url":12,"context":{"page":{"url":"https://shop.example/context"}}}',
+    '{"url":"{"}',
+    '{"url":"-1","list":[1]}',
+    '{"url":"true"}',
+    '{"url":"//other.example"}',
+    '{"path":"/only"}',
+    '{"url":"ü\u{1f600}"}',
+    '{}',
+  ]
+  const rows = given.map((properties, index) => ({
+    project_id: 'p',
+    event_id: formatEventId({ position: 1n << 40n, index, journalId: 1 }),
+    event: 'e',
+    distinct_id: 'user',
+    timestamp: index,
+    received_at: 0,
+    properties,
+  }))
+  const events = rows.map((row) => JSON.stringify(row)).join('\n')
+  await clickhouse.command(`INSERT INTO events FORMAT JSONEachRow ${events}`)
+  await addValueColumns(clickhouse, [['url']])
+  const columns = await listValueColumns(clickhouse)
+  await clickhouse.command(insertFacts(columns.values(), '1', '1'))
+  const known = await readValueColumns(clickhouse)
+  const shards = Shards.of(clickhouse)
+  const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: false, pages: DEFAULT_SETTINGS }
+  const read = async (isThere: boolean | null) => {
+    const statement = new Statement(context)
+    const page = new PageColumns(statement)
+    const names = (['url', 'host', 'path'] as const).map((name) => page.column(name))
+    const values = new ValueColumns(known)
+    const kept = isThere === null ? null : { find: (path: string[]) => values.find(path), isThere }
+    const url = page.findUrl(kept)
+    const raws = page.raws(url).join(', ')
+    t.equal(values.used.length, isThere === null ? 0 : 1)
+    const from = `(SELECT event, timestamp, properties, ${raws} FROM ${isThere ? 'event_facts' : 'events'})`
+    const query = `SELECT ${names.join(', ')} FROM ${page.select(from, { hasUrl: url !== null })} ORDER BY timestamp`
+    const settings = { output_format_json_escape_forward_slashes: 0 } as const
+    return await clickhouse.rows<Record<string, string>>(query, statement.parameters, settings)
+  }
+  const expected = await read(null)
+  t.equal(expected.length, given.length)
+  t.match(expected[0], { page_host: '"shop.example"', page_path: '"/a"' })
+  t.match(expected[3], { page_path: '"/first"' })
+  t.match(expected[5], { page_url: '', page_path: '"/of-path"' })
+  t.strictSame(await read(true), expected, 'facts')
+  t.strictSame(await read(false), expected, 'later events')
+})
+
 /** What questions are asked with: all events as facts, or the older half, or none. */
 const SHARES = { all: 1, half: 0.5, none: 0 }
 
 /** Properties of the generated events that have columns. */
-const KEPT = ['plan', 'n', 'o', 'a']
+const KEPT = ['plan', 'n', 'o', 'a', 'url']
 
 t.test('questions have the same answers from facts, from facts and events, and from events', async (t) => {
   const projects = await Projects.open(t, 10, { FACTS: 'off' })
