@@ -1,6 +1,7 @@
 import { parseDuration } from '../contract/durations.js'
 import type { Definition, FunnelCell, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
 import { formatBreakdown } from '../store/json-sql.js'
+import { failForTie } from './event-order.js'
 import { type Course, selectFurthestEntries } from './funnel-entries.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
@@ -57,6 +58,7 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
   // Identical steps share a bit.
   const definitions = new Map([...steps, ...exclude].map((definition) => [toDefinitionKey(definition), definition]))
   const bits = new Map([...definitions.keys()].map((key, bit) => [key, bit]))
+  const isByTime = !statement.context.hasTies && order !== 'any' && breakdown.length === 0
   const findBit = (definition: Definition) => bits.get(toDefinitionKey(definition)) ?? 0
   const course: Course = {
     events: selectMatchingEvents(statement, {
@@ -67,7 +69,7 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
       to: to + parseWindow(question),
       sessions: parseSessions(question),
       user: 'known',
-      columns: ['id'],
+      columns: isByTime ? [] : ['id'],
       ...(breakdown.length > 0 && { breakdown }),
     }),
     steps: steps.map(findBit),
@@ -79,6 +81,7 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
     window: statement.number(parseWindow(question)),
     to: statement.number(to),
     hasBreakdown: breakdown.length > 0,
+    ...(isByTime && { failForTie: (isTie) => failForTie(statement, isTie) }),
   }
   return selectFurthestEntries(course)
 }
