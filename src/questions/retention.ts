@@ -102,7 +102,7 @@ function selectStarts(statement: Statement, question: RetentionQuestion, order: 
   const allReturns = isCalendar ? 'groupArrayIf(unit_returns, unit_returns != 0)' : 'groupArrayArray(unit_returns)'
   const perUser = `SELECT user, arrayFilter(s -> ${findUnit('s')} >= 0, ${starts}) AS cohorts, ${allReturns} AS returns
       FROM (${perUnit}) GROUP BY user HAVING notEmpty(cohorts)`
-  return `SELECT * FROM (${perUser}) ARRAY JOIN cohorts AS started`
+  return `SELECT user, started, returns FROM (${perUser}) ARRAY JOIN cohorts AS started`
 }
 
 /** SQL for the index of the unit of a packed event; -1 for none, and before the range. */
