@@ -53,20 +53,19 @@ function selectFurthestInOrder(course: Course): string {
   const goesOn = second === undefined ? '1' : `bitAnd(seen, ${toMask([second])}) != 0`
   // Of users who go no further, the first entry counts.
   const breakdown = `arrayFirst(entry -> entry.1 = if(goes_on, events[best], entry_min), entries).2`
+  // Each further SELECT takes longer to plan than a name in WITH.
   return `(
+    WITH arrayMap(since -> length(since), reached) AS depths, indexOf(depths, arrayMax(depths)) AS best
     SELECT user, if(goes_on, reached[best], [0.]) AS since, ${hasBreakdown ? breakdown : `'[]'`} AS breakdown
     FROM (
-      SELECT *, arrayMap(since -> length(since), reached) AS depths, indexOf(depths, arrayMax(depths)) AS best
+      SELECT *, ${entries} AS reached
       FROM (
-        SELECT *, ${entries} AS reached
+        SELECT *, ${extractTimes('events', sorted)} AS times, ${extractNumbers('events')} AS masks
         FROM (
-          SELECT *, ${extractTimes('events', sorted)} AS times, ${extractNumbers('events')} AS masks
-          FROM (
-            SELECT * EXCEPT packed, if(goes_on, arraySort(packed), arrayResize(packed, 0)) AS events
-            FROM (SELECT *, ${goesOn} AS goes_on FROM (${selectPacked(course, steps.slice(0, 1))}))
-          )
-          ${failForTie ? `WHERE ${failForTie(isTie)} = 0` : ''}
+          SELECT * EXCEPT packed, ${goesOn} AS goes_on, if(goes_on, arraySort(packed), arrayResize(packed, 0)) AS events
+          FROM (${selectPacked(course, steps.slice(0, 1))})
         )
+        ${failForTie ? `WHERE ${failForTie(isTie)} = 0` : ''}
       )
     ))`
 }
