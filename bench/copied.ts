@@ -51,14 +51,19 @@ export function countChanges(store: Store): Promise<number> {
   return store.number('SELECT count() FROM event_changes FINAL WHERE state < 2')
 }
 
-/** What a question reads of facts that have all events. */
-export async function readBounds(store: Store) {
-  const hi = await store.text('SELECT toString(max(toUInt128(event_id))) FROM event_facts')
+/** The names of the columns that facts have for properties. */
+export async function readColumns(store: Store): Promise<string[]> {
   const names = await store.text(
     `SELECT name FROM system.columns
      WHERE database = currentDatabase() AND table = 'event_facts' AND startsWith(name, 'value_')`,
   )
-  const values = new ValueColumns(new Set(names.split('\n')))
+  return names === '' ? [] : names.split('\n')
+}
+
+/** What a question reads of facts that have all events. */
+export async function readBounds(store: Store) {
+  const hi = await store.text('SELECT toString(max(toUInt128(event_id))) FROM event_facts')
+  const values = new ValueColumns(new Set(await readColumns(store)))
   return { hi: [BigInt(hi)], hasLater: false, step: null, findColumn: (path: string[]) => values.find(path) }
 }
 

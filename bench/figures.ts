@@ -3,6 +3,8 @@ interface Goal {
   of: 'ratio' | 'value'
   target: number
   stretch: number
+  /** what the value may be over its ratio, in its unit; default: nothing */
+  plus?: number
 }
 
 export interface FigureOptions {
@@ -55,10 +57,13 @@ export function spreadOf(values: number[]): Spread {
   return { median, min: at(0), max: at(sorted.length - 1) }
 }
 
-/** Ratio per round, both sides measured on the same machine at nearly the same time; null without a limit. */
-export function ratioOf({ values, limits }: Figure): Spread | null {
+/**
+ * Ratio per round, both sides measured on the same machine at nearly the same time; null without a limit.
+ * @param plus taken off the values
+ */
+export function ratioOf({ values, limits }: Figure, plus = 0): Spread | null {
   if (limits.length === 0) return null
-  return spreadOf(values.map((value, i) => value / (limits[i] ?? Number.NaN)))
+  return spreadOf(values.map((value, i) => (value - plus) / (limits[i] ?? Number.NaN)))
 }
 
 /** Times and memory are better when smaller. */
@@ -70,7 +75,7 @@ export function isSmallerBetter({ unit }: Figure): boolean {
 export function verdictOn(figure: Figure): 'stretch' | 'met' | 'missed' | null {
   const { goal } = figure
   if (!goal) return null
-  const { median } = (goal.of === 'ratio' ? ratioOf(figure) : null) ?? spreadOf(figure.values)
+  const { median } = (goal.of === 'ratio' ? ratioOf(figure, goal.plus) : null) ?? spreadOf(figure.values)
   const reaches = (aim: number) => (isSmallerBetter(figure) ? median <= aim : median >= aim)
   return reaches(goal.stretch) ? 'stretch' : reaches(goal.target) ? 'met' : 'missed'
 }

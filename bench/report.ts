@@ -60,7 +60,8 @@ function tableOf(figures: Figure[], baseline: Baseline | null): string[][] {
     const limit = figure.limits.length > 0 ? spreadOf(figure.limits).median : null
     const title = benchmark === last ? '' : benchmark
     last = benchmark
-    const aim = (number: number) => (goal?.of === 'ratio' ? `${number} ×` : `${format(number)} ${unit}`)
+    const plus = goal?.plus === undefined ? '' : ` + ${goal.plus} ${unit}`
+    const aim = (number: number) => (goal?.of === 'ratio' ? `${number} ×${plus}` : `${format(number)} ${unit}`)
     return [
       title,
       name,

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { type Bench, type Benchmark, eachRound, get } from '../benchmark.js'
 import { call, time } from '../calls.js'
 import { update } from '../changes.js'
-import { copyAll, countChanges, readBounds, readBoundsBefore, untilCopied } from '../copied.js'
+import { copyAll, countChanges, readBounds, readBoundsBefore, readColumns, untilCopied } from '../copied.js'
 import { load } from '../load.js'
 import { BATCH, batches, type HttpRequest, writeRequests } from '../requests.js'
 import { Store } from '../store.js'
@@ -22,14 +22,15 @@ const TAIL = 100_000
 const END = { from: '2025-12-01', to: '2026-01-01' }
 const EDITS = 50
 const BURST_SECONDS = 10
-const OVER_IDEAL = { of: 'ratio', target: 1.25, stretch: 1.1 } as const
-const NEVER_ASKED = { of: 'ratio', target: 5, stretch: 2 } as const
-const OVER_SQL = { of: 'ratio', target: 1.15, stretch: 1.05 } as const
+const OVER_IDEAL = { of: 'ratio', target: 1.25, stretch: 1.1, plus: 5 } as const
+const NEVER_ASKED = { of: 'ratio', target: 2, stretch: 1.25 } as const
+const NEVER_ASKED_WITH_FILTER = { of: 'ratio', target: 5, stretch: 2 } as const
+const OVER_SQL = { of: 'ratio', target: 1.15, stretch: 1.05, plus: 3 } as const
 const WITH_EDITS = { of: 'ratio', target: 2, stretch: 1.2 } as const
 const WITH_TAIL = { of: 'value', target: 50, stretch: 20 } as const
 const UNHURT = { of: 'ratio', target: 0.97, stretch: 0.99 } as const
 const SOON = { of: 'value', target: 60_000, stretch: 10_000 } as const
-/** How many times slower `events` is. */
+/** Over 100 million events, `events` is 15 to 30 times slower. */
 const OVER_EVENTS = { of: 'ratio', target: 0.067, stretch: 0.033 } as const
 /** Questions that are compared with a tail, and with edits. */
 const SOME = ['series by day', 'users by day', 'filter and breakdown']
@@ -54,15 +55,32 @@ function ask(question: object): HttpRequest {
   return { method: 'POST', path: '/public/query', body: JSON.stringify(question) }
 }
 
-/** Questions about properties that nobody has asked for before; they are given their columns. */
+/**
+ * Questions about properties that nobody has asked for before. Facts have columns for the frequent ones all the same, so they
+ * are asked again without these, as if the properties were rare or members of objects, until they have columns again.
+ */
 async function askFirst(bench: Bench, store: Store, url: string): Promise<void> {
-  for (const [name, { question, ideal }] of Object.entries(QUESTIONS)) {
-    if (!ideal || !readsProperties(question)) continue
-    const figure = bench.figure(`${name}, never asked`, { unit: 'ms', over: 'ideal table', goal: NEVER_ASKED })
-    const asked = ask(question)
-    figure(await time(url, asked, 1), await time(store.url, sent(store, `${ideal} FORMAT JSONEachRow`, {})))
+  const measured = Object.entries(QUESTIONS).flatMap(([name, { question, ideal }]) => {
+    if (!ideal || !readsProperties(question)) return []
+    const goal = name.startsWith('filter') ? NEVER_ASKED_WITH_FILTER : NEVER_ASKED
+    const open = (state: string) => bench.figure(`${name}, ${state}`, { unit: 'ms', over: 'ideal table', goal })
+    const figures = { figure: open('never asked'), figureOfTexts: open('never asked, no column') }
+    return [{ asked: ask(question), ideal: sent(store, `${ideal} FORMAT JSONEachRow`, {}), ...figures }]
+  })
+  for (const { asked, ideal, figure } of measured) figure(await time(url, asked, 1), await time(store.url, ideal))
+  for (const { asked, ideal, figureOfTexts } of measured) {
+    await dropColumns(store, url, asked)
+    figureOfTexts(await time(url, asked, 1), await time(store.url, ideal))
     await giveColumns(store, url, asked)
   }
+}
+
+/** Drops the columns of all properties, and has the service find that out. */
+async function dropColumns(store: Store, url: string, asked: HttpRequest): Promise<void> {
+  const names = await readColumns(store)
+  if (names.length === 0) return
+  await store.text(`ALTER TABLE event_facts ${names.map((name) => `DROP COLUMN ${name}`).join(', ')}`)
+  await call(url, asked)
 }
 
 function readsProperties(question: object): boolean {
@@ -92,7 +110,7 @@ async function compareQuestions(bench: Bench, store: Store, url: string): Promis
     figureOfEvents: bench.figure(`${name} over events`, {
       unit: 'ms',
       over: 'events',
-      ...(readsProperties(question) && { goal: OVER_EVENTS }),
+      ...(bench.isLarge && readsProperties(question) && { goal: OVER_EVENTS }),
     }),
   }))
   for (const { asked } of measured) await time(url, asked, 1)

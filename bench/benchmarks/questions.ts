@@ -15,7 +15,7 @@ import { fillYear, YEAR } from '../year.js'
 const EVENTS = 20_000_000
 const LARGE_EVENTS = 100_000_000
 const CONNECTIONS = 8
-const OVER_SQL = { of: 'ratio', target: 1.15, stretch: 1.05 } as const
+const OVER_SQL = { of: 'ratio', target: 1.15, stretch: 1.05, plus: 3 } as const
 const UNHURT = { of: 'ratio', target: 0.95, stretch: 0.98 } as const
 
 const MONTH = { from: '2025-06-01', to: '2025-07-01' }
@@ -46,6 +46,10 @@ export const QUESTIONS: Record<string, { question: object; ideal?: string }> = {
       ...MONTH,
     },
     ideal: `SELECT country, ${day}, count() FROM ideal WHERE plan = 'pro' AND ${monthly} GROUP BY country, day`,
+  },
+  breakdown: {
+    question: { kind: 'series', series: [step('*')], breakdown: ['properties.country'], ...MONTH },
+    ideal: `SELECT country, ${day}, count() FROM ideal WHERE ${monthly} GROUP BY country, day`,
   },
   percentile: {
     question: {

@@ -1,4 +1,4 @@
-import { extractNumbers, extractTimes, packEvent, pickElements } from './event-order.js'
+import { areSimultaneous, extractNumbers, extractTimes, packEvent, pickElements } from './event-order.js'
 
 /** The definition of a funnel. Steps and the bits of a mask are numbered from 0. */
 export interface Course {
@@ -16,6 +16,11 @@ export interface Course {
   /** SQL, epoch ms: entries are before it; they may begin with the first of the events */
   to: string
   hasBreakdown: boolean
+  /**
+   * for order `ordered` and `strict` without a breakdown: SQL that fails if a condition is met; then the events need no `id`.
+   * Absent: events are ordered by their ids, too
+   */
+  failForTie?: (isTie: string) => string
 }
 
 /**
@@ -36,7 +41,10 @@ export function selectFurthestEntries(course: Course): string {
  * never match the second step are not even sorted.
  */
 function selectFurthestInOrder(course: Course): string {
-  const { steps, window, to, hasBreakdown } = course
+  const { steps, window, to, hasBreakdown, failForTie } = course
+  const sorted = failForTie ? 'time' : 'id'
+  // Of equal events, it does not matter which one comes first.
+  const isTie = `arrayExists((one, next) -> one != next AND ${areSimultaneous('one', 'next')}, arrayPopBack(events), arrayPopFront(events))`
   const second = steps[1]
   const later = second === undefined ? `arrayMap(time -> ${NO_TIMES}, times)` : findLater(course, 1)
   const isEntry = `bitAnd(mask, ${toMask(steps.slice(0, 1))}) != 0 AND time < ${to}`
@@ -45,19 +53,19 @@ function selectFurthestInOrder(course: Course): string {
   const goesOn = second === undefined ? '1' : `bitAnd(seen, ${toMask([second])}) != 0`
   // Of users who go no further, the first entry counts.
   const breakdown = `arrayFirst(entry -> entry.1 = if(goes_on, events[best], entry_min), entries).2`
+  // Each further SELECT takes longer to plan than a name in WITH.
   return `(
+    WITH arrayMap(since -> length(since), reached) AS depths, indexOf(depths, arrayMax(depths)) AS best
     SELECT user, if(goes_on, reached[best], [0.]) AS since, ${hasBreakdown ? breakdown : `'[]'`} AS breakdown
     FROM (
-      SELECT *, arrayMap(since -> length(since), reached) AS depths, indexOf(depths, arrayMax(depths)) AS best
+      SELECT *, ${entries} AS reached
       FROM (
-        SELECT *, ${entries} AS reached
+        SELECT *, ${extractTimes('events', sorted)} AS times, ${extractNumbers('events')} AS masks
         FROM (
-          SELECT *, ${extractTimes('events')} AS times, ${extractNumbers('events')} AS masks
-          FROM (
-            SELECT * EXCEPT packed, if(goes_on, arraySort(packed), arrayResize(packed, 0)) AS events
-            FROM (SELECT *, ${goesOn} AS goes_on FROM (${selectPacked(course, steps.slice(0, 1))}))
-          )
+          SELECT * EXCEPT packed, ${goesOn} AS goes_on, if(goes_on, arraySort(packed), arrayResize(packed, 0)) AS events
+          FROM (${selectPacked(course, steps.slice(0, 1))})
         )
+        ${failForTie ? `WHERE ${failForTie(isTie)} = 0` : ''}
       )
     ))`
 }
@@ -106,13 +114,13 @@ function selectFurthestInAnyOrder(course: Course): string {
  * and `entries` with the breakdowns of the entries, if there is one.
  * @param first steps that an entry matches
  */
-function selectPacked({ events, to, hasBreakdown }: Course, first: number[]): string {
+function selectPacked({ events, to, hasBreakdown, failForTie }: Course, first: number[]): string {
   const isEntry = `bitAnd(mask, ${toMask(first)}) != 0 AND timestamp < ${to}`
   const entries = hasBreakdown
     ? ', groupArrayIf((event, breakdown), is_entry) AS entries, minIf(event, is_entry) AS entry_min'
     : ''
   return `SELECT user, groupArray(event) AS packed, groupBitOr(mask) AS seen${entries}
-      FROM (SELECT *, ${packEvent('mask')} AS event, ${isEntry} AS is_entry FROM ${events})
+      FROM (SELECT *, ${packEvent('mask', failForTie ? 'time' : 'id')} AS event, ${isEntry} AS is_entry FROM ${events})
       GROUP BY user HAVING max(is_entry)`
 }
 

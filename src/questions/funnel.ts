@@ -1,6 +1,7 @@
 import { parseDuration } from '../contract/durations.js'
 import type { Definition, FunnelCell, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
 import { formatBreakdown } from '../store/json-sql.js'
+import { failForTie } from './event-order.js'
 import { type Course, selectFurthestEntries } from './funnel-entries.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
@@ -18,20 +19,18 @@ interface FunnelRow {
 
 /** The breakdown of the line for all values without a line of their own. */
 const REST = '$other'
-const NO_USERS: FunnelRow = { line: '[]', users: [], medians: [], means: [] }
 
 /** Counts the users who take some steps one after another, and the time that they need. */
 export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
-    return statement.query(selectLines(statement, question))
+    const select = question.breakdown.length === 0 ? selectLine : selectLines
+    return statement.query(select(statement, question))
   },
 
   answer(question, rows, { now }) {
     const isComplete = parseRange(question).to + parseWindow(question) <= now
-    const isSplit = question.breakdown.length > 0
-    const lines = rows.length > 0 || isSplit ? (rows as FunnelRow[]) : [NO_USERS]
-    return { results: lines.map((row) => toLine(question, row, isComplete)) }
+    return { results: (rows as FunnelRow[]).map((row) => toLine(question, row, isComplete)) }
   },
 
   users(question, { step, breakdown, dropped }, statement) {
@@ -57,6 +56,7 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
   // Identical steps share a bit.
   const definitions = new Map([...steps, ...exclude].map((definition) => [toDefinitionKey(definition), definition]))
   const bits = new Map([...definitions.keys()].map((key, bit) => [key, bit]))
+  const isByTime = !statement.context.hasTies && order !== 'any' && breakdown.length === 0
   const findBit = (definition: Definition) => bits.get(toDefinitionKey(definition)) ?? 0
   const course: Course = {
     events: selectMatchingEvents(statement, {
@@ -67,7 +67,7 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
       to: to + parseWindow(question),
       sessions: parseSessions(question),
       user: 'known',
-      columns: ['id'],
+      columns: isByTime ? [] : ['id'],
       ...(breakdown.length > 0 && { breakdown }),
     }),
     steps: steps.map(findBit),
@@ -79,8 +79,16 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
     window: statement.number(parseWindow(question)),
     to: statement.number(to),
     hasBreakdown: breakdown.length > 0,
+    ...(isByTime && { failForTie: (isTie) => failForTie(statement, isTie) }),
   }
   return selectFurthestEntries(course)
+}
+
+/** All users in one line, which takes less to plan than lines. */
+function selectLine(statement: Statement, question: FunnelQuestion): string {
+  return `SELECT '[]' AS line, countForEach(since) AS users, quantileExactInclusiveForEach(0.5)(since) AS medians,
+      avgForEach(since) AS means
+    FROM ${selectFunnelUsers(statement, question)}`
 }
 
 /** Lines are aggregate states, so that the ones beyond the limit can be merged: a median needs all times. */

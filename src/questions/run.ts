@@ -33,9 +33,9 @@ import {
   type Pattern,
   toPatternsTooLargeError,
 } from './patterns.js'
-import { RepairedProjects } from './repaired-projects.js'
 import type { FactsBounds, Query, QueryContext } from './statement.js'
 import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
+import { UnusualProjects } from './unusual-projects.js'
 import { ValueColumns } from './value-columns.js'
 
 interface QuestionLimits {
@@ -154,7 +154,8 @@ export class Questions {
   readonly #options: QuestionsOptions
   readonly #load: Pick<ThreadLoad, 'isShort'>
   readonly #slots: ReadSlots
-  readonly #repaired = new RepairedProjects()
+  readonly #repaired = new UnusualProjects()
+  readonly #tied = new UnusualProjects()
   #settings: Promise<ClickHouseSettings> | undefined
 
   constructor(options: QuestionsOptions) {
@@ -296,7 +297,7 @@ export class Questions {
 
   /**
    * Runs a query as if the project's data were ordinary, unless it is known not to be, and again for what it turns out to be:
-   * with texts that need repair, or with breakdowns by very many values.
+   * with texts that need repair, simultaneous events of a user, or breakdowns by very many values.
    */
   async #read(
     { projectId, now, slot, appended }: QuestionRun,
@@ -309,21 +310,25 @@ export class Questions {
     // All attempts share one limit.
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     let repairsTexts = this.#repaired.has(projectId, now)
+    let hasTies = this.#tied.has(projectId, now)
     let hasManyValues = false
     for (;;) {
-      const data = { repairsTexts, hasManyValues }
-      let isRanked = false
+      const data = { repairsTexts, hasTies, hasManyValues }
+      let isGreedy = false
       try {
         return await this.#readFacts({ projectId, appended }, async (facts) => {
           const query = await build({ projectId, now, shards, hasAliases, ...data, pages, facts })
-          isRanked = query.settings?.max_rows_to_group_by !== undefined
+          isGreedy = query.isGreedy ?? false
           return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
         })
       } catch (error) {
         if (!repairsTexts && isStoreError(error, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO')) {
           this.#repaired.add(projectId, now)
           repairsTexts = true
-        } else if (isRanked && isStoreError(error, 'TOO_MANY_ROWS', 'MEMORY_LIMIT_EXCEEDED')) {
+        } else if (!hasTies && isStoreError(error, 'AMBIGUOUS_IDENTIFIER')) {
+          this.#tied.add(projectId, now)
+          hasTies = true
+        } else if (isGreedy && isStoreError(error, 'TOO_MANY_ROWS', 'MEMORY_LIMIT_EXCEEDED')) {
           hasManyValues = true
         } else {
           throw error

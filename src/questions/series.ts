@@ -46,7 +46,7 @@ function query(question: SeriesQuestion, asked: QueryContext): Query {
     .map((part) => select(statement, question, part))
     .join(' UNION ALL ')
   const limit = isRanked && { max_rows_to_group_by: String(MAX_GROUPS) }
-  return statement.query(sql, { output_format_json_quote_denormals: 1, ...limit })
+  return { ...statement.query(sql, { output_format_json_quote_denormals: 1, ...limit }), isGreedy: isRanked }
 }
 
 /**

@@ -32,8 +32,14 @@ export interface QueryContext {
    */
   repairsTexts: boolean
   /**
-   * whether breakdowns may have so many values that each of them in each bucket is more than fits the memory. Without it, a
-   * query that meets that many fails with TOO_MANY_ROWS or for its memory, but reads the events once and not twice
+   * whether the order of a user's simultaneous events may matter, which is that of their ids. Without it, a query of which the
+   * answer depends on that fails with AMBIGUOUS_IDENTIFIER, but does not read ids
+   */
+  hasTies?: boolean
+  /**
+   * whether breakdowns may have so many values that each of them in each bucket is more than fits the memory, or users so
+   * many events. Without it, a query that is `greedy` and meets that many fails with TOO_MANY_ROWS or for its memory, but is
+   * faster
    */
   hasManyValues?: boolean
   /** absent or null: only `events` is read */
@@ -48,6 +54,8 @@ export interface Query {
   sql: string
   parameters: Parameters
   settings?: ClickHouseSettings
+  /** whether it would need less memory with `hasManyValues` */
+  isGreedy?: boolean
 }
 
 /** The parameters and settings of one statement. The methods return the placeholder of a value, so no value becomes SQL. */

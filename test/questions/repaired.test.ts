@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
-import { RepairedProjects } from '../../src/questions/repaired-projects.js'
+import { UnusualProjects } from '../../src/questions/unusual-projects.js'
 import { Questions } from '../../src/questions/run.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp } from '../helper.js'
 
@@ -109,8 +109,8 @@ t.test('texts are repaired only for projects in which a question met one, for an
   t.strictSame(await values('within'), [[[[5, '-0']], [[9007199254740992]]], false, true])
 })
 
-t.test('RepairedProjects remembers the projects that were found last', async (t) => {
-  const projects = new RepairedProjects()
+t.test('UnusualProjects remembers the projects that were found last', async (t) => {
+  const projects = new UnusualProjects()
   for (let i = 0; i <= 10_000; i++) projects.add(`p${i}`, i)
   t.strictSame(
     ['p0', 'p1', 'p10000'].map((id) => projects.has(id, 10_000)),

@@ -1,15 +1,14 @@
-/**
- * How long a project is assumed to have texts that need repair, ms. Editing or deleting events may have removed them.
- */
+/** How long a project is assumed to have unusual data, ms. Editing or deleting events may have removed it. */
 const KEPT_MS = 60 * 60_000
 /** Maximum number of remembered projects. */
 const MAX_PROJECTS = 10_000
 
 /**
- * Remembers the projects in which a question found texts that need repair. Their questions run with repair from the
- * start; all others first run without it, which fails if a text needs it. So forgetting a project only costs time.
+ * Remembers the projects in which a question found unusual data, such as texts that need repair. Their questions are ready for
+ * it from the start; all others first run as if there were none, and fail if there is. So forgetting a project only costs
+ * time.
  */
-export class RepairedProjects {
+export class UnusualProjects {
   /** by project: until when it is remembered, epoch ms; the latest last */
   readonly #until = new Map<string, number>()
 
