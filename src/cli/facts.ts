@@ -12,22 +12,23 @@ const USAGE = `Usage: tallyhouse facts [show]
        tallyhouse facts leave-out PROJECT…
        tallyhouse facts take-in PROJECT…
 
-Facts are a second copy of the events, sorted as questions ask. A running service with FACTS=on copies
-events into them in the background; a question reads facts, and what is not copied yet in the events.
-Projects with fewer than ${LEAST_EVENTS} events have none, unless the service has FACTS=all.
+Facts are a second copy of the events, sorted the way questions read them. A running service with
+FACTS=on copies events in the background; questions read events that are not copied yet from the
+original. Projects with fewer than ${LEAST_EVENTS} events have none, unless the service has FACTS=all.
 
-show       says how far they are
+show       shows how many events are copied
 rebuild    copies everything again; questions take longer until that is done
-leave-out  removes the facts of projects, whose questions read the events then
+leave-out  removes the facts of projects; their questions then read the events
 take-in    copies the events of these projects again
 
-It works on the store of CLICKHOUSE_URL or DATA_DIR, also while the service runs, which does what is
-asked for within seconds. The exit code is 0 if it was shown or asked for.`
+The command works on the store of CLICKHOUSE_URL or DATA_DIR, also while the service runs, and the
+service carries out the request. The exit code is 0 if the facts were shown, or the request was
+stored.`
 
 const KINDS = { rebuild: 'rebuild', 'leave-out': 'leave_out', 'take-in': 'take_in' } as const
 
 export const command: Command = {
-  summary: 'shows how far the facts for questions are, and rebuilds them',
+  summary: 'shows the progress of the facts for questions, and rebuilds them',
   usage: USAGE,
   async run(args, io) {
     const [name = 'show', ...projects] = parseOptions({ args, options: {}, allowPositionals: true }).positionals
@@ -41,7 +42,7 @@ export const command: Command = {
       for (const project of name === 'rebuild' ? [''] : projects) {
         await shards.each(({ clickhouse }) => askForFacts(clickhouse, kind, project))
       }
-      io.stdout.write('A running service with FACTS=on does it within seconds: tallyhouse facts says how far it is.\n')
+      io.stdout.write('A running service with FACTS=on begins within seconds. See its progress: tallyhouse facts\n')
       return 0
     })
   },
@@ -70,10 +71,8 @@ function describeFacts(
   const part = events === 0 ? 100 : Math.min(100, Math.floor((100 * facts) / events))
   return [
     `Facts have ${part} % of ${events} events (${Math.ceil(bytes / 1024 ** 2)} MiB); ${copied}.`,
-    ...(changes > 0 ? [`${changes} changes of events wait to be followed.`] : []),
-    ...(few > 0
-      ? [`${few} events are of projects with fewer than ${LEAST_EVENTS}, whose questions read the events.`]
-      : []),
+    ...(changes > 0 ? [`${changes} changes of events are not in the facts yet.`] : []),
+    ...(few > 0 ? [`${few} events are not copied: their projects have fewer than ${LEAST_EVENTS}.`] : []),
     ...(leftOut.length > 0 ? [`Left out: ${leftOut.join(', ')}.`] : []),
   ].join('\n')
 }

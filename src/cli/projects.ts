@@ -189,7 +189,9 @@ function parseChange(values: Record<string, string | boolean | string[] | undefi
   for (const text of (values.quota ?? []) as string[]) {
     const [, name = '', limit = '', mode = 'soft'] = /^(\w+)=(\d+|default)(?::(soft|hard))?$/.exec(text) ?? []
     if (!(QUOTAS as readonly string[]).includes(name)) {
-      throw new UsageError(`--quota must be NAME=LIMIT or NAME=LIMIT:hard, with one of the names ${QUOTAS.join(', ')}.`)
+      throw new UsageError(
+        `--quota must be NAME=LIMIT, NAME=LIMIT:hard or NAME=default, with one of the names ${QUOTAS.join(', ')}.`,
+      )
     }
     const quota = limit === 'default' ? null : { limit: Number(limit), mode }
     change.quotas = { ...(change.quotas as object), [name]: quota }

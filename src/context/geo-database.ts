@@ -42,7 +42,7 @@ export class GeoDatabase {
     try {
       return new GeoDatabase(path, await openReader(path), options)
     } catch (error) {
-      throw new Error(`GEO_DATABASE cannot be read: ${path} is no valid .mmdb file.`, { cause: error })
+      throw new Error(`GEO_DATABASE cannot be read: ${path} is not a valid .mmdb file.`, { cause: error })
     }
   }
 

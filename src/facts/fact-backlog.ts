@@ -1,12 +1,12 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { countEvents, countEventsBetween, type FactRange, findStepEnd, type Waiting } from '../store/fact-backlog.js'
 
-/** A range with the number of its events, at most. */
+/** A range, with an upper bound of the number of its events. */
 export interface CountedRange extends FactRange {
   rows: number
 }
 
-/** Some projects share a step: each costs some bytes of its statement. */
+/** The projects that may share a step: each adds some bytes to its statement. */
 const MAX_PROJECTS = 100
 
 /**
@@ -19,7 +19,7 @@ export class FactBacklog {
   readonly #least: number
   readonly #leftOut: ReadonlySet<string>
   readonly #last: ReadonlySet<string>
-  /** by project with fewer events than are worth a copy: how many */
+  /** by project that is too small to be copied: how many events it has */
   readonly #small = new Map<string, Waiting>()
   /** by project, in the order of their turns */
   readonly #waiting = new Map<string, Waiting>()
@@ -28,7 +28,7 @@ export class FactBacklog {
 
   /**
    * @param options `most`: what a step may copy; `least`: a project with fewer events is not copied; `leftOut`: nor are
-   *   these projects; `last`: their turns are after those of the others
+   * these projects; `last`: these projects come after the others
    */
   constructor(
     clickhouse: ClickHouse,
@@ -110,7 +110,7 @@ export class FactBacklog {
     this.#waiting.delete(projectId)
     if (!end) return null
     const rest = { rows: waiting.rows - end.rows, bytes: Math.max(0, waiting.bytes - end.bytes) }
-    // Its next turn is after those of the others.
+    // Moves it to the end of the queue.
     if (rest.rows > 0) this.#waiting.set(projectId, rest)
     return { ...range, hi: end.hi, rows: end.rows }
   }

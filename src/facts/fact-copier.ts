@@ -33,13 +33,13 @@ export interface FactCopierOptions {
   least?: number
   /** what a step copies at most */
   most?: { rows: number; bytes: number }
-  /** after how many events of a project its properties are looked at again */
+  /** how many events of a project are copied before its properties are checked again */
   guessEvery?: number
-  /** pause between two looks for new events, ms */
+  /** pause between two checks for new events, ms */
   pauseMs?: number
-  /** how long a change that has not ended is waited for, ms */
+  /** how long to wait for a change that has not ended, ms */
   abandonedMs?: number
-  /** how long one is, whose statements can be kept from having an effect, ms */
+  /** the same for a change whose statements can be fenced off, ms */
   overdueMs?: number
 }
 
@@ -49,27 +49,30 @@ const MOST = { rows: 100_000, bytes: 64 * 1024 * 1024 }
 const GUESS_EVERY = 1_000_000
 /** A step, and following changes, cost some 10 ms and make parts to be merged, however little there is. */
 const PAUSE_MS = 1_000
-/** How often a process that does not lead looks whether it has to. */
+/** How often a process that does not lead checks whether it should take over. */
 const FOLLOWER_PAUSE_MS = 3_000
-/** How often a leader that has nothing to do says that it leads. */
+/** How often an idle leader records that it still leads. */
 const BEAT_MS = 3_000
-/** How often changes that were followed are removed. */
+/** How often changes that facts have followed are removed. */
 const FORGET_MS = 5 * 60_000
-/** How often the disk is looked at. */
+/** How often the free space of the disk is checked. */
 const DISK_MS = 10_000
-/** Readers that wait for a change may wake the copier more often than that is worthwhile. */
+/** Minimum pause: readers that wait for a change may wake the copier more often than is worthwhile. */
 const MIN_PAUSE_MS = 10
-/** Changes after which other events wait. */
+/** Requests that change which events have to be copied. */
 const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
-/** Changes that are followed before the next step of copying: all that name some thousand events, or one. */
+/** Changes to follow before the next step of copying: all those that name a few thousand events, or a single one. */
 const EVENTS_TOGETHER = 2_000
-/** The journals wait for the store with more than this: copying yields. */
+/** Copying yields while the journals have a larger backlog than this. */
 const BACKLOG_BYTES = 16 * 1024 * 1024
-/** Longer than any statement that changes events is waited for, by twice. */
+/** Twice as long as the service waits for any statement that changes events. */
 const ABANDONED_MS = 4 * 60_000
-/** Edits and single deletions take a second at most. One that takes longer is left, because its process may be dead. */
+/**
+ * Edits and single deletions take a second at most. One that takes longer is abandoned, because its process may be
+ * dead.
+ */
 const OVERDUE_MS = 10_000
-/** How long the end of a statement is waited for when the service stops. */
+/** How long a stop of the service waits for a running statement. */
 const CLOSE_MS = 2_000
 const BACKOFF: Backoff = { firstMs: 200, maxMs: 30_000 }
 
@@ -116,12 +119,14 @@ export class FactCopier {
     this.#backlog = this.#newBacklog(await readLeftOut(this.#options.clickhouse))
   }
 
-  /** Stored events that facts do not have, at most, as of the last look; null if this process does not copy. */
+  /**
+   * Upper bound of the stored events that facts do not have, as of the last check; null if this process does not copy.
+   */
   get waiting(): number | null {
     return this.#lead && this.#options.isOn ? this.#backlog.rows : null
   }
 
-  /** Whether nothing is copied for lack of disk, as of the last look; null if this process does not copy. */
+  /** Whether copying waits for disk space, as of the last check; null if this process does not copy. */
   get isShortOfDisk(): boolean | null {
     return this.#lead && this.#options.isOn ? this.#disk.isShort : null
   }
@@ -140,7 +145,7 @@ export class FactCopier {
     for (const stop of this.#stopListening) stop()
     this.#stop.abort()
     this.#wake?.()
-    // What it has sent goes on without it: the next leader waits for that.
+    // Statements that it has sent keep running; the next leader waits for them.
     await Promise.race([this.#running, wait(CLOSE_MS, undefined, { ref: false })])
   }
 
@@ -154,7 +159,7 @@ export class FactCopier {
         failures = 0
         if (!isMore) await this.#pause(this.#lead ? (this.#options.pauseMs ?? PAUSE_MS) : FOLLOWER_PAUSE_MS)
       } catch (error) {
-        // Whatever was carried out of it, the next lead finds out.
+        // The next leader finds out how much of it was carried out.
         this.#lead = null
         if (signal.aborted) break
         failures++
@@ -186,19 +191,23 @@ export class FactCopier {
     return lead
   }
 
-  /** Follows some changes and copies a step, so that neither waits for the other. @returns whether to go on immediately */
+  /**
+   * Follows some changes and copies a step, so that neither waits for the other.
+   *
+   * @returns whether to continue immediately
+   */
   async #round(lead: FactLead): Promise<boolean> {
     this.#isWoken = false
     await this.#keep(lead)
     const { changes, areAll } = await this.#endedChanges(lead)
     const followed = changes.length > 0 ? await lead.follow(changes) : 0
-    // What waits has changed if an operator wanted other facts.
+    // If an operator left projects out or took them in, the backlog is another one.
     if (changes.slice(0, followed).some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
     const isMore = this.#options.isOn ? await this.#copyStep(lead) : await this.#remove(lead)
     return isMore || !areAll || followed < changes.length
   }
 
-  /** Does what is due after some time, however much there is to be followed and copied. */
+  /** Does the periodic work, however much there is to follow and to copy. */
   async #keep(lead: FactLead): Promise<void> {
     if (this.#options.isShared && performance.now() - this.#beatAt > BEAT_MS) {
       await lead.beat()
@@ -210,7 +219,7 @@ export class FactCopier {
     }
   }
 
-  /** Removes all facts, because there are to be none. */
+  /** Removes all facts, because they are turned off. */
   async #remove(lead: FactLead): Promise<boolean> {
     if (lead.progress.size > 0) await lead.rebuild()
     return false
@@ -219,7 +228,7 @@ export class FactCopier {
   /** @returns whether there is more to copy */
   async #copyStep(lead: FactLead): Promise<boolean> {
     if (!(await this.#check(lead))) return false
-    // Readers wake the copier for changes; events that are not copied yet they read from `events`.
+    // Readers wake the copier only for changes; they read events that are not copied yet from `events`.
     const sinceLookMs = performance.now() - this.#lookedAt
     if (this.#backlog.rows === 0 && sinceLookMs < (this.#options.pauseMs ?? PAUSE_MS)) return false
     if (await this.#mustYield()) return false
@@ -232,7 +241,7 @@ export class FactCopier {
     return this.#backlog.rows > 0
   }
 
-  /** Copies a step; if that takes more than ClickHouse has, the next ones are smaller. */
+  /** Copies a step. If it needs more memory or time than ClickHouse has, the next ones are smaller. */
   async #copy(lead: FactLead, ranges: readonly CountedRange[]): Promise<void> {
     try {
       for (const range of ranges) await this.#guessColumns(lead, range)
@@ -244,7 +253,7 @@ export class FactCopier {
     this.#size.noteSuccess(ranges.map(({ projectId }) => projectId))
   }
 
-  /** Gives columns to frequent properties, before a project's first events are copied and now and then. */
+  /** Gives columns to frequent properties: before a project's first events are copied, and from time to time. */
   async #guessColumns(lead: FactLead, range: CountedRange): Promise<void> {
     const unseen = (this.#unseen.get(range.projectId) ?? 0) + range.rows
     const isDue = range.lo === 0n || unseen >= (this.#options.guessEvery ?? GUESS_EVERY)
@@ -252,7 +261,7 @@ export class FactCopier {
     if (isDue) await lead.guessColumns(range)
   }
 
-  /** Whether facts may be added to, because they are what they were before ClickHouse has started. */
+  /** Whether copying may add to the facts: ClickHouse has lost none of them since its last start. */
   async #check(lead: FactLead): Promise<boolean> {
     const found = await lead.check().catch((error: unknown) => {
       if (findUnreadablePart(error)?.table !== 'event_facts') throw error
@@ -268,7 +277,7 @@ export class FactCopier {
     return true
   }
 
-  /** The next changes that are over; a few, because they are in one statement. */
+  /** The next changes that are over; only a few, because one statement names all of them. */
   async #endedChanges(lead: FactLead): Promise<{ changes: EventChange[]; areAll: boolean }> {
     const ended: EventChange[] = []
     let events = 0
@@ -284,7 +293,7 @@ export class FactCopier {
     return { changes: ended, areAll: true }
   }
 
-  /** Whether a change that was left is over. */
+  /** Whether an abandoned change is over. */
   async #isOver(change: EventChange): Promise<boolean> {
     const { isLeft, ageMs } = change
     if (!isLeft || ageMs < LEFT_MS) return false
@@ -292,7 +301,7 @@ export class FactCopier {
     return isRunning === null ? ageMs > (this.#options.abandonedMs ?? ABANDONED_MS) : !isRunning
   }
 
-  /** Whether the process of a change may be dead, which was to end it. */
+  /** Whether the process that should end a change may be dead. */
   #isOverdue({ scope, isLeft, ageMs }: EventChange): boolean {
     const { abandonedMs = ABANDONED_MS, overdueMs = OVERDUE_MS } = this.#options
     return !isLeft && ageMs > (scope.kind === 'events' ? Math.min(overdueMs, abandonedMs) : abandonedMs)

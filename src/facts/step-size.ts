@@ -4,12 +4,12 @@ interface Most {
   bytes: number
 }
 
-/** A step is halved this often at most: to a hundred events. */
+/** How often a step is halved at most: down to a hundred events. */
 const MAX_HALVINGS = 10
-/** After this many steps without a failure, they are twice as large again. */
+/** After this many steps without a failure, the size doubles again. */
 const ENOUGH_SUCCESSES = 10
 
-/** How much steps copy: less after one that took too much memory or time, and then more again. */
+/** The size of steps: smaller after one that took too much memory or time, then growing again. */
 export class StepSize {
   /** projects whose last step took too much: the others are copied first */
   readonly failed = new Set<string>()

@@ -233,7 +233,7 @@ export class Quotas implements Appends {
 
   #exceeded(name: EventQuota, limit: number): ApiError {
     const until = findPeriodEnd(PERIODS[name], this.#now())
-    return quotaExceeded(name, limit, `It ends at ${new Date(until).toISOString()}`, until - this.#now())
+    return quotaExceeded(name, limit, `until ${new Date(until).toISOString()}`, until - this.#now())
   }
 
   #checkStored(projectId: string): void {
@@ -241,7 +241,7 @@ export class Quotas implements Appends {
     if (quota?.mode !== 'hard') return
     const stored = this.#options.storedBytes(projectId)
     if (stored === undefined || stored < quota.limit) return
-    throw quotaExceeded('stored_bytes', quota.limit, 'It ends when data is removed', STORED_RETRY_MS)
+    throw quotaExceeded('stored_bytes', quota.limit, 'until data is removed', STORED_RETRY_MS)
   }
 
   #now(): number {
@@ -256,7 +256,7 @@ const NO_QUOTA = { name: null, limit: Number.MAX_SAFE_INTEGER, rest: Number.MAX_
 function quotaExceeded(name: QuotaName, limit: number, until: string, ms: number): ApiError {
   return new ApiError(
     'quota_exceeded',
-    `The project has reached its quota: ${name} is ${limit}. ${until}, or when somebody raises it in the project’s settings.`,
+    `The project has reached its quota: ${name} is ${limit}. Its events are refused ${until}, or until the quota is raised in the project’s settings.`,
     {
       retryAfter: Math.ceil(ms / 1000),
       limit: 'quota',

@@ -1,6 +1,6 @@
 import { nameValueColumn } from '../store/fact-values.js'
 
-/** The columns of facts that one question reads values of properties from. */
+/** The columns of facts from which one question reads the values of properties. */
 export class ValueColumns {
   readonly #names: ReadonlySet<string>
   readonly #asked = new Map<string, string[]>()

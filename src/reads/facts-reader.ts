@@ -20,13 +20,16 @@ const POLL_MS = 10
 const COLUMNS_MS = 10_000
 /** How long the order of the shards is remembered, ms. */
 const ORDER_MS = 60_000
-/** How long this process does not say again that facts are damaged, ms: if they still are, copying them does not help. */
+/**
+ * How long this process does not report damaged facts again, ms: if they are still damaged, copying again does not
+ * help.
+ */
 const DAMAGE_MS = 3_600_000
 /** After this many slow questions about it, a property is given a column. */
 const ENOUGH_QUESTIONS = 3
 /** Properties whose questions are counted. */
 const MAX_COUNTED = 1_000
-/** How long a property that was asked for, or a column that was noted to be in use, need not be told again, ms. */
+/** How long a request for a column, or the note that a column is in use, is not repeated, ms. */
 const TOLD_MS = 3_600_000
 
 /** What questions may read of a project's facts, by shard in the order of `shardNum()`. */
@@ -37,7 +40,7 @@ export interface FactsPoint {
   order: readonly number[]
   /** whether facts have rows that are not of the point, so that the reading is bounded by the steps */
   isStepping: boolean
-  /** whether steps begin so often that a reading that is not bounded would probably be for nothing */
+  /** whether steps begin so often that an unbounded reading would probably be wasted */
   isMoving: boolean
   /** whether there may be events of the project that facts do not have */
   hasLater: boolean
@@ -152,7 +155,7 @@ export class FactsReader {
     })
     const known = this.#points.get(projectId)
     if (known?.point.shards === point.shards) {
-      // Where nothing has begun, it is as new as if it had been read now.
+      // If no step has begun, the point is as good as new.
       if (found.includes('other')) this.#points.delete(projectId)
       else if (found.includes('stepped')) known.movedAt = at
       else if (!point.isStepping) known.at = at
@@ -160,7 +163,7 @@ export class FactsReader {
     return found.every((one) => one === 'same' || (one === 'stepped' && isBounded)) && (isBounded || !point.isStepping)
   }
 
-  /** The names of the columns that facts have for values of properties. */
+  /** The names of the columns of facts that hold values of properties. */
   async readColumns(): Promise<ReadonlySet<string>> {
     if (performance.now() - this.#columns.readAt > COLUMNS_MS) {
       const table = this.#shards.table('event_facts')
@@ -184,15 +187,15 @@ export class FactsReader {
   }
 
   /**
-   * Counts a slow question about these properties. Those of many questions are given columns, or have them completed for
-   * facts that are older.
+   * Counts a slow question about these properties. A property that many ask about gets a column, or has it completed
+   * for older facts.
    */
   async noteSlow(paths: readonly string[][]): Promise<void> {
     const now = performance.now()
     for (const path of paths.filter(mayHaveColumn)) {
       const name = nameValueColumn(path)
       const { questions, askedAt } = this.#slow.get(name) ?? { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
-      // It is not given one if all others are in use.
+      // It gets none if all others are in use.
       const isDue = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > TOLD_MS
       if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
       this.#slow.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
@@ -200,7 +203,7 @@ export class FactsReader {
     }
   }
 
-  /** Notes which columns a question has read, now and then: what is not used for long makes room for others. */
+  /** Notes from time to time which columns questions have read, so that unused ones can make room for others. */
   async noteUsed(names: readonly string[]): Promise<void> {
     const now = performance.now()
     const due = names.filter((name) => now - (this.#used.get(name) ?? Number.NEGATIVE_INFINITY) > TOLD_MS)
@@ -216,7 +219,7 @@ function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
   return new Set([...first].filter((name) => others.every((set) => set.has(name))))
 }
 
-/** Whether a point need not be read again, be it to find out that there are no later events. */
+/** Whether a point can be used again without reading it, even to learn that there are no later events. */
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
   const now = performance.now()
   const mayBeSure = appended !== null && appended !== before && !point.hasLater

@@ -27,7 +27,7 @@ export interface EventChange {
   id: string
   projectId: string
   scope: ChangeScope
-  /** whether it has ended, as far as its process has told */
+  /** whether its process has reported that it has ended */
   hasEnded: boolean
   /** whether no more of its statements will have an effect, except those that have begun */
   isLeft: boolean
@@ -42,16 +42,19 @@ export const LEFT = 1
 const ENDED = 2
 /** The state of a change that facts have followed. */
 export const SETTLED = 3
-/** A change that takes longer asks in the end whether it was left to itself, ms. */
+/** A change that takes longer than this checks at its end whether it was abandoned, ms. */
 const SUSPICIOUS_MS = 3_000
-/** How long after a change was left all statements see it, ms, which may begin while that is being stored. */
+/**
+ * How long it takes until every new statement sees that a change was abandoned, ms; one may begin while that is being
+ * stored.
+ */
 export const LEFT_MS = 1_000
-/** What statements say that are of a change of kind `events`. */
+/** What every statement of a change of kind `events` contains. */
 export const FENCED = 'FROM event_changes WHERE id ='
 const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:UUID})`
-/** How long the end of an edit waits for the begin of the next one, ms; so long may a question have to wait for it. */
+/** How long the end of an edit waits for the begin of the next one, ms; a question may have to wait as long for it. */
 const END_DELAY_MS = 20
-/** How often a process says that a change is over, if ClickHouse does not hear it. */
+/** Pauses between attempts to record that a change is over, while ClickHouse does not respond. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 10_000 }
 const MAX_NOTES = 20
 
@@ -60,10 +63,10 @@ type Scopes = ReadonlyMap<string, ChangeScope>
 
 /** A change that is being carried out. */
 export interface RunningChange {
-  /** a condition for each of its statements, which then has no effect once the change is left */
+  /** a condition for each of its statements: they have no effect once the change is abandoned */
   fence: string
   parameters: Parameters
-  /** says that ClickHouse may still be at it when `run` is over */
+  /** to be called if ClickHouse may still be working on it when `run` has ended */
   leave(): void
   /** says which events it has touched, of those that it was to touch */
   narrow(scopes: Scopes): void
@@ -232,12 +235,15 @@ class LoggedChange {
 
 /** Whether the copier took the process of a change for dead, so that its statements may have had no effect. */
 async function isLeft(clickhouse: ClickHouse, change: string): Promise<boolean> {
-  // A change that was settled for long is forgotten.
+  // A change that was settled long ago is forgotten.
   const begun = await clickhouse.rows(`SELECT 1 WHERE ${FENCE}`, { change })
   return begun.length === 0
 }
 
-/** Repeats a note in the background. If it never succeeds, the copier finds out that the change is over, only later. */
+/**
+ * Repeats a note in the background. If it never succeeds, the copier still finds out that the change is over, only
+ * later.
+ */
 async function insist(note: () => Promise<void>): Promise<void> {
   for (let attempt = 1; attempt < MAX_NOTES; attempt++) {
     await wait(backoffMs(BACKOFF, attempt), undefined, { ref: false })

@@ -16,8 +16,8 @@ export interface FactRange {
 }
 
 /**
- * A project with fewer events has no facts, unless every project is to: its questions take no longer than 0.1 s without.
- * (On a busy machine, a breakdown by a property takes as long without facts for 15 000 events, twice as long for 100 000; a
+ * A project with fewer events has no facts, unless all projects do: its questions take at most 0.1 s without them. (On
+ * a busy machine, a breakdown by a property takes as long without facts for 15 000 events, twice as long for 100 000; a
  * question about names and users takes as long for 100 000.) Thousands of small projects would share each step.
  */
 export const LEAST_EVENTS = 50_000
@@ -132,12 +132,12 @@ function matchStatements(scope: ChangeScope): string {
   if (scope.kind === 'entry' && !('deleted' in scope))
     return `endsWith(Settings['insert_deduplication_token'], '${REPLAYED}')`
   const isChanging = `query_kind IN ('Delete', 'Update') AND Settings['log_comment'] != '${FACTS_COMMENT}'`
-  // Those that have begun since then have no effect.
+  // Statements that have begun since then have no effect.
   if (scope.kind === 'events') return `${isChanging} AND elapsed > {s:Float64}`
   return `${isChanging} AND position(query, '${FENCED}') = 0`
 }
 
-/** A disk with less free space than this is left to events, bytes; a large disk, with less than a twentieth of it. */
+/** Free space that facts leave to events, bytes; on a large disk, a twentieth of it. */
 const LEAST_FREE = 2 * 1024 ** 3
 const MOST_LEFT = 20 * 1024 ** 3
 

@@ -51,7 +51,7 @@ async function compareFacts(
 
 /** First and longest pause between two comparisons of projects that are being changed, ms. */
 const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 30_000 }
-/** The time of a start may be this uncertain, because the server tells its age in whole seconds, ms. */
+/** Uncertainty of the time of a start, ms: the server reports its uptime in whole seconds. */
 const START_MS = 1_500
 
 /**
@@ -60,12 +60,12 @@ const START_MS = 1_500
  */
 export class FactCheck {
   readonly #clickhouse: ClickHouse
-  /** the projects that were not equal yet; null: none was compared */
+  /** the projects that have not been equal yet; null: nothing was compared */
   #left: string[] | null = null
   #tries = 0
   /** not before, `performance.now()` */
   #nextAt = 0
-  /** when the server was started that has the others, `performance.now()` */
+  /** when the server was started on which the others were equal, `performance.now()` */
   #startedAt = 0
   #generation = 0
 

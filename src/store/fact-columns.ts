@@ -48,8 +48,8 @@ export function selectFacts(events: string, where: string, step: string): string
 }
 
 /**
- * INSERT of what `selectFacts` selects of `events`, with the values of the columns that there are. Each text is taken
- * apart once for all outermost names; ClickHouse takes it apart again for each of the other columns.
+ * INSERT of what `selectFacts` selects of `events`, with the values of the existing columns. Each text is taken apart
+ * once for all outermost names; ClickHouse takes it apart again for each of the other columns.
  */
 export function insertFacts(columns: Iterable<ValueColumn>, where: string, step: string): string {
   const outermost = [...columns].filter(({ path }) => path.length === 1)

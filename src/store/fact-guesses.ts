@@ -4,9 +4,9 @@ import type { FactRange } from './fact-backlog.js'
 
 /** Properties of a project that are given columns before any question asks for them. */
 const MAX_GUESSED = 20
-/** Events that are looked at, of the newest and of the next ones each. */
+/** How many events to sample, of the newest and of the next ones each. */
 const SAMPLED = 10_000
-/** A property waits until it is asked for, if so much fewer events have it than have the most frequent one. */
+/** A property with less than this share of the events of the most frequent one gets no column until questions ask. */
 const LEAST_SHARE = 0.01
 /** Mean length of values that are worth a column: longer ones would take more disk than they save time, bytes. */
 const MAX_MEAN_LENGTH = 100

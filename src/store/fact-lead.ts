@@ -60,7 +60,7 @@ const POLL_MS = 50
 const EVENTS_TOGETHER = 2_000
 /** Projects in such a statement, each with a condition of its own. */
 const PROJECTS_TOGETHER = 50
-/** How long what earlier leaders have sent is waited for, ms. */
+/** How long to wait for statements of earlier leaders, ms. */
 const OTHERS_LIMIT_MS = 2 * DELETE_LIMIT_MS
 /** A leader that has not written for this long is gone, ms. */
 const SILENT_MS = 10_000
@@ -83,18 +83,18 @@ export interface LeadOptions {
   process: string
   /** whether other processes may lead */
   isShared: boolean
-  /** ends the wait for what other processes have sent */
+  /** ends the wait for statements of other processes */
   signal: AbortSignal
 }
 
 /** The state of a store whose facts nobody has led yet. */
 const NOBODY: State = { version: 0, epoch: 0, begun: 0, generation: 1, engine: '' }
 
-/** The last that was written about a shard's facts. */
+/** The latest state of a shard's facts. */
 interface LastState extends State {
   /** who wrote it */
   process: string
-  /** whether that process went on leading */
+  /** whether that process continued to lead */
   isLeading: boolean
   /** how long ago that was by the server's clock, ms */
   silentMs: number
@@ -147,7 +147,7 @@ export class FactLead {
   }
 
   /**
-   * Takes the lead, and removes what the leader before has left unfinished.
+   * Takes the lead, and removes what the previous leader has left unfinished.
    * @returns null if another process leads
    */
   static async take(clickhouse: ClickHouse, { process, isShared, signal }: LeadOptions): Promise<FactLead | null> {
@@ -158,7 +158,7 @@ export class FactLead {
     const lead = new FactLead(clickhouse, process, { version, epoch: epoch + 1, begun, generation, engine })
     if (!(await lead.#claim())) return null
     await lead.#waitForOthers(signal)
-    // The leader before may have begun a step until now.
+    // The previous leader may have begun a step in the meantime.
     lead.#state.begun = Math.max(lead.#state.begun, (await readLeader(clickhouse))?.begun ?? 0)
     if (!last) await lead.#avoidKnown()
     await lead.#load()
@@ -189,7 +189,7 @@ export class FactLead {
     return rows.length > 0
   }
 
-  /** Waits until ClickHouse has carried out what earlier leaders have sent. */
+  /** Waits until ClickHouse has carried out the statements of earlier leaders. */
   async #waitForOthers(signal: AbortSignal): Promise<void> {
     const deadline = performance.now() + OTHERS_LIMIT_MS
     for (;;) {
@@ -231,7 +231,7 @@ export class FactLead {
   /** Empties the facts, to be copied again. @param engine the version of ClickHouse that will write them */
   async rebuild(engine = this.#state.engine): Promise<void> {
     this.progress.clear()
-    // In this order: a question that misses rows of the table finds out that its generation is over.
+    // In this order, so that a question that misses rows of the table notices that its generation is over.
     await this.#write({ engine, generation: this.#state.generation + 1 })
     await this.assertLeads()
     await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, {}, DELETE_LIMIT_MS)
@@ -310,7 +310,7 @@ export class FactLead {
   }
 
   /**
-   * Makes the facts of changes what the events are now, and settles them; at least the first one.
+   * Updates the facts of changed events, and settles the changes; at least the first one.
    * @returns how many of them it has followed
    * @throws LeadLostError
    */
@@ -365,7 +365,7 @@ export class FactLead {
   async #followOne(projectId: string, scope: Exclude<ChangeScope, { kind: 'events' }>): Promise<FactKey[]> {
     if (scope.kind === 'rebuild') await this.rebuild()
     if (scope.kind === 'column') await this.#addColumn(scope.path)
-    // What is not copied yet will be copied as it is now.
+    // Events that are not copied yet will be copied with their change.
     const hi = this.progress.get(projectId)
     if (hi === undefined) return []
     switch (scope.kind) {
@@ -418,8 +418,8 @@ export class FactLead {
   }
 
   /**
-   * Gives a property a column, or completes it; if there are too many, instead of the one that was not used for the
-   * longest time.
+   * Gives a property a column, or completes the one it has. If there are too many, it replaces the one that has gone
+   * unused for the longest time.
    */
   async #addColumn(path: readonly string[]): Promise<void> {
     const name = nameValueColumn(path)
@@ -469,7 +469,7 @@ export class FactLead {
     await this.#step(reached, stored.join(' OR '), {}, () => this.#change(`DELETE FROM event_facts WHERE (${facts})`))
   }
 
-  /** Leaves a change to itself: its statements have no effect from now on, except those that ClickHouse has begun. */
+  /** Abandons a change: its statements have no effect from now on, except those that ClickHouse has already begun. */
   async leave({ id, projectId, scope: { kind, ...scope } }: EventChange): Promise<void> {
     await this.#change(
       `INSERT INTO event_changes (project_id, id, kind, scope, state)

@@ -1,11 +1,11 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { readLeftOut, SETTLED } from './event-changes.js'
 
-/** How far the facts of a shard are. */
+/** The progress of the facts of a shard. */
 export interface FactsStatus {
   /** rows of `events`, without those of projects that are not copied */
   events: number
-  /** rows of facts, as far as their parts say */
+  /** rows of facts, by the counts of their parts */
   facts: number
   /** events of projects that are not copied, because they have few */
   few: number

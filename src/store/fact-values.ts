@@ -80,7 +80,7 @@ async function fillColumns(clickhouse: ClickHouse, names: readonly string[]): Pr
   await clickhouse.command(`ALTER TABLE event_facts ${filled.join(', ')}`, {}, { mutations_sync: '0' })
 }
 
-/** Has ClickHouse compute a column for parts that do not have it, unless it is at that. */
+/** Has ClickHouse compute a column for parts that do not have it, unless it is already doing so. */
 export async function completeColumn(clickhouse: ClickHouse, name: string): Promise<void> {
   const table = "database = currentDatabase() AND table = 'event_facts'"
   const lacking = await clickhouse.rows(
@@ -105,7 +105,7 @@ export async function dropValueColumns(clickhouse: ClickHouse, names: readonly s
      AND (${isChanged.join(' OR ')}) SYNC`,
   )
   await alterTableOverShards(clickhouse, dropped)
-  // Their files go in the background.
+  // Their files are removed in the background.
   await clickhouse.command(`ALTER TABLE event_facts ${dropped.join(', ')}`, {}, { alter_sync: '0' })
 }
 
@@ -144,7 +144,7 @@ export function toLiteral(name: string): string {
   return `unhex('${Buffer.from(name).toString('hex')}')`
 }
 
-/** A path as the comment of its column has it. */
+/** A path as it is written in the comment of its column. */
 function writePath(path: readonly string[]): string {
   return path.map((name) => encodeURIComponent(name).replaceAll("'", '%27')).join('/')
 }

@@ -78,7 +78,7 @@ for (const storage of LAYOUTS) {
       t.match(refused?.json(), {
         status: 0,
         code: 'quota_exceeded',
-        error: /events_per_day is 4012\. It ends at 20.*T00:00:00\.000Z/,
+        error: /events_per_day is 4012\. Its events are refused until 20.*T00:00:00\.000Z/,
       })
       t.ok(Number(refused?.headers['retry-after']) > 0)
       t.match((await usage()).quotas, [{ name: 'events_per_day', limit, mode: 'hard' }])

@@ -29,7 +29,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
   quota_exceeded: {
     when: 'The project has reached a hard quota; nothing of the request was stored.',
     message:
-      'The project has reached its quota: events_per_day is 1000000. It ends at 2026-11-27T00:00:00.000Z, or when somebody raises it in the project’s settings.',
+      'The project has reached its quota: events_per_day is 1000000. Its events are refused until 2026-11-27T00:00:00.000Z, or until the quota is raised in the project’s settings.',
   },
   unauthorized: {
     when: 'The key is missing or unknown.',

@@ -195,7 +195,7 @@ function checkBacklog({ samples }: Snapshot): Check {
   return { ...check, level: oldest > WAITING_S.bad ? 'bad' : 'watch', verdict: waiting, advice }
 }
 
-/** How far the copy of the events is that questions read; nothing without one. */
+/** The progress of the facts that questions read; nothing if there are none. */
 function describeCopies({ samples }: Snapshot): Check['facts'] {
   const name = 'tallyhouse_facts_waiting_events'
   if (findMax(samples, name) === null) return []
