@@ -1,8 +1,8 @@
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
-import { UnusualProjects } from '../../src/questions/unusual-projects.js'
 import { Questions } from '../../src/questions/run.js'
+import { UnusualProjects } from '../../src/questions/unusual-projects.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp } from '../helper.js'
 
 const START = Date.parse('2026-04-20T00:00:00Z')
