@@ -42,6 +42,26 @@ t.test('verify passes for a sound store, and says what was checked', async (t) =
   t.match(printed, /Nothing is wrong\.\n$/)
 })
 
+t.test('verify neither compares nor accepts the ledger with the settings of fewer lanes', async (t) => {
+  const env = { ...settings, DATA_DIR: await dataFolder(t), LANES: '2' }
+  const { app, call, events } = await startApp(t, env)
+  for (let key = 0; key < 8; key++) {
+    const event = { event: 'e', distinct_id: 'u' }
+    await call('POST', '/public/track', event, { 'idempotency-key': `in some lane ${key}` })
+  }
+  await until('the events', async () => (await events()).length === 8)
+  await app.close()
+  for (const option of [[], ['--accept']]) {
+    const { code, printed } = await run(command, ['--quick', ...option], { ...env, LANES: '1' })
+    t.equal(code, 1, printed)
+    t.match(printed, /WRONG: The ledger was not compared: the store has 2 lanes on 1 shard, but .* 1 lane on 1 shard/)
+    t.notMatch(printed, /Ledger: /)
+  }
+  const { code, printed } = await run(command, ['--quick'], env)
+  t.equal(code, 0, printed)
+  t.match(printed, /Ledger: default: 8 received = 8 stored .* 0 waiting\.\n/)
+})
+
 t.test('verify fails for a lost part until it is accepted', async (t) => {
   const { env, engine } = await stopped(t)
   const [part] = await partsOf(engine)

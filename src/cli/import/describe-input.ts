@@ -50,15 +50,17 @@ export function describeDryRun(name: string, inspected: Inspected, options: Inpu
   if (ignored.length > 0) {
     lines.push(`Left out, because the column "${names.properties}" has the properties: ${ignored.join(', ')}.`)
   }
-  const all = rows === 1 ? 'The only row' : `Of the ${number(rows)} ${isWhole ? 'rows' : 'first rows'}`
   const others = [
     `${number(faults.length)} would be rejected`,
     ...(skipped > 0 ? [`${number(skipped)} skipped because they are not events`] : []),
     ...(profiles > 0 ? [`${counted(profiles, 'profile change')} would be made`] : []),
   ]
-  lines.push(`${all}, ${others.join(', ')}.`)
+  lines.push(`Of the ${counted(rows, isWhole ? 'row' : 'first row')}, ${others.join(', ')}.`)
   for (const { line, reason } of faults.slice(0, SHOWN_FAULTS)) lines.push(`  line ${line}: ${reason}`)
-  if (events.length > 0) lines.push(`The first ${counted(events.length, 'event')}, as stored:`, ...events)
+  if (events.length > 0) {
+    lines.push(events.length === 1 ? 'The first event, as stored:' : `The first ${events.length} events, as stored:`)
+    lines.push(...events)
+  }
   return `${lines.join('\n')}\n`
 }
 

@@ -5,6 +5,7 @@ import { lookForLost } from '../../damage/look-for-lost.js'
 import { describeLoss, formatMonth } from '../../damage/loss.js'
 import { noteParts } from '../../damage/note-parts.js'
 import type { Tally } from '../../journal/journal.js'
+import { describeLayout } from '../../lanes/layout.js'
 import { lanePlace, openRelocation } from '../../lanes/open-journal.js'
 import { failureText } from '../../lib/failure-text.js'
 import { openTerminalLog } from '../../lib/log.js'
@@ -117,6 +118,12 @@ async function checkLedger(
   if (!tallies) return report.say('Ledger: unknown, because not all journals can be read.')
   try {
     const { active } = await readLayouts(shards.first)
+    const given = { lanes: tallies.length, shards: shards.all.length }
+    if (active && (active.lanes !== given.lanes || active.shards !== given.shards)) {
+      return report.fault(
+        `The ledger was not compared: the store has ${describeLayout(active)}, but the settings have ${describeLayout(given)} (LANES, REDIS_URL, CLICKHOUSE_URL). Run this with the settings of the service.`,
+      )
+    }
     const layout = active?.version ?? 1
     const found = await readLedger(shards, tallies, layout)
     const anew = isAccepting ? await countAnew(shards, layout, found, Date.now()) : []

@@ -186,6 +186,8 @@ buy,u5,soon,1,1,true,2024-01-03,x
   t.match(stdout, /Times \(ts\): ISO 8601, in UTC/)
   t.match(stdout, /price is numbers; paid is booleans; on is dates; all others are text/)
   t.match(stdout, /Of the 5 rows, 2 would be rejected/)
+  const single = await run(['--dry-run', '-'], '{"event":"buy","distinct_id":"u1"}\n')
+  t.match(single.stdout, /Of the 1 row, 0 would be rejected\.\nThe first event, as stored:/)
   t.match(stdout, /line 4: event is required/)
   t.match(stdout, /line 6: The timestamp "soon"/)
   t.match(
