@@ -359,7 +359,7 @@ export class Questions {
       const isBounded = failed > 0 || point.isStepping || point.isMoving
       const values = new ValueColumns(await facts.readColumns())
       // Losing these notes only costs speed.
-      const noteSlow = () => void facts.noteSlow(values.paths).catch(() => undefined)
+      const noteSlow = () => void facts.noteSlow(projectId, values.paths).catch(() => undefined)
       const began = performance.now()
       const found = await read({
         hi: point.shards.map((shard) => shard?.hi ?? 0n),

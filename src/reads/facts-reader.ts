@@ -9,6 +9,8 @@ import { mayHaveColumn, nameValueColumn, noteColumnsUsed, readValueColumns } fro
 
 /** How long a point is used: what came later is read from `events`. */
 const POINT_MS = 1_000
+/** How long it is used if it has everything that was ever accepted: then only a change of events can have followed, ms. */
+const STILL_MS = 10_000
 /** How long after a step another one is expected, ms. */
 const MOVING_MS = 5_000
 /** Projects whose points are remembered. */
@@ -27,9 +29,19 @@ const ORDER_MS = 60_000
 const DAMAGE_MS = 3_600_000
 /** After this many slow questions about it, a property is given a column. */
 const ENOUGH_QUESTIONS = 3
-/** Properties whose questions are counted. */
+/** Properties whose questions are counted, and projects whose columns are. */
 const MAX_COUNTED = 1_000
+<<<<<<< HEAD
 /** How long a request for a column, or the note that a column is in use, is not repeated, ms. */
+=======
+/**
+ * Columns that the questions of one project ask for in ASKED_MS, in this process: a column that is not used for as long makes
+ * room for others, which may be those of other projects.
+ */
+const MAX_ASKED = 20
+const ASKED_MS = 24 * 3_600_000
+/** How long a property that was asked for, or a column that was noted to be in use, need not be told again, ms. */
+>>>>>>> factspeed
 const TOLD_MS = 3_600_000
 
 /** What questions may read of a project's facts, by shard in the order of `shardNum()`. */
@@ -71,6 +83,8 @@ export class FactsReader {
   readonly #points = new Map<string, Known>()
   /** by column: slow questions about it, and when it was asked for */
   readonly #slow = new Map<string, { questions: number; askedAt: number }>()
+  /** by project: the columns that were asked for, and when */
+  readonly #asked = new Map<string, Map<string, number>>()
   /** by column: when its use was noted */
   readonly #used = new Map<string, number>()
   #damagedAt = Number.NEGATIVE_INFINITY
@@ -187,23 +201,48 @@ export class FactsReader {
   }
 
   /**
+<<<<<<< HEAD
    * Counts a slow question about these properties. A property that many ask about gets a column, or has it completed
    * for older facts.
+=======
+   * Counts a project's slow question about these properties. Those of many questions are given columns, or have them completed
+   * for facts that are older. No project takes the columns of all others.
+>>>>>>> factspeed
    */
-  async noteSlow(paths: readonly string[][]): Promise<void> {
+  async noteSlow(projectId: string, paths: readonly string[][]): Promise<void> {
     const now = performance.now()
     for (const path of paths.filter(mayHaveColumn)) {
       const name = nameValueColumn(path)
       const { questions, askedAt } = this.#slow.get(name) ?? { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
+<<<<<<< HEAD
       // It gets none if all others are in use.
       const isDue = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > TOLD_MS
+=======
+      // It is not given one if all others are in use.
+      const isEnough = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > TOLD_MS
+      const isDue = isEnough && this.#mayAsk(projectId, name, now)
+>>>>>>> factspeed
       if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
       this.#slow.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
       if (isDue) await this.#shards.each(({ clickhouse }) => askForColumn(clickhouse, path))
     }
   }
 
+<<<<<<< HEAD
   /** Notes from time to time which columns questions have read, so that unused ones can make room for others. */
+=======
+  /** Whether a project may ask for a column, which counts as asked for then. */
+  #mayAsk(projectId: string, name: string, now: number): boolean {
+    const known = [...(this.#asked.get(projectId) ?? [])].filter(([, at]) => now - at < ASKED_MS)
+    const asked = new Map(known)
+    if (asked.size >= MAX_ASKED && !asked.has(name)) return false
+    if (this.#asked.size > MAX_COUNTED) this.#asked.clear()
+    this.#asked.set(projectId, asked.set(name, now))
+    return true
+  }
+
+  /** Notes which columns a question has read, now and then: what is not used for long makes room for others. */
+>>>>>>> factspeed
   async noteUsed(names: readonly string[]): Promise<void> {
     const now = performance.now()
     const due = names.filter((name) => now - (this.#used.get(name) ?? Number.NEGATIVE_INFINITY) > TOLD_MS)
@@ -222,7 +261,9 @@ function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
 /** Whether a point can be used again without reading it, even to learn that there are no later events. */
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
   const now = performance.now()
-  const mayBeSure = appended !== null && appended !== before && !point.hasLater
+  const isSame = appended !== null && appended === before
+  if (isSame && !point.hasLater && !point.isStepping) return now - at < STILL_MS
+  const mayBeSure = appended !== null && !isSame && !point.hasLater
   return now - (mayBeSure ? readAt : at) < POINT_MS
 }
 

@@ -47,8 +47,8 @@ async function settled({ clickhouse }: Shard): Promise<void> {
 }
 
 /** Asks for a column as slow questions do. */
-async function ask(reader: FactsReader, paths: string[][]): Promise<void> {
-  for (let i = 0; i < 3; i++) await reader.noteSlow(paths)
+async function ask(reader: FactsReader, paths: string[][], project = PROJECT): Promise<void> {
+  for (let i = 0; i < 3; i++) await reader.noteSlow(project, paths)
 }
 
 t.test('a property that slow questions ask for is given a column, until facts are rebuilt', async (t) => {
@@ -60,11 +60,11 @@ t.test('a property that slow questions ask for is given a column, until facts ar
   await shard.complete([PROJECT])
   const reader = new FactsReader(shard.shards, [])
   const column = nameValueColumn(MODEL)
-  await reader.noteSlow([MODEL])
-  await reader.noteSlow([MODEL, ['other']])
+  await reader.noteSlow(PROJECT, [MODEL])
+  await reader.noteSlow(PROJECT, [MODEL, ['other']])
   await settled(shard)
   t.equal((await readValueColumns(clickhouse)).size, 0)
-  await reader.noteSlow([MODEL])
+  await reader.noteSlow(PROJECT, [MODEL])
   await until('the column', async () => (await readValueColumns(clickhouse)).has(column))
   await store('"new"')
   await store('-0.0')
@@ -154,17 +154,21 @@ t.test('there are only so many columns: what nobody uses makes room for what is 
   const paths = Array.from({ length: MAX_VALUE_COLUMNS + 3 }, (_, i) => [`p${i}`, "it's"])
   const [surplus = [], second = [], third = []] = paths.splice(-3)
   await ask(reader, [['\ud83d'], ...paths])
+  await settled(shard)
+  t.strictSame(await readPaths(shard), paths.slice(0, 20), 'of one project')
+  await ask(reader, paths, 'b')
+  await ask(reader, paths, 'c')
   await until('the columns', async () => (await readValueColumns(clickhouse)).size === MAX_VALUE_COLUMNS)
   t.strictSame(await readPaths(shard), paths)
 
-  await ask(reader, [surplus])
+  await ask(reader, [surplus], 'd')
   await settled(shard)
   t.strictSame(await readPaths(shard), paths, 'all were used within a day')
   await clickhouse.command('TRUNCATE TABLE facts_columns_used')
   await reader.noteUsed([nameValueColumn(paths[1] ?? [])])
-  await ask(reader, [second])
+  await ask(reader, [second], 'd')
   await until('the second', async () => (await readValueColumns(clickhouse)).has(nameValueColumn(second)))
-  await ask(reader, [third])
+  await ask(reader, [third], 'd')
   await until('the third', async () => (await readValueColumns(clickhouse)).has(nameValueColumn(third)))
   await settled(shard)
   const [, used = []] = paths

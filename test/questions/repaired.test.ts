@@ -22,6 +22,8 @@ const { call } = await startApp(
 const clock = { now: START }
 /** whether each statement repairs texts */
 const asked: boolean[] = []
+/** whether each statement reads ids */
+const ordered: boolean[] = []
 
 /** Questions about what the service has stored. */
 async function questionsAbout(...events: [event: string, properties: string][]): Promise<Questions> {
@@ -35,6 +37,7 @@ async function questionsAbout(...events: [event: string, properties: string][]):
   t.teardown(() => clickhouse.close())
   const rows: ClickHouse['rows'] = async (query, ...rest) => {
     if (query.includes('AS mask')) asked.push(query.includes('AS repaired'))
+    if (query.includes('AS mask')) ordered.push(query.includes('AS id'))
     return await clickhouse.rows(query, ...rest)
   }
   return new Questions({
@@ -107,6 +110,44 @@ t.test('texts are repaired only for projects in which a question met one, for an
   clock.now += HOUR_MS
   t.strictSame(await values('plain'), [[[9007199254740992], [[5]]], false])
   t.strictSame(await values('within'), [[[[5, '-0']], [[9007199254740992]]], false, true])
+})
+
+t.test('ids are read only for projects in which the order of simultaneous events matters, for an hour', async (t) => {
+  const questions = await questionsAbout(['other', '{}'])
+  const journey = (user: string, ...events: [event: string, at: number][]) =>
+    events.map(
+      ([event, at]) => `{"event":"${event}","distinct_id":"${user}","timestamp":${START + at},"properties":{}}`,
+    )
+  const events = [
+    ...journey('apart', ['first', 0], ['next', 1], ['next', 1]),
+    ...journey('at once', ['here', 5], ['there', 5]),
+    ...journey('reversed', ['there', 5], ['here', 5]),
+    ...journey('twice', ['again', 7], ['again', 7]),
+  ]
+  t.equal((await call('POST', '/public/track/batch', `{"events":[${events}]}`)).statusCode, 200)
+  t.equal((await call('GET', '/public/events')).statusCode, 200)
+  const range = { from: '2026-04-20', to: '2026-04-21' }
+  const countFunnel = async (...steps: string[]) => {
+    ordered.length = 0
+    const question = { kind: 'funnel', steps: steps.map((event) => ({ event })), ...range }
+    const [line] = (await questions.ask('default', question, signal)).results as [{ steps: { users: number }[] }]
+    return [line.steps.map(({ users }) => users), ...ordered]
+  }
+  const countReturns = async (start: string, back: string) => {
+    ordered.length = 0
+    const question = { kind: 'retention', start: { event: start }, return: { event: back }, intervals: 1, ...range }
+    const [cohort] = (await questions.ask('default', question, signal)).results as [{ cells: { users: number }[] }]
+    return [cohort.cells.map(({ users }) => users), ...ordered]
+  }
+  t.strictSame(await countFunnel('first', 'next'), [[1, 1], false])
+  t.strictSame(await countReturns('first', 'next'), [[1], false])
+  t.strictSame(await countFunnel('here', 'there'), [[2, 1], false, true])
+  t.strictSame(await countFunnel('first', 'next'), [[1, 1], true])
+  clock.now += HOUR_MS
+  t.strictSame(await countReturns('first', 'first'), [[0], false], 'the start itself')
+  t.strictSame(await countReturns('again', 'again'), [[1], false, true])
+  clock.now += HOUR_MS
+  t.strictSame(await countReturns('here', 'there'), [[1], false, true])
 })
 
 t.test('UnusualProjects remembers the projects that were found last', async (t) => {
