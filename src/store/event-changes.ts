@@ -51,6 +51,7 @@ export const FENCED = 'FROM event_changes WHERE id ='
 const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:UUID})`
 /** How long the end of an edit waits for the begin of the next one, ms; so long may a question have to wait for it. */
 const END_DELAY_MS = 20
+const CLOSE_MS = 2_000
 /** How often a process says that a change is over, if ClickHouse does not hear it. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 10_000 }
 const MAX_NOTES = 20
@@ -117,10 +118,10 @@ export class ChangeLog {
     }
   }
 
-  /** Logs the ends that are not logged yet. */
+  /** Logs the ends that are not logged yet, if that takes no longer than 2 s. */
   async close(): Promise<void> {
-    await this.#write([]).catch(() => undefined)
-    await Promise.all(this.#ending)
+    void this.#write([]).catch(() => undefined)
+    await Promise.race([Promise.all(this.#ending), wait(CLOSE_MS, undefined, { ref: false })])
   }
 
   #noteSoon(rows: NoteRow[]): Promise<void> {
