@@ -54,7 +54,12 @@ export const FENCED = 'FROM event_changes WHERE id ='
 const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:UUID})`
 /** How long the end of an edit waits for the begin of the next one, ms; a question may have to wait as long for it. */
 const END_DELAY_MS = 20
+<<<<<<< HEAD
 /** Pauses between attempts to record that a change is over, while ClickHouse does not respond. */
+=======
+const CLOSE_MS = 2_000
+/** How often a process says that a change is over, if ClickHouse does not hear it. */
+>>>>>>> edits
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 10_000 }
 const MAX_NOTES = 20
 
@@ -120,10 +125,10 @@ export class ChangeLog {
     }
   }
 
-  /** Logs the ends that are not logged yet. */
+  /** Logs the ends that are not logged yet, if that takes no longer than 2 s. */
   async close(): Promise<void> {
-    await this.#write([]).catch(() => undefined)
-    await Promise.all(this.#ending)
+    void this.#write([]).catch(() => undefined)
+    await Promise.race([Promise.all(this.#ending), wait(CLOSE_MS, undefined, { ref: false })])
   }
 
   #noteSoon(rows: NoteRow[]): Promise<void> {

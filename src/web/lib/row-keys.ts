@@ -1,5 +1,3 @@
-import { useRef } from 'preact/hooks'
-
 /** The rows of a list at the last render, with their keys. */
 export interface KeyedRows {
   rows: readonly string[]
@@ -23,11 +21,4 @@ export function keyRows(before: KeyedRows, rows: readonly string[]): KeyedRows {
   const added = Array.from({ length: middle - kept.length }, () => next++)
   const last = before.keys.slice(before.keys.length - tail)
   return { rows, keys: [...before.keys.slice(0, head), ...kept, ...added, ...last] }
-}
-
-/** Keys for the rows of an editable list; see `keyRows`. */
-export function useRowKeys(rows: readonly string[]): readonly number[] {
-  const shown = useRef<KeyedRows>({ rows: [], keys: [] })
-  shown.current = keyRows(shown.current, rows)
-  return shown.current.keys
 }
