@@ -31,17 +31,13 @@ const DAMAGE_MS = 3_600_000
 const ENOUGH_QUESTIONS = 3
 /** Properties whose questions are counted, and projects whose columns are. */
 const MAX_COUNTED = 1_000
-<<<<<<< HEAD
-/** How long a request for a column, or the note that a column is in use, is not repeated, ms. */
-=======
 /**
- * Columns that the questions of one project ask for in ASKED_MS, in this process: a column that is not used for as long makes
- * room for others, which may be those of other projects.
+ * How many columns the questions of one project may ask for within ASKED_MS, in this process. A column that is not used
+ * for as long makes room for others, which may be those of other projects.
  */
 const MAX_ASKED = 20
 const ASKED_MS = 24 * 3_600_000
-/** How long a property that was asked for, or a column that was noted to be in use, need not be told again, ms. */
->>>>>>> factspeed
+/** How long a request for a column, or the note that a column is in use, is not repeated, ms. */
 const TOLD_MS = 3_600_000
 
 /** What questions may read of a project's facts, by shard in the order of `shardNum()`. */
@@ -201,36 +197,23 @@ export class FactsReader {
   }
 
   /**
-<<<<<<< HEAD
-   * Counts a slow question about these properties. A property that many ask about gets a column, or has it completed
-   * for older facts.
-=======
-   * Counts a project's slow question about these properties. Those of many questions are given columns, or have them completed
-   * for facts that are older. No project takes the columns of all others.
->>>>>>> factspeed
+   * Counts a project's slow question about these properties. A property that many ask about gets a column, or has it
+   * completed for older facts. No project takes the columns of all others.
    */
   async noteSlow(projectId: string, paths: readonly string[][]): Promise<void> {
     const now = performance.now()
     for (const path of paths.filter(mayHaveColumn)) {
       const name = nameValueColumn(path)
       const { questions, askedAt } = this.#slow.get(name) ?? { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
-<<<<<<< HEAD
       // It gets none if all others are in use.
-      const isDue = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > TOLD_MS
-=======
-      // It is not given one if all others are in use.
       const isEnough = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > TOLD_MS
       const isDue = isEnough && this.#mayAsk(projectId, name, now)
->>>>>>> factspeed
       if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
       this.#slow.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
       if (isDue) await this.#shards.each(({ clickhouse }) => askForColumn(clickhouse, path))
     }
   }
 
-<<<<<<< HEAD
-  /** Notes from time to time which columns questions have read, so that unused ones can make room for others. */
-=======
   /** Whether a project may ask for a column, which counts as asked for then. */
   #mayAsk(projectId: string, name: string, now: number): boolean {
     const known = [...(this.#asked.get(projectId) ?? [])].filter(([, at]) => now - at < ASKED_MS)
@@ -241,8 +224,7 @@ export class FactsReader {
     return true
   }
 
-  /** Notes which columns a question has read, now and then: what is not used for long makes room for others. */
->>>>>>> factspeed
+  /** Notes from time to time which columns questions have read, so that unused ones can make room for others. */
   async noteUsed(names: readonly string[]): Promise<void> {
     const now = performance.now()
     const due = names.filter((name) => now - (this.#used.get(name) ?? Number.NEGATIVE_INFINITY) > TOLD_MS)

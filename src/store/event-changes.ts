@@ -54,12 +54,9 @@ export const FENCED = 'FROM event_changes WHERE id ='
 const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:UUID})`
 /** How long the end of an edit waits for the begin of the next one, ms; a question may have to wait as long for it. */
 const END_DELAY_MS = 20
-<<<<<<< HEAD
-/** Pauses between attempts to record that a change is over, while ClickHouse does not respond. */
-=======
+/** How long closing waits for the ends that are not logged yet, ms. */
 const CLOSE_MS = 2_000
-/** How often a process says that a change is over, if ClickHouse does not hear it. */
->>>>>>> edits
+/** Pauses between attempts to record that a change is over, while ClickHouse does not respond. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 10_000 }
 const MAX_NOTES = 20
 
