@@ -6,18 +6,7 @@ import { FactsReader } from '../../src/reads/facts-reader.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
 import { silent, until } from '../helper.js'
-import { openShard } from './shard.js'
-
-/** The statements of a leader, in the order in which it sends them. */
-const STATEMENTS = [
-  'INSERT INTO facts_state',
-  'DELETE FROM event_facts WHERE step',
-  'DELETE FROM event_facts WHERE (',
-  'INSERT INTO event_facts',
-  'INSERT INTO facts_progress',
-  'INSERT INTO event_change_log',
-  'INSERT INTO event_changes',
-]
+import { LEADER_STATEMENTS, openShard } from './shard.js'
 
 async function openProxied(t: Test) {
   const shard = await openShard(t)
@@ -51,7 +40,7 @@ function some(count: number) {
 
 t.test('a copier that dies at any step leaves no trace', async (t) => {
   const { proxy, proxied, leaveWork, ...shard } = await openProxied(t)
-  for (const text of STATEMENTS) {
+  for (const text of LEADER_STATEMENTS) {
     await leaveWork()
     const { held, release } = proxy.hold(text)
     const late = shard.copier({ clickhouse: proxied, log: silent })
@@ -68,7 +57,7 @@ t.test('a copier that dies at any step leaves no trace', async (t) => {
 
 t.test('a copier goes on after the reply to any statement was lost', async (t) => {
   const { proxy, proxied, leaveWork, ...shard } = await openProxied(t)
-  for (const text of STATEMENTS) {
+  for (const text of LEADER_STATEMENTS) {
     await leaveWork()
     const lost = proxy.loseReply(text)
     const copier = shard.copier({ clickhouse: proxied, log: silent })

@@ -9,6 +9,17 @@ import { insertEvents, logReplay } from '../../src/store/events.js'
 import { FACT_COLUMNS, selectFacts } from '../../src/store/fact-columns.js'
 import { startClickHouse, until } from '../helper.js'
 
+/** The statements of a leader, in the order in which it sends them. */
+export const LEADER_STATEMENTS = [
+  'INSERT INTO facts_state',
+  'DELETE FROM event_facts WHERE step',
+  'DELETE FROM event_facts WHERE (',
+  'INSERT INTO event_facts',
+  'INSERT INTO facts_progress',
+  'INSERT INTO event_change_log',
+  'INSERT INTO event_changes',
+]
+
 const JOURNAL = 7
 const UNINTERRUPTED = new AbortController().signal
 

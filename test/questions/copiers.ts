@@ -10,6 +10,7 @@ import { ReadBarrier } from '../../src/reads/read-barrier.js'
 import { askForFacts } from '../../src/store/event-changes.js'
 import { FactLead } from '../../src/store/fact-lead.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
+import { LEADER_STATEMENTS } from '../facts/shard.js'
 import { type Scope, silent, until } from '../helper.js'
 
 /** What happens to facts while questions are asked. */
@@ -26,18 +27,8 @@ export const HABITS = [
 ] as const
 export type Habit = (typeof HABITS)[number]
 
-/** The statements of a leader. */
-const STATEMENTS = [
-  'INSERT INTO facts_state',
-  'DELETE FROM event_facts WHERE step',
-  'DELETE FROM event_facts WHERE (',
-  'INSERT INTO event_facts',
-  'INSERT INTO facts_progress',
-  'INSERT INTO event_change_log',
-  'INSERT INTO event_changes',
-  'INSERT INTO facts_checked',
-  'TRUNCATE TABLE event_facts',
-]
+/** The statements of a leader, and those that it seldom sends. */
+const STATEMENTS = [...LEADER_STATEMENTS, 'INSERT INTO facts_checked', 'TRUNCATE TABLE event_facts']
 
 /** How many readings of facts were of their point, and how many had to be repeated. */
 export interface Readings {

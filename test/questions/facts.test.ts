@@ -228,6 +228,12 @@ t.test('pages are the same, whether their URLs have a column or are in the text'
 /** What questions are asked with: all events as facts, or the older half, or none. */
 const SHARES = { all: 1, half: 0.5, none: 0 }
 
+/** All that a caller sees of an error, so that two can be compared. */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error
+  return { ...error, type: error.constructor.name, message: error.message }
+}
+
 /** Properties of the generated events that have columns. */
 const KEPT = ['plan', 'n', 'o', 'a', 'url']
 
@@ -251,6 +257,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
       `INSERT INTO event_facts (${columns}) ${selectFacts('events', `${where} AND NOT (${copied})`, '2')}`,
     )
     const clock = { now: 0 }
+    const readings = { begun: 0, kept: 0 }
     const questions = new Questions({
       shards,
       barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
@@ -260,6 +267,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
       ...(share > 0 && {
         facts: {
           point: async () => {
+            readings.begun++
             const isPart = share < 1
             const shard = { ...point, isStepping: isPart, hasLater: isPart }
             return { shards: [shard], order: [0], isStepping: isPart, isMoving: false, hasLater: isPart }
@@ -268,14 +276,21 @@ t.test('questions have the same answers from facts, from facts and events, and f
           readColumns: () => readValueColumns(first),
           forgetColumns: () => undefined,
           noteSlow: async () => undefined,
-          noteUsed: async () => undefined,
+          // Only an answer from facts ends with this.
+          noteUsed: async () => {
+            readings.kept++
+          },
           noteDamage: async () => undefined,
         },
       }),
     })
     return async ({ question, now }: Asking) => {
       clock.now = now
+      Object.assign(readings, { begun: 0, kept: 0 })
       const { results, averages } = await questions.ask(project.id, question, signal)
+      const what = `share ${share}: ${JSON.stringify(question)}`
+      if (share > 0) t.ok(readings.kept > 0, `${what} is answered from facts`)
+      t.equal(readings.kept, readings.begun, `${what} does not fall back to events`)
       return { results, averages }
     }
   }
@@ -291,7 +306,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
     for (const share of Object.values(SHARES)) {
       const ask = await answers(project, share)
       const list: unknown[] = []
-      for (const asking of askings) list.push(await ask(asking).catch((error) => String(error)))
+      for (const asking of askings) list.push(await ask(asking).catch(describeError))
       found.push(list)
     }
     for (const [i, asking] of askings.entries()) {
