@@ -161,7 +161,7 @@ for (const storage of LAYOUTS) {
     t.test('concurrent calls get different ids', async (t) => {
       const distinct_id = user()
       const answers = await Promise.all(
-        Array.from({ length: 100 }, (_, n) => track({ event: `e${n}`, distinct_id, timestamp: n })),
+        Array.from({ length: 300 }, (_, n) => track({ event: `e${n}`, distinct_id, timestamp: n })),
       )
       const byId = new Map((await stored(distinct_id)).map(({ eventId, event }) => [eventId, event]))
       t.equal(byId.size, 300)
