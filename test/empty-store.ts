@@ -1,27 +1,10 @@
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { cpSync } from 'node:fs'
 import { ClickHouse } from '../src/clickhouse/client.js'
 import { startEmbeddedClickHouse } from '../src/clickhouse/embedded/engine.js'
 import { migrate } from '../src/clickhouse/migrate.js'
 
 /** Where `test/run.mjs` has put the data of an engine whose tables are there, for the files that it runs. */
 const EMPTY_STORE = process.env.EMPTY_STORE
-/**
- * ClickHouse reads it in addition to the configuration of the service. It compiles an expression that it has seen three
- * times, which the tests' few rows never pay back: a tenth of their CPU time. And it measures itself every second.
- */
-const MORE_CONFIGURATION = 'embedded-clickhouse.d/tests.xml'
-const CONFIGURATION = `<clickhouse>
-  <asynchronous_metrics_update_period_s>60</asynchronous_metrics_update_period_s>
-  <profiles>
-    <default>
-      <compile_expressions>0</compile_expressions>
-      <compile_aggregate_expressions>0</compile_aggregate_expressions>
-      <compile_sort_description>0</compile_sort_description>
-    </default>
-  </profiles>
-</clickhouse>
-`
 const QUIET = { info() {}, warn() {}, error() {} }
 
 /**
@@ -38,9 +21,6 @@ export async function makeEmptyStore(path: string): Promise<void> {
     await clickhouse.close()
     await engine.close()
   }
-  const file = join(path, MORE_CONFIGURATION)
-  mkdirSync(dirname(file))
-  writeFileSync(file, CONFIGURATION)
 }
 
 /**
