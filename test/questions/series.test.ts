@@ -337,12 +337,10 @@ t.test('a session has the fields of the pages that it begins and ends with', asy
     for (const [i, which] of ['first', 'entry', 'exit', 'last'].entries()) {
       const field = `session.${which}.page.${name}`
       const values = Object.fromEntries(Object.entries(bySession).map(([session, all]) => [session, all[i]]))
-      // How sessions are found makes no difference to their pages: one name shows it.
-      for (const sessions of name === 'path' ? ['id', { gap: '30m' }] : ['id']) {
+      for (const sessions of ['id', { gap: '30m' }]) {
         const series = [{ event: '$session' }]
         t.strictSame(await find({ series, sessions }, field), values, `${field}, ${JSON.stringify(sessions)}`)
       }
-      if (name !== 'path') continue
       t.strictSame(await find({ series: [{ event: '*' }] }, field), values, `${field} of events`)
     }
   }

@@ -1,7 +1,7 @@
 import type { LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
 import { elementTexts, memberText } from '../../src/json/texts.js'
-import { type Client, randomName, type StoredEvent, until } from '../helper.js'
+import { type Client, randomName, type StoredEvent } from '../helper.js'
 
 export const DONE = '{"status":1,"error":null}'
 
@@ -74,13 +74,7 @@ export function eventCalls(client: Client) {
   const put = (id: string, properties: unknown) => call('PUT', `/public/events/${id}`, { properties })
   const putText = (id: string, text: string) => call('PUT', `/public/events/${id}`, `{"properties":${text}}`)
   const remove = (id: string) => call('DELETE', `/public/events/${id}`)
-  const stored = async (distinct_id: string) => {
-    const query = `limit=10000&distinct_id=${encodeURIComponent(distinct_id)}`
-    const page = await until('the store to catch up', async () => {
-      const page = await pageOf(client, query)
-      return page.pending === 0 && page
-    })
-    return page.events
-  }
+  const stored = async (distinct_id: string) =>
+    (await pageOf(client, `limit=10000&distinct_id=${encodeURIComponent(distinct_id)}`)).events
   return { user, track, trackBatch, put, putText, remove, stored }
 }

@@ -153,7 +153,7 @@ t.test('rows are returned as they were sent', async (t) => {
         t.strictSame(ndjsonRows(await get(`${query}&format=ndjson`)), onOneLine(rows))
         t.strictSame(csvRows(await get(`${query}&format=csv`)), rows)
       }),
-      { numRuns: 2 },
+      { numRuns: 6 },
     )
   })
 
@@ -189,7 +189,7 @@ t.test('rows are returned as they were sent', async (t) => {
     )
     const wanted = jsonRows(await get(`limit=100&distinct_id=${user}`))
     for (const format of ROW_FORMATS) {
-      for (const limit of [3, 7]) {
+      for (const limit of [1, 3, 6, 7, 8]) {
         const pages = Math.ceil(7 / limit)
         const seen: Row[][] = [[], []]
         let cursor = ''
@@ -319,14 +319,14 @@ t.test('rows are returned as they were sent', async (t) => {
           let next: unknown
           for (let page = 1; page === 1 || next; page++) {
             const way = by === 'page' || page === 1 ? `page=${page}` : `cursor=${next}`
-            const response = await get(`${query}&limit=14&format=${format}&${way}`)
+            const response = await get(`${query}&limit=7&format=${format}&${way}`)
             const found = await READ[format](response)
             const { hasMore, next: cursor } =
               format === 'json'
                 ? response.json()
                 : { hasMore: response.headers['x-has-more'] === 'true', next: response.headers['x-next-cursor'] }
             t.equal(hasMore, typeof cursor === 'string')
-            if (hasMore) t.equal(found.length, 14)
+            if (hasMore) t.equal(found.length, 7)
             seen.push(...found)
             next = cursor
           }
@@ -340,6 +340,7 @@ t.test('rows are returned as they were sent', async (t) => {
     }
     await check('json')
     await check('ndjson')
+    await check('parquet')
     // Every seventh goes, at the edges of pages among others, and every fifth changes.
     const changes = rows.map(async ({ eventId }, n) => {
       if (n % 7 === 0) await call('DELETE', `/public/events/${eventId}`)
@@ -351,7 +352,6 @@ t.test('rows are returned as they were sent', async (t) => {
     t.equal(rows.length, 51)
     await check('json')
     await check('csv')
-    await check('parquet')
   })
 
   t.test('a filtered walk continues past events that are deleted or arrive meanwhile', async (t) => {

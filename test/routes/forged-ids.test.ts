@@ -1,12 +1,12 @@
 import t from 'tap'
 import { runCommand } from '../cli/command-line.js'
-import { ANY_STORAGE, SECRET_KEY, settingsFor } from '../helper.js'
+import { SECRET_KEY, STORAGES, settingsFor } from '../helper.js'
 import { addressOf } from '../live-stream.js'
 import { startSdkApp } from './vendors/sdk-app.js'
 
 // A key that is in a page is anybody's. What comes with it must not keep out what the project's server sends.
 
-for (const storage of ANY_STORAGE) {
+for (const storage of STORAGES) {
   t.test(storage, async (t) => {
     const env = { MAX_INSERT_IDS: '1000', MAX_IDEMPOTENCY_KEYS: '20' }
     const { client, keys, inject, events } = await startSdkApp(t, env, await settingsFor(t, storage))

@@ -389,7 +389,7 @@ t.test('saved questions and boards', async (t) => {
         t.equal(memberText(found, 'display'), text)
         t.equal(JSON.parse(memberText(found, 'name') ?? ''), name)
       }),
-      { numRuns: 4 },
+      { numRuns: 10 },
     )
     await remove('questions', 'any')
   })

@@ -5,9 +5,9 @@ import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import {
   type Client,
-  LANES,
   PUBLIC_KEY,
   SECRET_KEY,
+  STORAGES,
   type StoredEvent,
   settingsFor,
   startApp,
@@ -52,7 +52,7 @@ async function snapshot({ call }: View, users: string[], sessions: string[]): Pr
   return [events, ...rest]
 }
 
-for (const storage of LANES) {
+for (const storage of STORAGES) {
   t.test(storage, async (t) => {
     const env = { ...(await settingsFor(t, storage)), DELETE_USER_EVENTS: 'true' }
     const client = await startApp(t, env, { keysRefreshMs: 200 })

@@ -7,10 +7,10 @@ import { elementTexts, memberText } from '../../../src/json/texts.js'
 import { answer, failure, faultyServer, keyAccepted } from '../../client/faulty-server.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
 import {
-  ANY_STORAGE,
   realEvents,
   SECRET_KEY,
   type Service,
+  STORAGES,
   settingsFor,
   startService,
   temporaryFolder,
@@ -32,7 +32,7 @@ async function exportAll({ url }: Service): Promise<string[]> {
   }
 }
 
-for (const storage of ANY_STORAGE) {
+for (const storage of STORAGES) {
   t.test(`an import into ${storage}`, async (t) => {
     const service = await startService(t, await settingsFor(t, storage))
     // Slow enough that the command is killed three times before it finishes.
