@@ -3,7 +3,7 @@ interface Goal {
   of: 'ratio' | 'value'
   target: number
   stretch: number
-  /** what the value may be over its ratio, in its unit; default: nothing */
+  /** allowance added to the ratio times the limit, in the figure's unit; default: 0 */
   plus?: number
 }
 

@@ -28,6 +28,6 @@ export async function makeEmptyStore(path: string): Promise<void> {
  * installation.
  */
 export async function copyEmptyStore(path: string): Promise<void> {
-  // Two hundred small files, which the asynchronous copy takes five times as long for.
+  // The asynchronous copy takes five times as long for these two hundred small files.
   if (EMPTY_STORE !== undefined) cpSync(EMPTY_STORE, path, { recursive: true, verbatimSymlinks: true })
 }

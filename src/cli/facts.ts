@@ -4,6 +4,7 @@ import { askForFacts } from '../store/event-changes.js'
 import { LEAST_EVENTS } from '../store/fact-backlog.js'
 import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { counted } from './progress.js'
 import { requireProject } from './projects.js'
 import { withStore } from './store.js'
 
@@ -13,8 +14,8 @@ const USAGE = `Usage: tallyhouse facts [show]
        tallyhouse facts take-in PROJECT…
 
 Facts are a second copy of the events, sorted the way questions read them. A running service with
-FACTS=on copies events in the background; questions read events that are not copied yet from the
-original. Projects with fewer than ${LEAST_EVENTS} events have none, unless the service has FACTS=all.
+FACTS=on copies events in the background; until an event is copied, questions read the original.
+Projects with fewer than ${LEAST_EVENTS} events have none, unless the service has FACTS=all.
 
 show       shows how many events are copied
 rebuild    copies everything again; questions take longer until that is done
@@ -22,8 +23,8 @@ leave-out  removes the facts of projects; their questions then read the events
 take-in    copies the events of these projects again
 
 The command works on the store of CLICKHOUSE_URL or DATA_DIR, also while the service runs, and the
-service carries out the request. The exit code is 0 if the facts were shown, or the request was
-stored.`
+running service carries out the request. The exit code is 0 if the facts were shown or the request
+was stored.`
 
 const KINDS = { rebuild: 'rebuild', 'leave-out': 'leave_out', 'take-in': 'take_in' } as const
 
@@ -70,9 +71,15 @@ function describeFacts(
     reachedAt === null ? 'nothing is copied yet' : `the newest was accepted ${formatAge(now - reachedAt)} ago`
   const part = events === 0 ? 100 : Math.min(100, Math.floor((100 * facts) / events))
   return [
-    `Facts have ${part} % of ${events} events (${Math.ceil(bytes / 1024 ** 2)} MiB); ${copied}.`,
-    ...(changes > 0 ? [`${changes} changes of events are not in the facts yet.`] : []),
-    ...(few > 0 ? [`${few} events are not copied: their projects have fewer than ${LEAST_EVENTS}.`] : []),
+    `${part} % of ${counted(events, 'event')} ${events === 1 ? 'is' : 'are'} copied (${Math.ceil(bytes / 1024 ** 2)} MiB); ${copied}.`,
+    ...(changes > 0
+      ? [`${counted(changes, 'change')} of events ${changes === 1 ? 'is' : 'are'} not in the facts yet.`]
+      : []),
+    ...(few > 0
+      ? [
+          `${counted(few, 'event')} ${few === 1 ? 'is' : 'are'} not copied: their projects have fewer than ${LEAST_EVENTS}.`,
+        ]
+      : []),
     ...(leftOut.length > 0 ? [`Left out: ${leftOut.join(', ')}.`] : []),
   ].join('\n')
 }

@@ -17,7 +17,7 @@ for (const storage of ANY_STORAGE) {
     await completeFacts(clickhouse, ['default'])
     const shown = await run(command, [], env)
     t.equal(shown.code, 0)
-    t.match(shown.printed, /^Facts have 100 % of 10 events \(1 MiB\); the newest was accepted \d+ s ago\.\n$/)
+    t.match(shown.printed, /^100 % of 10 events are copied \(1 MiB\); the newest was accepted \d+ s ago\.\n$/)
 
     const generation = async () => {
       const [row] = await clickhouse.rows<{ generation: number }>(
@@ -40,7 +40,7 @@ for (const storage of ANY_STORAGE) {
     t.equal((await run(command, ['leave-out', 'default'], env)).code, 0)
     await until('no facts of the project', async () => (await count()) === 0)
     t.match((await run(command, ['show'], { ...env, FACTS: 'off' })).printed, /^FACTS=off is set here/)
-    t.match((await run(command, ['show'], env)).printed, /^Facts have .*\nLeft out: default\.\n$/)
+    t.match((await run(command, ['show'], env)).printed, /^\d+ % of .*\nLeft out: default\.\n$/)
     t.equal((await run(command, ['take-in', 'default'], env)).code, 0)
     await completeFacts(clickhouse, ['default'])
     t.equal(await count(), 10)

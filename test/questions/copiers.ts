@@ -27,7 +27,7 @@ export const HABITS = [
 ] as const
 export type Habit = (typeof HABITS)[number]
 
-/** The statements of a leader, and those that it seldom sends. */
+/** The statements of a leader, and those that it rarely sends. */
 const STATEMENTS = [...LEADER_STATEMENTS, 'INSERT INTO facts_checked', 'TRUNCATE TABLE event_facts']
 
 /** How many readings of facts were of their point, and how many had to be repeated. */

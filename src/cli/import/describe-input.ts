@@ -55,7 +55,8 @@ export function describeDryRun(name: string, inspected: Inspected, options: Inpu
     ...(skipped > 0 ? [`${number(skipped)} skipped because they are not events`] : []),
     ...(profiles > 0 ? [`${counted(profiles, 'profile change')} would be made`] : []),
   ]
-  lines.push(`Of the ${counted(rows, isWhole ? 'row' : 'first row')}, ${others.join(', ')}.`)
+  const first = rows === 1 ? 'first row' : `first ${number(rows)} rows`
+  lines.push(`Of the ${isWhole ? counted(rows, 'row') : first}, ${others.join(', ')}.`)
   for (const { line, reason } of faults.slice(0, SHOWN_FAULTS)) lines.push(`  line ${line}: ${reason}`)
   if (events.length > 0) {
     lines.push(events.length === 1 ? 'The first event, as stored:' : `The first ${events.length} events, as stored:`)

@@ -42,7 +42,7 @@ async function* readContent(archive: ZipFile, entry: Entry): AsyncGenerator<Buff
       yield chunk
     }
     if (bytes !== entry.uncompressedSize)
-      throw new Error(`${entry.fileName} in it does not have the size that its directory states`)
+      throw new Error(`${entry.fileName} in it does not have the size given in the archive's directory`)
     if (sum !== entry.crc32) throw new Error(`the CRC-32 of ${entry.fileName} in it does not match`)
   } catch (error) {
     throw Object.assign(error as Error, { code: (error as { code?: string }).code ?? DAMAGED })

@@ -172,5 +172,5 @@ function formatTime(position: Position): string {
 }
 
 function anotherJournal(): Error {
-  return unavailable(new Error('Redis no longer has the journal of the start; restart this process'))
+  return unavailable(new Error('Redis no longer has the journal that this process started with; restart this process'))
 }

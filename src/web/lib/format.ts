@@ -156,7 +156,7 @@ const WINDOW_UNITS: Record<string, string> = {
   w: 'week',
 }
 
-/** Formats a length of time as questions have it: `30m` as `30 minutes`. */
+/** Formats a duration as questions spell it: `30m` as `30 minutes`. */
 export function formatWindow(window: string): string {
   const [, count, unit = ''] = /^(\d+)(ms|[smhdw])$/.exec(window) ?? []
   return WINDOW_UNITS[unit] === undefined ? window : formatCount(Number(count), WINDOW_UNITS[unit])
