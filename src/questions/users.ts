@@ -16,7 +16,7 @@ export function usersKind(getKind: (question: AnyQuestion) => CountingKind<AnyQu
       const first = statement.number((page - 1) * limit + 1)
       const sql = `SELECT count() AS count, arraySlice(arraySort(groupArray(user)), toInt64(${first}), toInt64(${statement.number(limit)})) AS page
         FROM (SELECT DISTINCT user FROM (${users}))`
-      return statement.query(sql)
+      return { ...statement.query(sql), isGreedy: of.kind === 'retention' && !asked.hasManyValues }
     },
 
     answer({ limit, page }, rows) {

@@ -52,7 +52,7 @@ export const LEFT_MS = 1_000
 /** What every statement of a change of kind `events` contains. */
 export const FENCED = 'FROM event_changes WHERE id ='
 const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:UUID})`
-/** How long the end of an edit waits for the begin of the next one, ms; a question may have to wait as long for it. */
+/** How long the end of an edit waits for the start of the next edit, ms; a question may have to wait as long for it. */
 const END_DELAY_MS = 20
 /** How long closing waits for the ends that are not logged yet, ms. */
 const CLOSE_MS = 2_000
@@ -131,7 +131,7 @@ export class ChangeLog {
   #noteSoon(rows: NoteRow[]): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#ended.push({ rows, resolve, reject })
-      // Whoever began it hears of a failure.
+      // The caller of `end` gets the error.
       this.#timer ??= setTimeout(() => void this.#write([]).catch(() => undefined), END_DELAY_MS)
     })
   }

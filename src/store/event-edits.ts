@@ -55,7 +55,7 @@ export class EventEdits {
     return found !== null
   }
 
-  /** Waits until the log of changes has everything. */
+  /** Waits for the log of changes to be written, for a few seconds at most. */
   async close(): Promise<void> {
     await Promise.all(this.#edits.map((edits) => edits.close()))
   }
@@ -168,6 +168,16 @@ class ShardEdits {
       if (update.status === 'rejected') throw update.reason
       if (look.status === 'rejected') throw look.reason
       const present = look.value
+      const missed = edits.filter(({ eventId }) => !present.has(eventId))
+      if (missed.length > 0) {
+        // An event that was stored during the look, by a replay, may have been updated or not.
+        const late = await this.#find(missed)
+        await this.#update(
+          updates.filter(({ eventId }) => late.has(eventId)),
+          change,
+        )
+        for (const id of late) present.add(id)
+      }
       change.narrow(scopesOf(edits, present))
       const found = deletes.filter(({ eventId }) => present.has(eventId))
       const failures = await this.#delete(found, change)

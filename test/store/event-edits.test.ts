@@ -16,10 +16,13 @@ await migrate(clickhouse)
 
 let positions = BigInt(Date.now()) << 16n
 
-/** Stored events of a project of their own. */
-async function eventsOf(projectId: string, count: number): Promise<string[]> {
+function nextIds(count: number): string[] {
   const position = ++positions
-  const ids = Array.from({ length: count }, (_, index) => formatEventId({ position, index, journalId: 1 }))
+  return Array.from({ length: count }, (_, index) => formatEventId({ position, index, journalId: 1 }))
+}
+
+/** Stored events of a project of their own. */
+async function eventsOf(projectId: string, count: number, ids = nextIds(count)): Promise<string[]> {
   const rows = ids.map((id) => `('${projectId}', '${id}', 'e', 'u', 0, 0, '{}')`)
   await clickhouse.command(
     `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) VALUES ${rows}`,
@@ -72,6 +75,34 @@ t.test('EventEdits lets clients that wait for their responses share statements',
   )
   t.strictSame(await propertiesOf('together'), new Map(ids.map((id, i) => [id, `{"n":${i}}`])))
   t.ok(count.statements < 1.7 * EACH, `${count.statements} statements for ${EACH} edits of each`)
+})
+
+t.test('an event that is stored while an edit looks for it is edited, and the log of changes names it', async (t) => {
+  const ids = nextIds(2)
+  let isLooked = false
+  const edits = editsWith({
+    rows: async <Row>(...args: Parameters<ClickHouse['rows']>) => {
+      const rows = await clickhouse.rows<Row>(...args)
+      isLooked = true
+      return rows
+    },
+    command: async (query, ...rest) => {
+      if (query.startsWith('UPDATE') && (await propertiesOf('late')).size === 0) {
+        await until('the look', () => isLooked)
+        await eventsOf('late', 2, ids)
+      }
+      await clickhouse.command(query, ...rest)
+    },
+  })
+  const [one = '', other = ''] = ids
+  const edit = (eventId: string, properties: string | null) => edits.apply({ projectId: 'late', eventId, properties })
+  t.strictSame(await Promise.all([edit(one, '{"edited":1}'), edit(other, null)]), [true, true])
+  t.strictSame(await propertiesOf('late'), new Map([[one, '{"edited":1}']]))
+  await edits.close()
+  const logged = await clickhouse.rows<{ scope: string }>(
+    "SELECT argMax(scope, state) AS scope FROM event_changes WHERE project_id = 'late' GROUP BY id",
+  )
+  t.strictSame(new Set(logged.flatMap(({ scope }) => JSON.parse(scope).ids)), new Set(ids))
 })
 
 t.test('EventEdits does not make a single client wait', async (t) => {
