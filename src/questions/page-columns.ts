@@ -378,7 +378,7 @@ function unquote(token: string): string {
   return `substring(${token}, 2, length(${token}) - 2)`
 }
 
-/** SQL for properties of which only the URL is needed: its token where it is a plain text, or else all of them. */
+/** SQL for the properties if only the URL is needed: the token of the URL if that is a plain text, otherwise all of them. */
 export function shortenToUrl(statement: Statement, kept: KeptValues | null): string {
   const column = kept?.isThere ? findUrlColumn(statement, kept) : null
   return column === null ? 'properties' : `if(${isPlain(column)}, ${column}, properties)`

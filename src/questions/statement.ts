@@ -32,14 +32,13 @@ export interface QueryContext {
    */
   repairsTexts: boolean
   /**
-   * whether the order of a user's simultaneous events may matter, which is that of their ids. Without it, a query of which the
-   * answer depends on that fails with AMBIGUOUS_IDENTIFIER, but does not read ids
+   * whether the order of a user's simultaneous events, that of their ids, may matter. Without it, a query does not read ids,
+   * and fails with AMBIGUOUS_IDENTIFIER if its answer depends on them
    */
   hasTies?: boolean
   /**
-   * whether breakdowns may have so many values that each of them in each bucket is more than fits the memory, or users so
-   * many events. Without it, a query that is `greedy` and meets that many fails with TOO_MANY_ROWS or for its memory, but is
-   * faster
+   * whether a breakdown may have too many values, or users too many events, to be kept in memory at once. Without it, a
+   * query with `isGreedy` is faster, and fails with TOO_MANY_ROWS or for lack of memory if there are that many
    */
   hasManyValues?: boolean
   /** absent or null: only `events` is read */

@@ -94,9 +94,9 @@ export class FactsReader {
 
   /**
    * The point to read a project's facts at; null if only `events` may be read. Waits for a change, up to a second. It may
-   * be a second old, or ten if nothing was accepted since, because every reading is checked afterwards: what was stored since then is read from `events`,
-   * and if facts have changed, the reading is repeated. So most questions need no statement before their own, and a cheap
-   * one after it.
+   * be a second old, or ten if nothing was accepted since, because every reading is checked afterwards: later events are
+   * read from `events`, and if facts have changed, the reading is repeated. So most questions need no statement before
+   * their own, and a cheap one after it.
    * @param appended the last position that was accepted, if everything of the project up to there is stored
    */
   async point(projectId: string, appended: Position | null = null): Promise<FactsPoint | null> {
