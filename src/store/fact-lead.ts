@@ -10,6 +10,7 @@ import { FACTS_COMMENT, type FactRange } from './fact-backlog.js'
 import { type Comparison, FactCheck, isChecked } from './fact-check.js'
 import { hashName, insertFacts, toDay } from './fact-columns.js'
 import { findFrequentNames } from './fact-guesses.js'
+import { TAKING_LEAD } from './fact-points.js'
 import {
   addValueColumns,
   completeColumn,
@@ -66,6 +67,11 @@ const OTHERS_LIMIT_MS = 2 * DELETE_LIMIT_MS
 const SILENT_MS = 10_000
 /** The kinds of changes that the log keeps: those of events. */
 const LOGGED: readonly ChangeScope['kind'][] = ['events', 'users', 'month', 'entry']
+/** `is_leading` of a process that has left the lead to others, and of one that has it; see TAKING_LEAD as well. */
+const RELEASED = 0
+const LEADING = 1
+/** Versions are ordered by epoch: what an earlier leader writes late is not the latest state. */
+const VERSIONS_OF_EPOCH = 2 ** 32
 const STILL_LEADS = '(SELECT max(epoch) FROM facts_state) = {epoch:UInt32}'
 /** SQL for the month in which an event was accepted: its partition of `events`. */
 const MONTH = "toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))"
@@ -118,7 +124,7 @@ async function readLeader(clickhouse: ClickHouse): Promise<LastState | null> {
     begun: Number(begun),
     generation: Number(generation),
     engine,
-    isLeading: leading === 1,
+    isLeading: leading !== RELEASED,
     silentMs: Number(silent),
   }
 }
@@ -154,14 +160,16 @@ export class FactLead {
     const last = await readLeader(clickhouse)
     const isTaken = last?.isLeading && last.process !== process && last.silentMs < SILENT_MS
     if (isShared && isTaken) return null
-    const { version, epoch, begun, generation, engine } = last ?? NOBODY
-    const lead = new FactLead(clickhouse, process, { version, epoch: epoch + 1, begun, generation, engine })
+    const { epoch, begun, generation, engine } = last ?? NOBODY
+    const next = { version: (epoch + 1) * VERSIONS_OF_EPOCH, epoch: epoch + 1, begun, generation, engine }
+    const lead = new FactLead(clickhouse, process, next)
     if (!(await lead.#claim())) return null
     await lead.#waitForOthers(signal)
     // The previous leader may have begun a step in the meantime.
     lead.#state.begun = Math.max(lead.#state.begun, (await readLeader(clickhouse))?.begun ?? 0)
     if (!last) await lead.#avoidKnown()
     await lead.#load()
+    await lead.beat()
     return lead
   }
 
@@ -177,7 +185,7 @@ export class FactLead {
 
   async #claim(): Promise<boolean> {
     const { epoch } = this.#state
-    const insert = this.#insertState({ isLeading: true })
+    const insert = this.#insertState(TAKING_LEAD)
     await this.#clickhouse.command(insert.query, insert.parameters, {
       insert_deduplication_token: `epoch ${epoch}`,
       deduplicate_insert_select: 'force_enable',
@@ -264,7 +272,7 @@ export class FactLead {
 
   /** Lets another process lead immediately. */
   async release(): Promise<void> {
-    await this.#write({}, false)
+    await this.#write({}, RELEASED)
   }
 
   /** @throws LeadLostError */
@@ -504,16 +512,16 @@ export class FactLead {
     await this.#clickhouse.command(query, all, { ...settings, log_comment: FACTS_COMMENT }, DELETE_LIMIT_MS)
   }
 
-  async #write(changes: Partial<State>, isLeading = true): Promise<void> {
+  async #write(changes: Partial<State>, leading = LEADING): Promise<void> {
     Object.assign(this.#state, changes)
-    const { query, parameters } = this.#insertState({ isLeading, condition: STILL_LEADS })
+    const { query, parameters } = this.#insertState(leading, STILL_LEADS)
     await this.#clickhouse.command(query, parameters)
   }
 
-  #insertState({ isLeading, condition = '1' }: { isLeading: boolean; condition?: string }) {
+  #insertState(leading: number, condition = '1') {
     this.#state.version++
     const query = `INSERT INTO facts_state (version, epoch, leader, is_leading, begun, generation, engine)
-      SELECT {version:UInt64}, {epoch:UInt32}, {process:UUID}, ${isLeading ? 1 : 0}, {begun:UInt32}, {generation:UInt32},
+      SELECT {version:UInt64}, {epoch:UInt32}, {process:UUID}, ${leading}, {begun:UInt32}, {generation:UInt32},
         {engine:String}
       WHERE ${condition}`
     return { query, parameters: { ...this.#state, process: this.#process } }

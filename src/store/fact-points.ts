@@ -1,6 +1,8 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { SETTLED } from './event-changes.js'
 
+/** `is_leading` of a new leader that has not removed the unfinished step of the previous one yet. */
+export const TAKING_LEAD = 2
 /** Time limit of a look at facts, ms: a question then reads `events`. */
 const LIMIT_MS = 5_000
 
@@ -13,6 +15,7 @@ export interface ShardPoint {
   /** whether a step is running, so that a reading of all steps is wrong from the start */
   isStepping: boolean
   /** see facts_state */
+  epoch: number
   begun: number
   generation: number
   /** differs if there was a change of the project since */
@@ -35,18 +38,22 @@ export async function readFactsPoint(
   projectId: string,
 ): Promise<{ point: ShardPoint | null; isOpen: boolean }> {
   const [row] = await clickhouse.rows<
-    Record<'begun' | 'valid' | 'done' | 'known' | 'reached' | 'last' | 'changes' | 'open', string> & { later: number }
+    Record<'epoch' | 'begun' | 'valid' | 'done' | 'known' | 'reached' | 'last' | 'changes' | 'open', string> & {
+      leading: number
+      later: number
+    }
   >(
     // Each step reads one table once, so that all it says is of the same moment, and needs the step before it: ClickHouse
     // would choose the order otherwise. A change that is logged after the first step differs when the point is checked.
     `WITH
        (SELECT (${CHANGES}, uniqExact(id) - uniqExactIf(id, state = ${SETTLED}))
         FROM event_changes WHERE project_id = {project:String}) AS logged,
-       (SELECT argMax((begun, generation), version) FROM facts_state WHERE logged.1 != '') AS state,
+       (SELECT argMax((begun, generation, epoch, is_leading), version) FROM facts_state WHERE logged.1 != '') AS state,
        (SELECT (max(step), countIf(project_id = {project:String}), argMaxIf(hi, step, project_id = {project:String}),
           maxIf(step, project_id = {project:String}))
         FROM facts_progress WHERE generation = state.2 AND ${isChecked('generation')}) AS progress
-     SELECT logged.1 AS changes, logged.2 AS open, state.1 AS begun, state.2 AS valid, progress.1 AS done,
+     SELECT logged.1 AS changes, logged.2 AS open, state.1 AS begun, state.2 AS valid, state.3 AS epoch,
+       state.4 AS leading, progress.1 AS done,
        progress.2 AS known, toString(progress.3) AS reached, progress.4 AS last, count() > 0 AS later
      FROM (SELECT 1 FROM events WHERE project_id = {project:String} AND toUInt128(event_id) > progress.3 LIMIT 1)`,
     { project: projectId },
@@ -54,11 +61,12 @@ export async function readFactsPoint(
     { limitMs: LIMIT_MS },
   )
   if (!row) return { point: null, isOpen: false }
-  const { begun, valid, done, known, reached, last, changes, open, later } = row
+  const { epoch, begun, leading, valid, done, known, reached, last, changes, open, later } = row
   const point = {
     hi: BigInt(reached),
     step: Number(last),
-    isStepping: Number(begun) > Number(done),
+    isStepping: Number(begun) > Number(done) || leading === TAKING_LEAD,
+    epoch: Number(epoch),
     begun: Number(begun),
     generation: Number(valid),
     changes,
@@ -76,8 +84,10 @@ export async function compareWithPoint(
   projectId: string,
   point: ShardPoint,
 ): Promise<'same' | 'stepped' | 'other'> {
-  const [row] = await clickhouse.rows<{ begun: string; generation: string; changes: string; checked: number }>(
-    `SELECT begun, generation, (SELECT ${CHANGES} FROM event_changes WHERE project_id = {project:String}) AS changes,
+  const [row] = await clickhouse.rows<
+    Record<'epoch' | 'begun' | 'generation' | 'changes', string> & { checked: number }
+  >(
+    `SELECT epoch, begun, generation, (SELECT ${CHANGES} FROM event_changes WHERE project_id = {project:String}) AS changes,
        ${isChecked('generation')} AS checked
      FROM facts_state ORDER BY version DESC LIMIT 1`,
     { project: projectId },
@@ -86,5 +96,6 @@ export async function compareWithPoint(
   )
   if (!row || row.checked === 0) return 'other'
   if (Number(row.generation) !== point.generation || row.changes !== point.changes) return 'other'
-  return Number(row.begun) === point.begun ? 'same' : 'stepped'
+  // The next leader may not know of the last step of the previous one.
+  return Number(row.epoch) === point.epoch && Number(row.begun) === point.begun ? 'same' : 'stepped'
 }

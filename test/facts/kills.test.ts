@@ -1,9 +1,12 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
 import { EventEdits } from '../../src/store/event-edits.js'
+import { FactLead } from '../../src/store/fact-lead.js'
+import { compareWithPoint, readFactsPoint } from '../../src/store/fact-points.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
 import { silent, until } from '../helper.js'
 import { LEADER_STATEMENTS, openShard } from './shard.js'
@@ -53,6 +56,47 @@ t.test('a copier that dies at any step leaves no trace', async (t) => {
     t.equal(await shard.countDifferences(), 0, `after ${text} was carried out late`)
     await next.close()
   }
+})
+
+t.test('what a leader copies while another one takes over is not read', async (t) => {
+  const { proxy, proxied, ...shard } = await openProxied(t)
+  const { clickhouse } = shard
+  const readEpoch = async () =>
+    (await clickhouse.rows<{ epoch: number }>('SELECT epoch FROM facts_state FINAL'))[0]?.epoch
+  const first = await readEpoch()
+  const late = shard.copier({ clickhouse: proxied, log: silent })
+  await until('the lead', async () => (await readEpoch()) !== first)
+  const { point: before } = await until('a point', async () => {
+    const found = await readFactsPoint(clickhouse, 'a')
+    return found.point && !found.point.isStepping && found
+  })
+  const proxyOfNext = await TcpProxy.open(t, shard.url)
+  const next = new ClickHouse({ url: proxyOfNext.url })
+  t.teardown(() => next.close())
+  const claim = proxyOfNext.hold('INSERT INTO facts_state')
+  const process = randomUUID()
+  const taking = FactLead.take(next, { process, isShared: false, signal: new AbortController().signal })
+  // It has read the state, and the leader begins a step now.
+  await claim.held
+  const finish = proxy.hold('INSERT INTO facts_progress')
+  await shard.store('a', some(30))
+  await finish.held
+  const removal = proxyOfNext.hold('DELETE FROM event_facts WHERE step')
+  await claim.release()
+  await removal.held
+  await clickhouse.command('OPTIMIZE TABLE facts_state FINAL')
+  t.equal((await readFactsPoint(clickhouse, 'a')).point?.isStepping, true, 'a reading is bounded by the steps')
+  if (before) t.equal(await compareWithPoint(clickhouse, 'a', before), 'stepped', 'an earlier reading does not hold')
+  await removal.release()
+  const lead = await taking
+  await finish.release()
+  await late.close()
+  t.equal((await readFactsPoint(clickhouse, 'a')).point?.isStepping, false, 'the rows are gone')
+  await lead?.release()
+  const last = shard.copier()
+  await shard.complete(['a'])
+  t.equal(await shard.countDifferences(), 0)
+  await last.close()
 })
 
 t.test('a copier goes on after the reply to any statement was lost', async (t) => {

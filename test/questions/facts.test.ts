@@ -251,7 +251,14 @@ t.test('questions have the same answers from facts, from facts and events, and f
       `SELECT toString(arrayElement(arraySort(groupArray(toUInt128(event_id))), greatest(1, toUInt32(count() * ${share})))) AS hi
        FROM events WHERE ${where}`,
     )
-    const point = { hi: BigInt(share === 0 ? 0 : (row?.hi ?? 0)), step: 1, begun: 1, generation: 1, changes: '' }
+    const point = {
+      hi: BigInt(share === 0 ? 0 : (row?.hi ?? 0)),
+      step: 1,
+      epoch: 1,
+      begun: 1,
+      generation: 1,
+      changes: '',
+    }
     const copied = `${where} AND toUInt128(event_id) <= toUInt128('${point.hi}')`
     await first.command(`ALTER TABLE event_facts DELETE WHERE ${where}`, {}, { mutations_sync: '1' })
     const columns = FACT_COLUMNS.join(', ')
