@@ -232,7 +232,13 @@ async function disturb(installation: Installation, verdict: FactsVerdict, signal
     const pid = victim?.pid()
     if (!victim || pid === undefined) continue
     verdict.kills++
-    if (Math.random() < 0.85) await victim.kill()
+    // On a busy machine, a service may give up to start before Redis is back.
+    const restart = () =>
+      victim.kill().then(
+        () => true,
+        () => false,
+      )
+    if (Math.random() < 0.85) await until(`${victim.name} to start again`, restart)
     else {
       process.kill(pid, 'SIGSTOP')
       await wait(Math.random() * MAX_PAUSE_MS)
@@ -270,7 +276,7 @@ export async function troubleFacts(
     new Client(installation, { id: ids[i] ?? '', key, shards: shardsOf }, verdict).run(stop.signal),
   )
   const trouble = disturb(installation, verdict, stop.signal)
-  await Promise.race([wait(seconds * 1000), Promise.all(clients)])
+  await Promise.race([wait(seconds * 1000), Promise.all(clients), trouble])
   stop.abort()
   await Promise.all([trouble, ...clients])
   for (const store of stores) {
