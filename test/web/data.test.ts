@@ -7,11 +7,11 @@ import { until } from '../helper.js'
 import { checkAccessibility, download, type Site, startSite } from './page.js'
 
 /** Inserts a dead letter as the writer does. */
-async function insertLetter({ config }: Site, body: string, n: number): Promise<void> {
+async function insertLetter({ config, project }: Site, body: string, n: number): Promise<void> {
   const { clickhouse, close } = await openStore(config)
   if (!(clickhouse instanceof ClickHouse)) throw new Error('this test needs a ClickHouse')
   const position = BigInt(1_760_000_000_000 + n) << 16n
-  const entry = { position, kind: 'events' as const, projectId: 'default', count: 1, receivedAt: 1_760_000_000_000 + n }
+  const entry = { position, kind: 'events' as const, projectId: project, count: 1, receivedAt: 1_760_000_000_000 + n }
   await insertDeadLetter(clickhouse, 7, { ...entry, body: Buffer.from(body) }, `ClickHouse error ${n}`, `${position}`)
   await close()
 }
@@ -125,7 +125,7 @@ t.test('the data view', async (t) => {
   })
 
   t.test('shows nothing of another project', async () => {
-    const page = await visit(t, '#/data', await addKey('read', 'other'))
+    const page = await visit(t, '#/data', await addKey('read', 'no data'))
     await page.getByText('No events yet').first().waitFor()
     await page.goto(page.url().replace(/#.*/, '#/data/dead-letters'))
     await page.getByText('No dead letters').waitFor()

@@ -30,7 +30,7 @@ const shownEvents = (page: Page) =>
 
 t.test('the users view', async (t) => {
   const site = await startSite(t)
-  const { call, browser, visit, addKey } = site
+  const { call, visit, addKey } = site
   const hostile = '<b>"\u202e=1+1'
   const profile = '{"name":"Ada Lovelace","email":"ada@example.com","balance":12345678901234567890,"score":1.0}'
   await call('POST', '/public/users/identify', `{"distinct_id":"ada","properties":${profile}}`)
@@ -41,7 +41,7 @@ t.test('the users view', async (t) => {
   })
   await call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'device-7' })
   for (const session_id of ['visit-1', 'visit-2']) {
-    await browser('/public/sessions/start', { distinct_id: 'ada', session_id, properties: { at: session_id } })
+    await call('POST', '/public/sessions/start', { distinct_id: 'ada', session_id, properties: { at: session_id } })
   }
   await track(site, 'as device', 'device-7', { at: NOW - 2 * DAY })
   await track(site, 'yesterday', 'ada', { at: NOW - DAY })
@@ -234,7 +234,7 @@ t.test('the users view', async (t) => {
   })
 
   t.test('shows nothing of another project', async () => {
-    const page = await visit(t, '#/users', await addKey('read', 'other'))
+    const page = await visit(t, '#/users', await addKey('read', 'no users'))
     await page.getByText('No users yet').waitFor()
     await page.goto(page.url().replace(/#.*/, '#/users/grace'))
     await page.getByText('No profile yet: this user was never identified.').waitFor()
