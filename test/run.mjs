@@ -143,7 +143,7 @@ async function runAll(files) {
         console.log(`${end === 0 ? 'ok' : 'not ok'} ${++done} - ${file} # time=${seconds.toFixed(1)}s${cpu}`)
       }
       if (program.length > 1) console.log(`# ${results.length} files together${formatCpu(cpuSeconds)}`)
-      // A crash may be due to any of those before it, and says nothing of those after it.
+      // Those that it did not come to.
       const left = program.filter((file) => !results.some((result) => result.file === file))
       waiting.unshift(...left.map((file) => [file]))
     }
@@ -184,7 +184,7 @@ async function runProgram(files) {
 }
 
 /**
- * The results of those files of a program that have one.
+ * The results of the files that a program came to; the one during which it ended has failed.
  * @param {string[]} files
  * @param {string} output
  * @param {number | string | null} end of the program
@@ -195,16 +195,17 @@ function splitResults(files, output, end) {
   const results = []
   for (const [i, file] of files.entries()) {
     const isLast = i === files.length - 1
-    // The file during which the program ended, and those that it did not come to, are not known.
-    if (starts[i] < 0 || (isLast ? !hasPlan : starts[i + 1] < 0)) break
-    const part = output.slice(starts[i], isLast ? undefined : starts[i + 1])
+    if (starts[i] < 0) break
+    const isWhole = isLast ? hasPlan : starts[i + 1] >= 0
+    const part = output.slice(starts[i], isWhole && !isLast ? starts[i + 1] : undefined)
     const lines = [...part.matchAll(/^(not ok|ok) \d+ .*?(?:# time=([\d.]+)ms)?\s*\{?$/gm)]
-    const isOk = lines.length > 1 && lines.every(([, verdict]) => verdict === 'ok')
+    const isOk = isWhole && lines.length > 1 && lines.every(([, verdict]) => verdict === 'ok')
     const ms = lines.reduce((sum, [, , time]) => sum + Number(time ?? 0), 0)
-    results.push({ file, output: part, end: isOk ? 0 : 1, seconds: ms / 1000 })
+    results.push({ file, output: part, end: isOk ? 0 : end || 1, seconds: ms / 1000 })
   }
-  // Something is wrong that none of them has said.
-  if (end !== 0 && results.every((result) => result.end === 0)) return results.slice(0, 0)
+  // An error after the last test.
+  const last = results.at(-1)
+  if (last && results.every((result) => result.end === 0)) last.end = end
   return results
 }
 
@@ -248,7 +249,7 @@ async function runFiles(files) {
   const [code, signal] = await once(child, 'exit')
   clearTimeout(timer)
   // A process that the test has left running may hold the pipes.
-  if (code !== 0 || values.cpu) await Promise.race([closed, wait(DRAIN_MS)])
+  if (code !== 0 || values.cpu || files.length > 1) await Promise.race([closed, wait(DRAIN_MS)])
   child.stdout.destroy()
   child.stderr.destroy()
   const [, user, system] = /^# cpu: (\S+) (\S+)$/m.exec(output) ?? []

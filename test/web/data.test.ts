@@ -4,7 +4,7 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { openStore } from '../../src/store/open.js'
 import { until } from '../helper.js'
-import { checkAccessibility, download, type Site, startSite } from './page.js'
+import { checkAccessibility, download, readCells, type Site, startSite } from './page.js'
 
 /** Inserts a dead letter as the writer does. */
 async function insertLetter({ config, project }: Site, body: string, n: number): Promise<void> {
@@ -18,9 +18,8 @@ async function insertLetter({ config, project }: Site, body: string, n: number):
 
 /** The cell texts of a table's rows. */
 const readRows = async (page: Page, table: string) => {
-  const rows = await page.getByRole('table', { name: table }).getByRole('row').all()
-  const texts = await Promise.all(rows.map(async (row) => await row.getByRole('cell').allTextContents()))
-  return texts.filter((cells) => cells.length > 0)
+  const rows = await readCells(page.getByRole('table', { name: table }).locator('tr'))
+  return rows.filter((cells) => cells.length > 0)
 }
 
 t.test('the data view', async (t) => {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import type { Result } from 'axe-core'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import root, { type Test } from 'tap'
 import type { AppOptions } from '../../src/app.js'
 import type { ClickHouse } from '../../src/clickhouse/client.js'
@@ -206,6 +206,15 @@ class Windows {
     await session.detach()
     return window
   }
+}
+
+/** The texts of the cells of each row of a table, in one look at it. A heading has none. */
+export async function readCells(rows: Locator, kind: 'innerText' | 'textContent' = 'textContent'): Promise<string[][]> {
+  return await rows.evaluateAll(
+    (rows: { cells: Iterable<{ tagName: string; innerText: string; textContent: string }> }[], kind) =>
+      rows.map(({ cells }) => [...cells].filter(({ tagName }) => tagName === 'TD').map((cell) => cell[kind])),
+    kind,
+  )
 }
 
 /** Downloads a file with a button, and returns its text. */

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { until } from '../helper.js'
-import { checkAccessibility, download, type Site, startSite } from './page.js'
+import { checkAccessibility, download, readCells, type Site, startSite } from './page.js'
 
 const DAY = 86_400_000
 const NOW = Date.now()
@@ -19,10 +19,7 @@ async function track(
 }
 
 /** The cells of the list of users. */
-const readRows = async (page: Page) => {
-  const rows = await page.getByRole('table', { name: 'Users' }).locator('tbody tr').all()
-  return await Promise.all(rows.map((row) => row.getByRole('cell').allTextContents()))
-}
+const readRows = (page: Page) => readCells(page.getByRole('table', { name: 'Users' }).locator('tbody tr'))
 
 /** The names of the events in display order. */
 const shownEvents = (page: Page) =>
