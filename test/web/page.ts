@@ -107,14 +107,16 @@ export async function startSite(t: Test, env?: NodeJS.ProcessEnv, options?: AppO
     const { headers } = await host.call('POST', '/session', {}, { 'x-api-key': key })
     const [name = '', value = ''] = String(headers['set-cookie']).split(/[=;]/)
     await window.addCookies([{ name, value, url, httpOnly: true, sameSite: 'Strict' }])
-    const page = await openPage(t, window, url)
+    const page = await openPage(t, window)
+    watch(t, page, url)
     page.once('close', () => windows.release(window, locale))
     await page.goto(`${url}/${link}`)
     await waitForViews(page)
     return page
   }
   const visitInTab: Site['visitInTab'] = async (t, link = '#/', key = own) => {
-    const page = await openTab(t, url)
+    const page = await openTab(t)
+    watch(t, page, url)
     await page.goto(`${url}/${link}`)
     await page.getByLabel('Key of the project').fill(key)
     await page.getByRole('button', { name: 'Sign in' }).click()
@@ -153,17 +155,16 @@ function useBrowser() {
   return commonBrowser
 }
 
-/** Opens a tab of a shared window, signed out; closes it after the test. Fails the test as `watch` does. */
-export async function openTab(t: Test, url: string): Promise<Page> {
+/** Opens a tab of a shared window, signed out; closes it after the test. */
+export async function openTab(t: Test): Promise<Page> {
   const { tabs } = await useBrowser()
   await tabs.clearCookies()
-  return await openPage(t, tabs, url)
+  return await openPage(t, tabs)
 }
 
-async function openPage(t: Test, window: BrowserContext, url: string): Promise<Page> {
+async function openPage(t: Test, window: BrowserContext): Promise<Page> {
   const page = await window.newPage()
   page.setDefaultTimeout(WAIT_LIMIT_MS)
-  watch(t, page, url)
   t.teardown(() => page.close())
   return page
 }

@@ -31,7 +31,7 @@ async function startProxy(t: Test, target: string): Promise<string> {
 t.test('the page works behind a proxy with a path prefix', async (t) => {
   const { url, call, key } = await startSite(t)
   const base = await startProxy(t, url)
-  const page = await openTab(t, new URL(base).origin)
+  const page = await openTab(t)
   await page.goto(`${base}/#/live`)
   await page.getByLabel('Key of the project').fill(key)
   await page.getByRole('button', { name: 'Sign in' }).click()

@@ -12,7 +12,7 @@ t.test('an open page survives a restart of the service without missing events', 
   }
   const first = await startService(t, env)
   await track(first.url, 'before')
-  const page = await openTab(t, first.url)
+  const page = await openTab(t)
   await page.goto(`${first.url}/#/live`)
   await page.getByLabel('Key of the project').fill(SECRET_KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()

@@ -37,8 +37,11 @@ t.test('the users view', async (t) => {
     properties: { name: '<script>alert(1)</script>' },
   })
   await call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'device-7' })
+  const headers = { 'x-api-key': await addKey('write') }
   for (const session_id of ['visit-1', 'visit-2']) {
-    await call('POST', '/public/sessions/start', { distinct_id: 'ada', session_id, properties: { at: session_id } })
+    const session = { distinct_id: 'ada', session_id, properties: { at: session_id } }
+    const { statusCode, body } = await call('POST', '/public/sessions/start', session, headers)
+    t.equal(statusCode, 200, body)
   }
   await track(site, 'as device', 'device-7', { at: NOW - 2 * DAY })
   await track(site, 'yesterday', 'ada', { at: NOW - DAY })
