@@ -1,12 +1,16 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ValueColumns } from '../src/questions/value-columns.js'
+import type { ColumnSource } from '../src/store/fact-values.js'
 import type { Bench } from './benchmark.js'
 import { call } from './calls.js'
-import { batchOf, realEvents } from './requests.js'
+import { batchOf, type HttpRequest, realEvents } from './requests.js'
 import type { Store } from './store.js'
 
 const POLL_MS = 100
 const COPY_LIMIT_MS = 3_600_000
+/** A property is given a column after a few slow questions. */
+const QUESTIONS_FOR_COLUMN = 4
+const COLUMN_LIMIT_MS = 60_000
 
 /**
  * Has everything copied into facts anew, because they do not hear of what was put into the store.
@@ -51,6 +55,17 @@ export function countChanges(store: Store): Promise<number> {
   return store.number('SELECT count() FROM event_changes FINAL WHERE state < 2')
 }
 
+/** Asks until the values that a question reads have columns, and ClickHouse has filled them. */
+export async function giveColumns(store: Store, url: string, asked: HttpRequest): Promise<void> {
+  for (let i = 0; i < QUESTIONS_FOR_COLUMN; i++) await call(url, asked)
+  const deadline = performance.now() + COLUMN_LIMIT_MS
+  const isBusy = async () =>
+    (await countChanges(store)) +
+      (await store.number(`SELECT count() FROM system.mutations WHERE table = 'event_facts' AND NOT is_done`)) >
+    0
+  while (performance.now() < deadline && (await isBusy())) await wait(POLL_MS)
+}
+
 /** The names of the columns that facts have for properties. */
 export async function readColumns(store: Store): Promise<string[]> {
   const names = await store.text(
@@ -64,7 +79,7 @@ export async function readColumns(store: Store): Promise<string[]> {
 export async function readBounds(store: Store) {
   const hi = await store.text('SELECT toString(max(toUInt128(event_id))) FROM event_facts')
   const values = new ValueColumns(new Set(await readColumns(store)))
-  return { hi: [BigInt(hi)], hasLater: false, step: null, findColumn: (path: string[]) => values.find(path) }
+  return { hi: [BigInt(hi)], hasLater: false, step: null, findColumn: (source: ColumnSource) => values.find(source) }
 }
 
 /** The same without the last steps that have at least this number of events, which are read from `events`. */

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { type Bench, type Benchmark, eachRound, get } from '../benchmark.js'
 import { call, time } from '../calls.js'
 import { update } from '../changes.js'
-import { copyAll, countChanges, readBounds, readBoundsBefore, readColumns, untilCopied } from '../copied.js'
+import { copyAll, giveColumns, readBounds, readBoundsBefore, readColumns, untilCopied } from '../copied.js'
 import { load } from '../load.js'
 import { BATCH, batches, type HttpRequest, writeRequests } from '../requests.js'
 import { Store } from '../store.js'
@@ -13,9 +13,6 @@ const EVENTS = 20_000_000
 const LARGE_EVENTS = 100_000_000
 const CONNECTIONS = 8
 const POLL_MS = 100
-/** A property is given a column after a few slow questions. */
-const QUESTIONS_FOR_COLUMN = 4
-const COLUMN_LIMIT_MS = 60_000
 /** Events that facts do not have yet. */
 const TAIL = 100_000
 /** The range of the last events of the year, which are the tail. */
@@ -85,17 +82,6 @@ async function dropColumns(store: Store, url: string, asked: HttpRequest): Promi
 
 function readsProperties(question: object): boolean {
   return JSON.stringify(question).includes('properties.')
-}
-
-/** Asks until the properties of a question have columns, and ClickHouse has filled them. */
-async function giveColumns(store: Store, url: string, asked: HttpRequest): Promise<void> {
-  for (let i = 0; i < QUESTIONS_FOR_COLUMN; i++) await call(url, asked)
-  const deadline = performance.now() + COLUMN_LIMIT_MS
-  const isBusy = async () =>
-    (await countChanges(store)) +
-      (await store.number(`SELECT count() FROM system.mutations WHERE table = 'event_facts' AND NOT is_done`)) >
-    0
-  while (performance.now() < deadline && (await isBusy())) await wait(POLL_MS)
 }
 
 async function compareQuestions(bench: Bench, store: Store, url: string): Promise<void> {

@@ -86,6 +86,11 @@ export class FactBacklog {
     const sum = { rows: 0, bytes: 0 }
     for (const [projectId, { rows, bytes }] of this.#waiting) {
       const range = { projectId, lo: progress.get(projectId) ?? 0n, hi: upTo, rows }
+      // An earlier leader knew of more. The next looks count all that is later than this one knows of.
+      if (range.lo >= upTo) {
+        this.#waiting.delete(projectId)
+        continue
+      }
       const isLarge = rows > this.#most.rows || bytes > this.#most.bytes
       if (isLarge && ranges.length > 0) break
       if (isLarge) {

@@ -6,7 +6,7 @@ import { hashName, hashSession, toDay } from '../store/fact-columns.js'
 import { failIf, formatJson, formatNumber } from '../store/json-sql.js'
 import { splitField } from './field-name.js'
 import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
-import { PageColumns, shortenToUrl } from './page-columns.js'
+import { PageColumns } from './page-columns.js'
 import { type KeptValues, Paths } from './property-paths.js'
 import type { QueryContext, Statement } from './statement.js'
 import { joinProfiles, joinUserHashes, joinUsers, userHashSql, userSql } from './users-join.js'
@@ -108,6 +108,14 @@ export class EventRows implements FieldRows {
 
   sessionHas(events: SessionEvents): string {
     return this.#joinSessions().has(events)
+  }
+
+  /** Whether facts have what a field of the page comes from, so that no properties have to be read for it. */
+  hasPage(name: PageName): boolean {
+    const { facts } = this.statement.context
+    const page = new PageColumns(this.statement)
+    page.column(name)
+    return !page.needsProperties(facts ? { find: facts.findColumn, isThere: true } : null)
   }
 
   /** The column of the user, the same for all aliases. */
@@ -219,16 +227,13 @@ export class EventRows implements FieldRows {
   /** SELECT of what is read of a source, from which `#select` computes the other columns. */
   #selectRaw(columns: readonly string[], source: Source, conditions: readonly string[]): string {
     const all = [
-      ...columns.map((name) => {
-        if (name === 'url_or_json') return `${shortenToUrl(this.statement, source.kept ?? null)} AS json`
-        return source.columns[name] ?? name
-      }),
+      ...columns.map((name) => source.columns[name] ?? name),
       ...this.#users(source.own),
       ...this.#profile.names,
       ...this.#contexts,
       ...this.#properties.raws(this.statement, 'properties', source.kept),
-      ...this.#page.raws(this.#page.findUrl(source.kept ?? null)),
-      ...(this.#hasJson ? ['properties'] : []),
+      ...this.#page.raws(source.kept ?? null),
+      ...(this.#needsProperties(source.kept ?? null) ? ['properties'] : []),
       ...(this.#hasJson && source.kept
         ? [source.kept.isThere ? 'refused' : 'NOT isValidJSON(properties) AS refused']
         : []),
@@ -240,10 +245,13 @@ export class EventRows implements FieldRows {
   #select(rows: string, kept: KeptValues | null): string {
     const { statement } = this
     const properties = this.#properties
-    const hasUrl = this.#page.findUrl(kept) !== null
-    if (properties.isEmpty) return this.#page.select(rows, { hasUrl })
+    if (properties.isEmpty) return this.#page.select(rows, { kept })
     const tokens = properties.tokens(statement, 'properties', kept).join(', ')
-    return this.#page.select(`(SELECT *, ${tokens} FROM ${rows})`, { hasUrl })
+    return this.#page.select(`(SELECT *, ${tokens} FROM ${rows})`, { kept })
+  }
+
+  #needsProperties(kept: KeptValues | null): boolean {
+    return !this.#properties.isEmpty || (!this.#page.isEmpty && this.#page.needsProperties(kept))
   }
 
   get #hasJson(): boolean {

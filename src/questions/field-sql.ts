@@ -37,10 +37,10 @@ export interface FieldRows {
 
 /**
  * A column of events or facts: `day` is the UTC day, `id` the event's as a UInt128, `session` the hash of `session_id`, 0 without one, and
- * `json` the text of the properties, or with `url_or_json` what `shortenToUrl` leaves of it.
+ * `json` the text of the properties.
  */
 export type EventColumn =
-  | ('event' | 'distinct_id' | 'timestamp' | 'day' | 'id' | 'session_id' | 'session' | 'json' | 'url_or_json')
+  | ('event' | 'distinct_id' | 'timestamp' | 'day' | 'id' | 'session_id' | 'session' | 'json')
   | (typeof CONTEXT_NAMES)[number]
 
 /** The sessions of a question, to join to rows of events. Each field that is asked for becomes a column. */

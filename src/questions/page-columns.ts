@@ -1,4 +1,5 @@
 import type { PageName, PagePlace } from '../contract/page-fields.js'
+import { FirstTexts } from '../store/first-texts.js'
 import { failIf, repairText, unmarkHalves } from '../store/json-sql.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
 import { splitField } from './field-name.js'
@@ -28,29 +29,14 @@ const PLACES_OF: Record<PageName, readonly PagePlace[]> = {
 /** Where the channel of a page view comes from: the other places only show that an event has a page. */
 const PLACES_OF_PAGE_VIEW: readonly PagePlace[] = ['url', 'referrer', 'source', 'medium']
 
-/** Fields that a URL decides alone. */
-const OF_URL: readonly PageName[] = ['url', 'host', 'path']
-
 /** What is in the query of a page's URL, too, as `utm_source` and so on. */
 const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const satisfies PagePlace[]
 type Parameter = (typeof PARAMETERS)[number]
 
-/** A name in a document, with the names below it; a leaf has the numbers of its place and of its rank there. */
-interface Names {
-  children: Map<string, Names>
-  leaves: { place: PagePlace; rank: number }[]
-}
-
-/** A value that the parser found. */
-interface Found {
-  /** SQL for it. @param raw the result of the parser for all of `json` */
-  take: (raw: string, json: string) => string
-  path: string[]
-}
-
 /**
- * Columns with what is known about the page of an event. All places are read with one pass of the parser over the
- * properties; what follows from a text is computed once per block for each different text (LowCardinality).
+ * Columns with what is known about the page of an event. The texts of all places are found with one pass of the parser
+ * over the properties, unless facts have columns with them; what follows from a text is computed once per block for each
+ * different text (LowCardinality).
  */
 export class PageColumns {
   readonly #statement: Statement
@@ -73,41 +59,43 @@ export class PageColumns {
     return `page_${name}`
   }
 
-  /** Whether a URL tells all that is asked for. */
-  get areOfUrl(): boolean {
-    return [...this.#names].every((name) => OF_URL.includes(name))
+  /** Whether facts lack a column with a text that the fields come from. */
+  needsProperties(kept: KeptValues | null): boolean {
+    // All are looked for, so that all get columns.
+    return this.#places()
+      .map((place) => this.#findColumn(place, kept))
+      .includes(null)
   }
 
-  /** SQL for the text of the URL in the column of it, empty where it may be another; null if that is not enough. */
-  findUrl(kept: KeptValues | null): string | null {
-    const column = this.areOfUrl ? findUrlColumn(this.#statement, kept) : null
-    if (column === null) return null
-    return kept?.isThere ? `if(${isPlain(column)}, ${unquote(column)}, '')` : `''`
-  }
-
-  /**
-   * Columns with the results of the parser.
-   * @param url SQL for the text of the URL, if a text that has it need not be parsed; empty where it has to be
-   */
-  raws(url: string | null): string[] {
-    if (this.isEmpty) return []
-    if (url === null) return [`${this.#parse('properties')} AS page_raw`]
-    return [`${url} AS kept_url`, `${this.#parse(`if(kept_url = '', properties, '{}')`)} AS page_raw`]
+  /** Columns of events or facts from which `select` makes the others. */
+  raws(kept: KeptValues | null): string[] {
+    const places = this.#places()
+    const columns = new Map(places.map((place) => [place, this.#findColumn(place, kept)]))
+    const others = this.#findTexts(places.filter((place) => columns.get(place) === null))
+    const same = this.#findTexts(places.filter((place) => columns.get(place) !== null))
+    const given = [...same.find(same.parse('properties'), 'properties')].map(([place, found]) => {
+      const text = kept?.isThere
+        ? columns.get(place as PagePlace)
+        : `toLowCardinality(${same.check(place, found, 'properties')})`
+      return `${text} AS text_${place}`
+    })
+    return others.isEmpty ? given : [...given, `${others.parse('properties')} AS page_raw`]
   }
 
   /**
    * Operand of FROM. Columns build upon each other in several steps, because ClickHouse would analyze an expression
    * again for each use.
-   * @param rows with the columns `properties` and `raws`
-   * @param options `isPage`: SQL for whether a row is a page view; `hasUrl`: whether `raws` were given the URL
+   * @param rows with `properties` and the columns of `raws`. If those are of `kept` and texts are not repaired, the parser
+   *   refuses none of them
+   * @param options `isPage`: SQL for whether a row is a page view
    */
   select(
     rows: string,
-    { isPage = isPageView(this.#statement), hasUrl = false }: { isPage?: string; hasUrl?: boolean } = {},
+    { isPage = isPageView(this.#statement), kept = null }: { isPage?: string; kept?: KeptValues | null } = {},
   ): string {
     if (this.isEmpty) return rows
     const steps = [
-      ...this.#selectTexts(hasUrl),
+      ...this.#selectTexts(kept),
       this.#selectHosts(),
       [...this.#selectParameters(), ...this.#selectReferrer()],
       ...this.#selectSites(),
@@ -119,48 +107,37 @@ export class PageColumns {
       .reduce((from, columns) => `(SELECT *, ${columns.join(', ')} FROM ${from})`, rows)
   }
 
-  /** The text of each place; empty if none has one. */
-  #selectTexts(hasUrl: boolean): string[][] {
-    const leaves = this.#leaves()
-    const first = (raw: string, json: string, name: string) =>
-      [...leaves].map(([place, found]) => {
-        const taken = chooseFirst(found.map(({ take }) => take(raw, json)))
-        return `${hasUrl && place === 'url' ? `if(kept_url = '', ${taken}, kept_url)` : taken} AS ${name}_${place}`
-      })
-    const hasNone = [...leaves.keys()].map((place) => `first_${place} = ''`).join(' AND ')
-    const isRefused = `${hasNone} AND properties != '{}' AND NOT isValidJSON(properties)`
-    if (!this.#statement.context.repairsTexts) {
-      const refused = `${failIf(isRefused)} AS page_refused`
-      // Everything depends on the check.
-      const checked = [...leaves.keys()].map((place) => `if(page_refused, '', first_${place}) AS found_${place}`)
-      const texts = this.#checkTexts(leaves, 'properties', hasUrl ? `kept_url = ''` : '1')
-      return [first('page_raw', 'properties', 'first'), [refused], checked, texts]
-    }
-    return [
-      first('page_raw', 'properties', 'first'),
-      [`if(${isRefused}, ${repairText('properties')}, properties) AS page_json`],
-      [`${this.#parse('page_json')} AS page_read`],
-      first('page_read', 'page_json', 'found'),
-      this.#checkTexts(leaves, 'page_json'),
-    ]
+  #findTexts(places: readonly PagePlace[]): FirstTexts {
+    const lists = new Map(places.map((place) => [place, listPaths(this.#statement, place)]))
+    return new FirstTexts(lists, (text) => this.#statement.text(text))
   }
 
-  /**
-   * The parser returns other values as texts, too, and takes what is within an object from an array by position. Where
-   * the first one may not be a text of its name, each is looked at.
-   * @param isParsed SQL for whether the texts come from the parser
-   */
-  #checkTexts(leaves: Map<PagePlace, Found[]>, json: string, isParsed = '1'): string[] {
-    return [...leaves].map(([place, found]) => {
-      if (found.length === 0) return `'' AS text_${place}`
-      const tokens = found.map(({ path }) => `JSONExtractRaw(${json}, ${this.#formatPath(path)})`)
-      const text = `JSONExtractString(arrayFirst(token -> ${IS_TEXT}, [${tokens.join(', ')}]))`
-      const isWithin = found.some(({ path }) => path.length > 1)
-      const mayBeInArray = isWithin ? ` OR (found_${place} != '' AND position(${json}, '[') > 0)` : ''
-      const mayBeOther = `match(found_${place}, '${MAY_BE_OTHER}')${mayBeInArray}`
-      const isDoubtful = isParsed === '1' ? mayBeOther : `${isParsed} AND (${mayBeOther})`
-      return `if(${isDoubtful}, ${text}, found_${place}) AS text_${place}`
-    })
+  /** The text of each place that has no column with it; empty if there is none. */
+  #selectTexts(kept: KeptValues | null): string[][] {
+    const places = this.#places().filter((place) => this.#findColumn(place, kept) === null)
+    if (places.length === 0) return []
+    const texts = this.#findTexts(places)
+    const find = (raw: string, json: string, name: string) =>
+      [...texts.find(raw, json)].map(([place, found]) => `${found} AS ${name}_${place}`)
+    const check = (json: string) =>
+      places.map((place) => `${texts.check(place, `found_${place}`, json)} AS text_${place}`)
+    const { repairsTexts } = this.#statement.context
+    if (kept && !repairsTexts) return [find('page_raw', 'properties', 'found'), check('properties')]
+    const hasNone = places.map((place) => `first_${place} = ''`).join(' AND ')
+    const isRefused = `${hasNone} AND properties != '{}' AND NOT isValidJSON(properties)`
+    if (!repairsTexts) {
+      const refused = `${failIf(isRefused)} AS page_refused`
+      // Everything depends on the check.
+      const checked = places.map((place) => `if(page_refused, '', first_${place}) AS found_${place}`)
+      return [find('page_raw', 'properties', 'first'), [refused], checked, check('properties')]
+    }
+    return [
+      find('page_raw', 'properties', 'first'),
+      [`if(${isRefused}, ${repairText('properties')}, properties) AS page_json`],
+      [`${texts.parse('page_json')} AS page_read`],
+      find('page_read', 'page_json', 'found'),
+      check('page_json'),
+    ]
   }
 
   /** The hosts of the page and of where the visitor came from, the path, and the parameters in the page's URL. */
@@ -282,63 +259,14 @@ export class PageColumns {
     return [...new Set([...this.#names].flatMap(placesOf))]
   }
 
+  /** The column of facts with the text of a place; null without one, or if texts may have to be repaired. */
+  #findColumn(place: PagePlace, kept: KeptValues | null): string | null {
+    if (!kept || this.#statement.context.repairsTexts) return null
+    return kept.find({ firstOf: listPaths(this.#statement, place) })
+  }
+
   #parameters(): Parameter[] {
     return PARAMETERS.filter((name) => this.#places().includes(name))
-  }
-
-  /** The properties of each place, in their order. */
-  #listFound(): { place: PagePlace; rank: number; path: string[] }[] {
-    const { page_fields } = this.#statement.context.pages
-    return this.#places().flatMap((place) =>
-      page_fields[place].map((field, rank) => ({ place, rank, path: splitField(field).slice(1) })),
-    )
-  }
-
-  #tree(): Names {
-    const root: Names = { children: new Map(), leaves: [] }
-    for (const { place, rank, path } of this.#listFound()) {
-      if (path.some(isUnsafe)) continue
-      let at = root
-      for (const part of path) {
-        const next = at.children.get(part) ?? { children: new Map(), leaves: [] }
-        at.children.set(part, next)
-        at = next
-      }
-      at.leaves.push({ place, rank })
-    }
-    return root
-  }
-
-  #parse(json: string): string {
-    return `JSONExtract(${json}, ${this.#statement.text(formatType(this.#tree()))})`
-  }
-
-  #formatPath(path: readonly string[]): string {
-    return path.map((name) => this.#statement.text(name)).join(', ')
-  }
-
-  /** By place, the values in their order. */
-  #leaves(): Map<PagePlace, Found[]> {
-    const byPlace = new Map<PagePlace, Found[]>(this.#places().map((place) => [place, []]))
-    for (const { place, rank, path } of this.#listFound()) {
-      const take: Found['take'] = (_, json) => `JSONExtract(${json}, ${this.#formatPath(path)}, 'String')`
-      byPlace.get(place)?.splice(rank, 1, { take, path })
-    }
-    const visit = ({ children }: Names, sql: string) => {
-      for (const [i, child] of [...children.values()].entries()) {
-        const within = `${sql}.${i + 1}`
-        // A text that may have others within it is an object in the type.
-        if (child.children.size > 0) visit(child, within)
-        else {
-          for (const { place, rank } of child.leaves) {
-            const found = byPlace.get(place)?.[rank]
-            if (found) found.take = (raw) => `${raw}${within}`
-          }
-        }
-      }
-    }
-    visit(this.#tree(), '')
-    return byPlace
   }
 
   /** SQL for the text of a field that is computed. */
@@ -355,39 +283,12 @@ export class PageColumns {
   }
 }
 
-/** What a number, an array, an object, a boolean and an infinite number in a repaired text begin with. */
-const MAY_BE_OTHER = '^(?:[-0-9{[]|true$|false$|\u{10fffd})'
-const IS_TEXT = `startsWith(token, '"') AND token != '""' AND NOT startsWith(token, '"\u{10fffd}')`
 /** The first group of a regular expression, in a replacement. */
 const FIRST = String.raw`\\1`
-const BACKSLASH = String.raw`\\`
 
-/** The column with tokens of the URL, the first of the properties that have it, if facts keep one. */
-function findUrlColumn({ context }: Statement, kept: KeptValues | null): string | null {
-  const [field] = context.pages.page_fields.url
-  if (!kept || context.repairsTexts || field === undefined) return null
-  return kept.find(splitField(field).slice(1))
-}
-
-/** SQL for whether a token is that of a text without escapes. A regular expression would take ten times as long. */
-function isPlain(token: string): string {
-  return `startsWith(${token}, '"') AND ${token} != '""' AND position(${token}, '${BACKSLASH}') = 0`
-}
-
-function unquote(token: string): string {
-  return `substring(${token}, 2, length(${token}) - 2)`
-}
-
-/** SQL for the properties if only the URL is needed: the token of the URL if that is a plain text, otherwise all of them. */
-export function shortenToUrl(statement: Statement, kept: KeptValues | null): string {
-  const column = kept?.isThere ? findUrlColumn(statement, kept) : null
-  return column === null ? 'properties' : `if(${isPlain(column)}, ${column}, properties)`
-}
-
-/** The opposite of `shortenToUrl`. @returns SQL for the text of the URL, or else empty, and for the properties */
-export function readShortened(json: string): { url: string; properties: string } {
-  const isUrl = `startsWith(${json}, '"')`
-  return { url: `if(${isUrl}, ${unquote(json)}, '')`, properties: `if(${isUrl} OR ${json} = '', '{}', ${json})` }
+/** The properties that have the text of a place, by their paths. */
+function listPaths({ context }: Statement, place: PagePlace): string[][] {
+  return context.pages.page_fields[place].map((field) => splitField(field).slice(1))
 }
 
 const ORIGIN = '(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//'
@@ -414,27 +315,4 @@ function findParameter(url: string, name: string): string {
 
 function withoutWww(host: string): string {
   return String.raw`replaceRegexpOne(${host}, '^www\\.', '')`
-}
-
-/** The first text that is not empty. ClickHouse would take many times as long to plan `multiIf`. */
-function chooseFirst(texts: readonly string[]): string {
-  const [only] = texts
-  if (only === undefined) return `''`
-  return texts.length === 1 ? only : `firstNonDefault(${texts.join(', ')})`
-}
-
-/** The type of ClickHouse that has a text for each leaf. */
-function formatType({ children }: Names): string {
-  if (children.size === 0) return 'String'
-  const members = [...children].map(([name, child]) => `${quoteName(name)} ${formatType(child)}`)
-  return `Tuple(${members.join(', ')})`
-}
-
-/** Whether a name has another meaning for ClickHouse in the type of a tuple, or after it. */
-function isUnsafe(name: string): boolean {
-  return /^(?:[0-9]+|null|true|false|nan|inf)$/i.test(name)
-}
-
-function quoteName(name: string): string {
-  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``
 }

@@ -1,10 +1,11 @@
+import type { ColumnSource } from '../store/fact-values.js'
 import { failIf, markName, repairText, unmarkToken } from '../store/json-sql.js'
 import type { Statement } from './statement.js'
 
 /** What facts keep of the properties besides their text. */
 export interface KeptValues {
-  /** the column with what the parser returns for a path, if there is one */
-  find(path: string[]): string | null
+  /** the column with what the parser returns for a path, or with first texts, if there is one */
+  find(source: ColumnSource): string | null
   /** whether the rows are facts, and not events that have the same columns */
   isThere: boolean
 }

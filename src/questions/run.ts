@@ -359,13 +359,13 @@ export class Questions {
       const isBounded = failed > 0 || point.isStepping || point.isMoving
       const values = new ValueColumns(await facts.readColumns())
       // Losing these notes only costs speed.
-      const noteSlow = () => void facts.noteSlow(projectId, values.paths).catch(() => undefined)
+      const noteSlow = () => void facts.noteSlow(projectId, values.sources).catch(() => undefined)
       const began = performance.now()
       const found = await read({
         hi: point.shards.map((shard) => shard?.hi ?? 0n),
         hasLater: point.hasLater,
         step: isBounded ? point.shards.map((shard) => shard?.step ?? 0) : null,
-        findColumn: (path) => values.find(path),
+        findColumn: (source) => values.find(source),
       }).catch((error: unknown) => {
         const damaged = findUnreadablePart(error)
         // A column was dropped.

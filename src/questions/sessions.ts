@@ -9,7 +9,7 @@ import { newestRows } from '../store/newest-rows.js'
 import { EventRows, formatContext, formatFieldJson } from './event-rows.js'
 import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { buildCondition } from './filter.js'
-import { isPageView, PageColumns, readShortened } from './page-columns.js'
+import { isPageView, PageColumns } from './page-columns.js'
 import { Paths } from './property-paths.js'
 import type { Statement } from './statement.js'
 import { NOBODY_HASH, selectAliasEnds } from './users-join.js'
@@ -46,7 +46,7 @@ function isOfPageViews(chosen: Chosen): boolean {
   return CHOSEN[chosen][1] === 'is_page'
 }
 
-/** The page fields of one event of a session. They are computed from its properties, once for each session. */
+/** Page fields of one event of a session that are computed from its properties, once for each session. */
 interface ChosenPage {
   fields: PageColumns
   /** columns of the session by the names of the fields */
@@ -103,7 +103,7 @@ export class Sessions implements SessionTable {
       case 'last':
       case 'entry':
       case 'exit': {
-        if (path[0] === 'page') return this.#page(name, path[1] as PageName)
+        if (path[0] === 'page' && !this.#isOfEvents(path[1] as PageName)) return this.#page(name, path[1] as PageName)
         const [find, condition] = CHOSEN[name]
         return this.#column(
           `${name} ${JSON.stringify(path)}`,
@@ -189,7 +189,7 @@ export class Sessions implements SessionTable {
     ]
     return pages.reduce((rows, [chosen, page], i) => {
       const left = pages.slice(i + 1).flatMap(([other]) => [`${other}_json`, `${other}_is_page`])
-      const from = selectPage(rows, chosen, page, this.#areShortened)
+      const from = selectPage(rows, chosen, page)
       const columns = [...page.names].map(([name, column]) => `page_${name} AS ${column}`)
       const sql = `(SELECT ${[...known, ...columns, ...left].join(', ')} FROM ${from})`
       known.push(...page.names.values())
@@ -227,9 +227,9 @@ export class Sessions implements SessionTable {
     return [`${take(this.#moment('json', 'json', `''`))} AS ${chosen}_json`, `${isPage} AS ${chosen}_is_page`]
   }
 
-  /** Whether only the URLs of pages are needed, where facts have them. */
-  get #areShortened(): boolean {
-    return [...this.#pages.values()].every(({ fields }) => fields.areOfUrl)
+  /** Whether a page field is computed for each event. To find a channel takes longer than to read the properties. */
+  #isOfEvents(name: PageName): boolean {
+    return name !== 'channel' && this.#events.hasPage(name)
   }
 
   #createPage(chosen: Chosen): ChosenPage {
@@ -309,7 +309,7 @@ export class Sessions implements SessionTable {
     const columns: EventColumn[] = ['event', 'distinct_id', 'timestamp', 'id']
     if (this.#isById) columns.push('session_id', 'session')
     if (this.#hasContext) columns.push(...CONTEXT_NAMES)
-    if (this.#pages.size > 0) columns.push(this.#areShortened ? 'url_or_json' : 'json')
+    if (this.#pages.size > 0) columns.push('json')
     const { from, to } = this.scope
     const range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS, hasSession: this.#isById }
     const list = (side: 'ofEvent' | 'ofCall') => all.map((one) => `${one[side]} AS ${one.name}`).join(', ')
@@ -375,11 +375,10 @@ const BOUNCED = `multiIf(sum(is_page) = 0, '', sum(is_page) = 1 AND sum(is_event
 const HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
 
 /** Operand of FROM: sessions with all columns of the page of one of their events. */
-function selectPage(sessions: string, chosen: Chosen, { fields }: ChosenPage, isShortened: boolean): string {
-  const { url, properties } = readShortened(`${chosen}_json`)
-  const texts = `SELECT *, ${properties} AS properties FROM ${sessions}`
-  const rows = `(SELECT *, ${fields.raws(isShortened ? url : null).join(', ')} FROM (${texts}))`
-  return fields.select(rows, { isPage: `${chosen}_is_page`, hasUrl: isShortened })
+function selectPage(sessions: string, chosen: Chosen, { fields }: ChosenPage): string {
+  const json = `${chosen}_json`
+  const rows = `SELECT *, if(${json} = '', '{}', ${json}) AS properties FROM ${sessions}`
+  return fields.select(`(SELECT *, ${fields.raws(null).join(', ')} FROM (${rows}))`, { isPage: `${chosen}_is_page` })
 }
 
 function toToken(field: FieldSql, { context }: Statement): string {

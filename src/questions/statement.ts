@@ -2,6 +2,7 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { PageSettings } from '../contract/page-fields.js'
+import type { ColumnSource } from '../store/fact-values.js'
 import { encodeText } from '../store/json-sql.js'
 import type { Buckets } from './time.js'
 
@@ -13,8 +14,8 @@ export interface FactsBounds {
   hasLater: boolean
   /** by shard; null: of every step */
   step: readonly number[] | null
-  /** the column of facts that has the token of a path, apart from the text */
-  findColumn: (path: string[]) => string | null
+  /** the column of facts that has these values, apart from the properties */
+  findColumn: (source: ColumnSource) => string | null
 }
 
 /** What the SQL of a question depends on, apart from the question itself. */

@@ -1,19 +1,19 @@
-import { nameValueColumn } from '../store/fact-values.js'
+import { type ColumnSource, nameValueColumn } from '../store/fact-values.js'
 
 /** The columns of facts from which one question reads the values of properties. */
 export class ValueColumns {
   readonly #names: ReadonlySet<string>
-  readonly #asked = new Map<string, string[]>()
+  readonly #asked = new Map<string, ColumnSource>()
 
   /** @param names of all there are */
   constructor(names: ReadonlySet<string>) {
     this.#names = names
   }
 
-  /** The column with the values of a property; null if there is none. */
-  find(path: string[]): string | null {
-    const name = nameValueColumn(path)
-    this.#asked.set(name, path)
+  /** The column with these values; null if there is none. */
+  find(source: ColumnSource): string | null {
+    const name = nameValueColumn(source)
+    this.#asked.set(name, source)
     return this.#names.has(name) ? name : null
   }
 
@@ -22,8 +22,8 @@ export class ValueColumns {
     return [...this.#asked.keys()].filter((name) => this.#names.has(name))
   }
 
-  /** The properties that were looked for. */
-  get paths(): string[][] {
+  /** The values that were looked for. */
+  get sources(): ColumnSource[] {
     return [...this.#asked.values()]
   }
 }

@@ -5,7 +5,13 @@ import type { Position } from '../model/position.js'
 import { readShardOrder } from '../store/distributed.js'
 import { askForColumn, askForFacts } from '../store/event-changes.js'
 import { compareWithPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
-import { mayHaveColumn, nameValueColumn, noteColumnsUsed, readValueColumns } from '../store/fact-values.js'
+import {
+  type ColumnSource,
+  mayHaveColumn,
+  nameValueColumn,
+  noteColumnsUsed,
+  readValueColumns,
+} from '../store/fact-values.js'
 
 /** How long a point is used: what came later is read from `events`. */
 const POINT_MS = 1_000
@@ -197,20 +203,20 @@ export class FactsReader {
   }
 
   /**
-   * Counts a project's slow question about these properties. A property that many ask about gets a column, or has it
-   * completed for older facts. No project takes the columns of all others.
+   * Counts a project's slow question about these values. Values that many ask about get a column, or have it completed
+   * for older facts. No project takes the columns of all others.
    */
-  async noteSlow(projectId: string, paths: readonly string[][]): Promise<void> {
+  async noteSlow(projectId: string, sources: readonly ColumnSource[]): Promise<void> {
     const now = performance.now()
-    for (const path of paths.filter(mayHaveColumn)) {
-      const name = nameValueColumn(path)
+    for (const source of sources.filter(mayHaveColumn)) {
+      const name = nameValueColumn(source)
       const { questions, askedAt } = this.#slow.get(name) ?? { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
       // It gets none if all others are in use.
       const isEnough = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > TOLD_MS
       const isDue = isEnough && this.#mayAsk(projectId, name, now)
       if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
       this.#slow.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
-      if (isDue) await this.#shards.each(({ clickhouse }) => askForColumn(clickhouse, path))
+      if (isDue) await this.#shards.each(({ clickhouse }) => askForColumn(clickhouse, source))
     }
   }
 

@@ -5,6 +5,7 @@ import { StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { hashName } from './fact-columns.js'
+import type { ColumnSource } from './fact-values.js'
 
 /** Which events of a project a change touches, on one shard; or what an operator wants of their facts. */
 export type ChangeScope =
@@ -19,8 +20,8 @@ export type ChangeScope =
   | { kind: 'entry'; deleted: string[] }
   /** none: an operator wants the facts of all projects to be copied again, or those of one to be kept or not */
   | { kind: 'rebuild' | 'leave_out' | 'take_in' }
-  /** none: questions often ask for a property, which is to have a column in facts */
-  | { kind: 'column'; path: string[] }
+  /** none: questions often ask for values, which are to have a column in facts */
+  | { kind: 'column'; source: ColumnSource }
 
 /** A change that facts have to follow. */
 export interface EventChange {
@@ -278,12 +279,12 @@ export async function askForFacts(
   )
 }
 
-/** Asks for a column with the values of a property. */
-export async function askForColumn(clickhouse: ClickHouse, path: readonly string[]): Promise<void> {
+/** Asks for a column of facts with these values. */
+export async function askForColumn(clickhouse: ClickHouse, source: ColumnSource): Promise<void> {
   await clickhouse.command(
     `INSERT INTO event_changes (project_id, id, kind, scope, state)
      SELECT '', generateUUIDv4(), 'column', {scope:String}, ${ENDED}`,
-    { scope: JSON.stringify({ path }) },
+    { scope: JSON.stringify({ source }) },
   )
 }
 

@@ -1,5 +1,6 @@
 import { CONTEXT_COLUMNS } from './context-sql.js'
-import { toLiteral, type ValueColumn } from './fact-values.js'
+import { isPath, toLiteral, type ValueColumn } from './fact-values.js'
+import { FirstTexts } from './first-texts.js'
 
 /** The columns of `event_facts` in their order. */
 export const FACT_COLUMNS: readonly string[] = [
@@ -49,19 +50,30 @@ export function selectFacts(events: string, where: string, step: string): string
 
 /**
  * INSERT of what `selectFacts` selects of `events`, with the values of the existing columns. Each text is taken apart
- * once for all outermost names; ClickHouse takes it apart again for each of the other columns.
+ * once for all outermost names, and once for all first texts; ClickHouse takes it apart again for each of the other
+ * columns.
  */
 export function insertFacts(columns: Iterable<ValueColumn>, where: string, step: string): string {
-  const outermost = [...columns].filter(({ path }) => path.length === 1)
-  const names = [...FACT_COLUMNS, ...outermost.map(({ name }) => name)]
-  const insert = `INSERT INTO event_facts (${names.join(', ')})`
-  if (outermost.length === 0) return `${insert} ${selectFacts('events', where, step)}`
-  // As for JSONExtractRaw, the first of equal names counts.
-  const values = outermost.map(({ name, path }) => {
-    return `arrayElement(members.2, indexOf(members.1, ${path.map(toLiteral)})) AS ${name}`
-  })
+  const values = new Map<string, string>()
+  const firstOf = new Map<string, readonly (readonly string[])[]>()
+  for (const { name, source } of columns) {
+    if (!isPath(source)) firstOf.set(name, source.firstOf)
+    // As for JSONExtractRaw, the first of equal names counts.
+    else if (source.length === 1) {
+      values.set(name, `arrayElement(members.2, indexOf(members.1, ${source.map(toLiteral)}))`)
+    }
+  }
+  const texts = new FirstTexts(firstOf, toLiteral)
+  const parsed = [
+    ...(values.size > 0 ? ['JSONExtractKeysAndValuesRaw(properties) AS members'] : []),
+    ...(firstOf.size > 0 ? [`${texts.parse('properties')} AS parsed`] : []),
+  ]
   // A text that is rejected has no members.
-  const selected = [...selectColumns(`empty(members) AND ${IS_REFUSED}`, step), ...values]
-  const events = `SELECT *, JSONExtractKeysAndValuesRaw(properties) AS members FROM events WHERE ${where}`
-  return `${insert} SELECT ${selected.join(', ')} FROM (${events})`
+  const refused = values.size > 0 ? `empty(members) AND ${IS_REFUSED}` : IS_REFUSED
+  for (const [name, found] of texts.find('parsed', 'properties'))
+    values.set(name, texts.check(name, found, 'properties'))
+  const names = [...FACT_COLUMNS, ...values.keys()]
+  const selected = [...selectColumns(refused, step), ...Array.from(values, ([name, value]) => `${value} AS ${name}`)]
+  const events = `SELECT ${['*', ...parsed].join(', ')} FROM events WHERE ${where}`
+  return `INSERT INTO event_facts (${names.join(', ')}) SELECT ${selected.join(', ')} FROM (${events})`
 }

@@ -13,6 +13,7 @@ import { findFrequentNames } from './fact-guesses.js'
 import { TAKING_LEAD } from './fact-points.js'
 import {
   addValueColumns,
+  type ColumnSource,
   completeColumn,
   dropValueColumns,
   findUnusedColumn,
@@ -372,7 +373,7 @@ export class FactLead {
   /** @returns the events whose facts have to be made anew */
   async #followOne(projectId: string, scope: Exclude<ChangeScope, { kind: 'events' }>): Promise<FactKey[]> {
     if (scope.kind === 'rebuild') await this.rebuild()
-    if (scope.kind === 'column') await this.#addColumn(scope.path)
+    if (scope.kind === 'column') await this.#addColumn(scope.source)
     // Events that are not copied yet will be copied with their change.
     const hi = this.progress.get(projectId)
     if (hi === undefined) return []
@@ -426,11 +427,11 @@ export class FactLead {
   }
 
   /**
-   * Gives a property a column, or completes the one it has. If there are too many, it replaces the one that has gone
+   * Gives values a column, or completes the one they have. If there are too many, it replaces the one that has gone
    * unused for the longest time.
    */
-  async #addColumn(path: readonly string[]): Promise<void> {
-    const name = nameValueColumn(path)
+  async #addColumn(source: ColumnSource): Promise<void> {
+    const name = nameValueColumn(source)
     await this.assertLeads()
     if (this.#columns.has(name)) return await completeColumn(this.#clickhouse, name)
     if (this.#columns.size >= MAX_VALUE_COLUMNS) {
@@ -438,7 +439,7 @@ export class FactLead {
       if (unused === null) return
       await dropValueColumns(this.#clickhouse, [unused])
     }
-    await addValueColumns(this.#clickhouse, [path])
+    await addValueColumns(this.#clickhouse, [source])
     await noteColumnsUsed(this.#clickhouse, [name])
     await this.#loadColumns()
   }

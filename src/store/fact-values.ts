@@ -2,16 +2,21 @@ import { createHash } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
+import { FirstTexts } from './first-texts.js'
+
+/** Names within the properties. */
+type Path = readonly string[]
+/** What a column has: the token of a property, or the first text that one of several properties has. */
+export type ColumnSource = Path | { firstOf: readonly Path[] }
 
 /**
- * Properties whose values have a column of their own in `event_facts`. Copying writes the values of the outermost names;
- * the others, and those of parts that were written before, ClickHouse computes from the text. So a question may read any
- * column that exists.
+ * A column of its own in `event_facts` for values in the properties. Copying writes first texts and the tokens of the
+ * outermost names; the others, and those of parts that were written before, ClickHouse computes from the properties. So a
+ * question may read any column that exists.
  */
 export interface ValueColumn {
   name: string
-  /** of names within the properties */
-  path: readonly string[]
+  source: ColumnSource
 }
 
 /**
@@ -22,17 +27,25 @@ export const MAX_VALUE_COLUMNS = 60
 const PREFIX = 'value_'
 /** Longer paths have no columns. */
 const MAX_PATH_CHARACTERS = 200
+/** What a comment of a column with first texts begins with. */
+const FIRST_OF = 'first of:'
 /** A column that a question has used within this time is not dropped for another one, s. */
 const KEPT_S = 24 * 3600
 
-/** The name of the column with the values of a property. @param path of names within the properties */
-export function nameValueColumn(path: readonly string[]): string {
-  return `${PREFIX}${createHash('sha256').update(JSON.stringify(path)).digest('hex').slice(0, 16)}`
+export function isPath(source: ColumnSource): source is Path {
+  return Array.isArray(source)
 }
 
-/** Whether a property may have a column: unpaired surrogates are found in repaired texts only. */
-export function mayHaveColumn(path: readonly string[]): boolean {
-  return path.every((name) => name.isWellFormed()) && path.join('').length <= MAX_PATH_CHARACTERS
+/** The name of the column with these values. */
+export function nameValueColumn(source: ColumnSource): string {
+  return `${PREFIX}${createHash('sha256').update(JSON.stringify(source)).digest('hex').slice(0, 16)}`
+}
+
+/** Whether values may have a column: unpaired surrogates are found in repaired texts only. */
+export function mayHaveColumn(source: ColumnSource): boolean {
+  return (isPath(source) ? [source] : source.firstOf).every(
+    (path) => path.every((name) => name.isWellFormed()) && path.join('').length <= MAX_PATH_CHARACTERS,
+  )
 }
 
 /** The names of the columns. @param table one with facts: columns are there if both it and `event_facts` have them */
@@ -52,27 +65,33 @@ export async function listValueColumns(clickhouse: ClickHouse): Promise<Map<stri
     `SELECT name, comment FROM system.columns
      WHERE database = currentDatabase() AND table = 'event_facts' AND startsWith(name, '${PREFIX}') ORDER BY position`,
   )
-  return new Map(rows.map(({ name, comment }) => [name, { name, path: readPath(comment) }]))
+  return new Map(rows.map(({ name, comment }) => [name, { name, source: readSource(comment) }]))
 }
 
 /**
- * Gives properties columns.
+ * Gives values columns.
  * @param isFilled whether ClickHouse computes them for what is there already, in the background
  */
 export async function addValueColumns(
   clickhouse: ClickHouse,
-  paths: readonly (readonly string[])[],
+  sources: readonly ColumnSource[],
   { isFilled = true } = {},
 ): Promise<void> {
-  if (paths.length === 0) return
-  const columns = paths.map((path) => {
-    return `ADD COLUMN IF NOT EXISTS ${nameValueColumn(path)} LowCardinality(String)
-      DEFAULT JSONExtractRaw(properties, ${path.map(toLiteral).join(', ')}) COMMENT '${writePath(path)}' CODEC(ZSTD(1))`
+  if (sources.length === 0) return
+  const columns = sources.map((source) => {
+    return `ADD COLUMN IF NOT EXISTS ${nameValueColumn(source)} LowCardinality(String)
+      DEFAULT ${computeValue(source)} COMMENT '${writeSource(source)}' CODEC(ZSTD(1))`
   })
   await clickhouse.command(`ALTER TABLE event_facts ${columns.join(', ')}`)
-  const plain = paths.map((path) => `ADD COLUMN IF NOT EXISTS ${nameValueColumn(path)} LowCardinality(String)`)
+  const plain = sources.map((source) => `ADD COLUMN IF NOT EXISTS ${nameValueColumn(source)} LowCardinality(String)`)
   await alterTableOverShards(clickhouse, plain)
-  if (isFilled) await fillColumns(clickhouse, paths.map(nameValueColumn))
+  if (isFilled) await fillColumns(clickhouse, sources.map(nameValueColumn))
+}
+
+function computeValue(source: ColumnSource): string {
+  if (isPath(source)) return `JSONExtractRaw(properties, ${source.map(toLiteral).join(', ')})`
+  const texts = new FirstTexts(new Map([['', source.firstOf]]), toLiteral)
+  return texts.check('', texts.find(texts.parse('properties'), 'properties').get('') ?? '', 'properties')
 }
 
 async function fillColumns(clickhouse: ClickHouse, names: readonly string[]): Promise<void> {
@@ -144,11 +163,20 @@ export function toLiteral(name: string): string {
   return `unhex('${Buffer.from(name).toString('hex')}')`
 }
 
-/** A path as it is written in the comment of its column. */
-function writePath(path: readonly string[]): string {
+/** A source as it is written in the comment of its column. */
+function writeSource(source: ColumnSource): string {
+  return isPath(source) ? writePath(source) : `${FIRST_OF}${source.firstOf.map(writePath).join('|')}`
+}
+
+function readSource(comment: string): ColumnSource {
+  if (!comment.startsWith(FIRST_OF)) return readPath(comment)
+  return { firstOf: comment.slice(FIRST_OF.length).split('|').map(readPath) }
+}
+
+function writePath(path: Path): string {
   return path.map((name) => encodeURIComponent(name).replaceAll("'", '%27')).join('/')
 }
 
-function readPath(comment: string): string[] {
+function readPath(comment: string): Path {
   return comment.split('/').map(decodeURIComponent)
 }

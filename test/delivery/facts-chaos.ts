@@ -2,8 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { ClickHouse } from '../../src/clickhouse/client.js'
+import { StoreUnreachableError } from '../../src/clickhouse/errors.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { replayDeadLetter } from '../../src/ingest/replay.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
+import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { completeFacts, countDifferences } from '../facts/shard.js'
 import { type Scope, until } from '../helper.js'
 import { type Call, Findings, insist } from './calls.js'
@@ -18,6 +22,8 @@ const START = Date.UTC(2026, 9, 1)
 const RANGE = { from: START, to: START + 40 * DAY_MS }
 const PEACE_MS = { least: 500, most: 4_000 }
 const MAX_PAUSE_MS = 15_000
+/** Facts have what was accepted so long ago. */
+const REPLAYED_AFTER_MS = 30_000
 
 export interface FactsVerdict {
   /** answers that were compared */
@@ -29,10 +35,11 @@ export interface FactsVerdict {
   wrong: string[]
 }
 
-interface StoredEvent {
-  user: string
-  /** its property `v`; not known of events that were sent in batches */
-  v: number
+/** The project of a client, its key, and the shards behind the services. */
+interface ProjectAccess {
+  id: string
+  key: string
+  shards: readonly Shards[]
 }
 
 const QUESTIONS: object[] = [
@@ -47,17 +54,19 @@ const QUESTIONS: object[] = [
 /** Everything of one project, one after the other, so that its client knows at any time what is stored. */
 class Client {
   readonly #installation: Installation
-  readonly #key: string
+  readonly #project: ProjectAccess
   readonly #verdict: FactsVerdict
   readonly #findings = new Findings()
-  /** those that were sent alone, by their ids */
-  readonly #events = new Map<string, StoredEvent>()
-  /** how many each user has */
-  readonly #counts = new Map<string, number>()
+  /** the users of those that were sent alone, by their ids */
+  readonly #events = new Map<string, string>()
+  /** the users of those that were sent together, by the ids of the batch */
+  readonly #batches = new Map<string, string[]>()
+  /** the users of those that were dead letters */
+  #replayed: string[] = []
 
-  constructor(installation: Installation, key: string, verdict: FactsVerdict) {
+  constructor(installation: Installation, project: ProjectAccess, verdict: FactsVerdict) {
     this.#installation = installation
-    this.#key = key
+    this.#project = project
     this.#verdict = verdict
   }
 
@@ -72,7 +81,7 @@ class Client {
 
   async #insist(call: Call, service = Math.random() < 0.5 ? 0 : 1) {
     const url = () => this.#installation.url(service === REFERENCE ? service : Math.random() < 0.5 ? 0 : 1)
-    const { reply } = await insist(url, { ...call, apiKey: this.#key }, this.#findings)
+    const { reply } = await insist(url, { ...call, apiKey: this.#project.key }, this.#findings)
     if (reply.status !== 200 && reply.status !== 404) throw new Error(`${call.path}: ${reply.status} ${reply.text}`)
     return reply
   }
@@ -84,16 +93,53 @@ class Client {
     if (what < 0.55) return await this.#sendMany()
     if (what < 0.75) {
       await this.#insist({ method: 'PUT', path: `/public/events/${id}`, body: { properties: someProperties() } })
-    } else if (what < 0.93) {
+    } else if (what < 0.86) {
       await this.#insist({ method: 'DELETE', path: `/public/events/${id}` })
-      this.#add(this.#events.get(id)?.user ?? '', -1)
       this.#events.delete(id)
+    } else if (what < 0.91) {
+      const [batches] = [...this.#batches.keys()]
+      if (batches === undefined) return
+      const body = { batches: batches.split(',') }
+      await this.#insist({ method: 'POST', path: '/public/events/delete', body })
+      this.#batches.delete(batches)
+    } else if (what < 0.95) {
+      await this.#replay()
     } else {
       const user = someUser()
       await this.#insist({ method: 'POST', path: '/public/users/erase', body: { distinct_ids: [user] } })
-      for (const [id, event] of this.#events) if (event.user === user) this.#events.delete(id)
-      this.#counts.delete(user)
+      for (const [id, other] of this.#events) if (other === user) this.#events.delete(id)
+      const isOther = (one: string) => one !== user
+      for (const [ids, users] of this.#batches) this.#batches.set(ids, users.filter(isOther))
+      this.#replayed = this.#replayed.filter(isOther)
     }
+  }
+
+  /** Stores events late that were refused when they came. */
+  async #replay(): Promise<void> {
+    const { id: projectId, shards: all } = this.#project
+    const shards = all[Math.floor(Math.random() * all.length)]
+    if (!shards) return
+    const events = Array.from({ length: 1 + Math.floor(Math.random() * 10) }, someEvent)
+    const receivedAt = Date.now() - REPLAYED_AFTER_MS
+    const position = (BigInt(receivedAt) << 16n) + BigInt(Math.floor(Math.random() * 65_536))
+    const entry = { projectId, position, kind: 'events' as const, count: events.length, receivedAt }
+    const body = Buffer.from(JSON.stringify({ events }))
+    const journalId = 1 + Math.floor(Math.random() * 2 ** 31)
+    const token = randomUUID()
+    await until('the replay', async () => {
+      try {
+        await insertDeadLetter(shards.first, journalId, { ...entry, body }, 'a test', token)
+        for (const letter of await readDeadLetters(shards, { limit: 100, at: [position], projectId })) {
+          if (!(await replayDeadLetter(shards, letter, Date.now())).isStored) throw new Error('a replay was refused')
+        }
+        return true
+      } catch (error) {
+        // ClickHouse was killed, and is started again.
+        if (!(error instanceof StoreUnreachableError)) throw error
+        return false
+      }
+    })
+    this.#replayed.push(...events.map(({ distinct_id }) => distinct_id))
   }
 
   async #sendOne(): Promise<void> {
@@ -106,18 +152,28 @@ class Client {
     })
     const id = reply.headers.get('x-event-id')
     if (!id) throw new Error(`an event without an id: ${reply.text}`)
-    this.#events.set(id, { user: event.distinct_id, v: event.properties.v })
-    this.#add(event.distinct_id, 1)
+    this.#events.set(id, event.distinct_id)
   }
 
   async #sendMany(): Promise<void> {
     const events = Array.from({ length: 1 + Math.floor(Math.random() * 40) }, someEvent)
-    await this.#insist({ method: 'POST', path: '/public/track/batch', body: { events }, idempotencyKey: randomUUID() })
-    for (const { distinct_id } of events) this.#add(distinct_id, 1)
+    const reply = await this.#insist({
+      method: 'POST',
+      path: '/public/track/batch',
+      body: { events },
+      idempotencyKey: randomUUID(),
+    })
+    const ids = reply.headers.get('x-batch-ids')
+    if (!ids) throw new Error(`a batch without ids: ${reply.text}`)
+    this.#batches.set(
+      ids,
+      events.map(({ distinct_id }) => distinct_id),
+    )
   }
 
-  #add(user: string, count: number): void {
-    this.#counts.set(user, (this.#counts.get(user) ?? 0) + count)
+  get #count(): number {
+    const inBatches = [...this.#batches.values()].reduce((sum, users) => sum + users.length, 0)
+    return this.#events.size + inBatches + this.#replayed.length
   }
 
   async #ask(question: object, service?: number) {
@@ -137,9 +193,8 @@ class Client {
     }
     const all = { ...RANGE, kind: 'series', series: [{ event: ['a', 'b'] }], interval: 'none' }
     const { results } = await this.#ask(all)
-    const expected = [...this.#counts.values()].reduce((sum, count) => sum + count, 0)
     this.#verdict.answers++
-    if (results[0].total !== expected) this.#blame(`${results[0].total} events, not ${expected}`)
+    if (results[0].total !== this.#count) this.#blame(`${results[0].total} events, not ${this.#count}`)
   }
 
   #blame(what: string): void {
@@ -187,7 +242,7 @@ async function disturb(installation: Installation, verdict: FactsVerdict, signal
 }
 
 /**
- * Sends, edits, deletes and erases events, and asks about them, while services and ClickHouse are killed at random. Each
+ * Sends, edits, deletes, erases and replays events, and asks about them, while services and ClickHouse are killed at random. Each
  * answer is compared with that of a service without facts, and with what the clients know.
  */
 export async function troubleFacts(
@@ -210,7 +265,10 @@ export async function troubleFacts(
     Date.now(),
   )
   const stop = new AbortController()
-  const clients = keys.map((key) => new Client(installation, key, verdict).run(stop.signal))
+  const shardsOf = stores.map((store) => Shards.of(store))
+  const clients = keys.map((key, i) =>
+    new Client(installation, { id: ids[i] ?? '', key, shards: shardsOf }, verdict).run(stop.signal),
+  )
   const trouble = disturb(installation, verdict, stop.signal)
   await Promise.race([wait(seconds * 1000), Promise.all(clients)])
   stop.abort()

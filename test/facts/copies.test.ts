@@ -126,3 +126,27 @@ t.test('of several processes, one copies, and another one takes over', async (t)
     running = running.filter((copier) => !leading.includes(copier))
   }
 })
+
+t.test('a leader that knows of fewer events than the one before it does not take facts back', async (t) => {
+  const shard = await openShard(t)
+  const { appended: before } = shard
+  await shard.store('a', events(10))
+  const first = shard.copier()
+  await shard.complete(['a'])
+  await first.close()
+  await shard.store('a', events(5))
+
+  let known = before
+  let looks = 0
+  const reach = async () => {
+    looks++
+    return { accepted: known ?? 0n, stored: known ?? 0n }
+  }
+  shard.copier({ barrier: { reach } })
+  await until('a look, and what follows from it', () => looks >= 2)
+  t.equal(await shard.countDifferences(), 0)
+  known = shard.appended
+  await shard.complete(['a'])
+  t.equal(await shard.countFacts(), 15)
+  t.equal(await shard.countDifferences(), 0)
+})

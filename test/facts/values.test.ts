@@ -30,7 +30,7 @@ const event = (properties: object | string) => ({
 })
 
 const readPaths = async ({ clickhouse }: Shard) =>
-  Array.from((await listValueColumns(clickhouse)).values(), ({ path }) => path)
+  Array.from((await listValueColumns(clickhouse)).values(), ({ source }) => source)
 
 async function readValues({ clickhouse }: Shard, path: string[]): Promise<string[]> {
   const rows = await clickhouse.rows<{ value: string }>(

@@ -30,6 +30,9 @@ export type Habit = (typeof HABITS)[number]
 /** The statements of a leader, and those that it rarely sends. */
 const STATEMENTS = [...LEADER_STATEMENTS, 'INSERT INTO facts_checked', 'TRUNCATE TABLE event_facts']
 
+/** Between two looks of a copier: a question or two, which take longer to plan than a look takes. */
+const PAUSE_MS = 100
+
 /** How many readings of facts were of their point, and how many had to be repeated. */
 export interface Readings {
   held: number
@@ -162,7 +165,7 @@ export class Copiers {
     const log = { info: () => undefined, warn: silent.warn }
     const journals: [] = []
     const barrier = { reach: lastReach }
-    return { clickhouse, barrier, journals, isOn: true, isShared: false, log, pauseMs: 20 }
+    return { clickhouse, barrier, journals, isOn: true, isShared: false, log, pauseMs: PAUSE_MS }
   }
 }
 

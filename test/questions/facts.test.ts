@@ -3,8 +3,10 @@ import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
+import { PAGE_FIELDS, PAGE_NAMES, PAGE_PLACES } from '../../src/contract/page-fields.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { formatEventId } from '../../src/model/event-id.js'
+import { splitField } from '../../src/questions/field-name.js'
 import { PageColumns } from '../../src/questions/page-columns.js'
 import { Paths } from '../../src/questions/property-paths.js'
 import { Questions } from '../../src/questions/run.js'
@@ -14,6 +16,8 @@ import { hasAliases } from '../../src/store/aliases.js'
 import { FACT_COLUMNS, insertFacts, selectFacts } from '../../src/store/fact-columns.js'
 import {
   addValueColumns,
+  type ColumnSource,
+  isPath,
   listValueColumns,
   mayHaveColumn,
   readValueColumns,
@@ -105,14 +109,15 @@ t.test('facts have the values that questions find in the text', async (t) => {
   await addValueColumns(clickhouse, withColumn)
   const columns = await listValueColumns(clickhouse)
   t.strictSame(
-    Array.from(columns.values(), ({ path }) => path),
+    Array.from(columns.values(), ({ source }) => source),
     withColumn,
   )
   await clickhouse.command(insertFacts(columns.values(), 'timestamp >= 200 AND timestamp < 350', '2'))
   await copy('timestamp >= 350')
   const known = await readValueColumns(clickhouse)
   t.equal(known.size, withColumn.length)
-  const isTaken = Array.from(columns.values(), ({ name, path }) => {
+  const isTaken = Array.from(columns.values(), ({ name, source }) => {
+    const path = isPath(source) ? source : []
     return `countIf(${name} != JSONExtractRaw(properties, ${path.map(toLiteral).join(', ')})) AS wrong_${name}`
   })
   const [wrong = {}] = await clickhouse.rows<Record<string, string>>(
@@ -126,7 +131,7 @@ t.test('facts have the values that questions find in the text', async (t) => {
     const paths = new Paths('p')
     for (const path of some) paths.column(path)
     const values = new ValueColumns(known)
-    const kept = source === 'facts' ? { find: (path: string[]) => values.find(path), isThere: true } : null
+    const kept = source === 'facts' ? { find: (source: ColumnSource) => values.find(source), isThere: true } : null
     const raws = paths.raws(statement, 'properties', kept)
     const tokens = paths.tokens(statement, 'properties', kept)
     const rest = kept ? ['properties', 'refused'] : ['properties']
@@ -162,7 +167,7 @@ t.test('facts have the values that questions find in the text', async (t) => {
   await compare()
 })
 
-t.test('pages are the same, whether their URLs have a column or are in the text', async (t) => {
+t.test('pages are the same, whether their texts have columns or are in the properties', async (t) => {
   const engine = await startClickHouse(t)
   const clickhouse = new ClickHouse({ url: engine.url })
   t.teardown(() => clickhouse.close())
@@ -177,12 +182,17 @@ t.test('pages are the same, whether their URLs have a column or are in the text'
     '{"url":["https://shop.example/list"],"path":"/beside"}',
     '{"url":{"url":"https://shop.example/inside"}}',
     '{"url":12,"context":{"page":{"url":"https://shop.example/context"}}}',
+    '{"context":{"page":["https://shop.example/in-an-array"]},"path":"/beside"}',
     '{"url":"{"}',
     '{"url":"-1","list":[1]}',
     '{"url":"true"}',
     '{"url":"//other.example"}',
     '{"path":"/only"}',
     '{"url":"ü\u{1f600}"}',
+    '{"url":"https://shop.example/?utm_source=News%20letter&utm_medium=email&utm_term=a+b"}',
+    '{"url":"https://shop.example/","referrer":"https://www.google.com/","utm":{"campaign":"spring"}}',
+    '{"$referrer":"https://t.co/x","utm_source":"","context":{"campaign":{"source":"bing","medium":"cpc","name":"brand"}}}',
+    '{"title":"of a page","utm_medium":7,"utm":{"medium":"social"}}',
     '{}',
   ]
   const rows = given.map((properties, index) => ({
@@ -196,33 +206,54 @@ t.test('pages are the same, whether their URLs have a column or are in the text'
   }))
   const events = rows.map((row) => JSON.stringify(row)).join('\n')
   await clickhouse.command(`INSERT INTO events FORMAT JSONEachRow ${events}`)
-  await addValueColumns(clickhouse, [['url']])
-  const columns = await listValueColumns(clickhouse)
-  await clickhouse.command(insertFacts(columns.values(), '1', '1'))
-  const known = await readValueColumns(clickhouse)
+  // One has other properties.
+  const page_fields = { ...DEFAULT_SETTINGS.page_fields, term: ['properties.1', 'properties.utm_term'] as const }
+  const pages = { ...DEFAULT_SETTINGS, page_fields }
   const shards = Shards.of(clickhouse)
-  const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: false, pages: DEFAULT_SETTINGS }
+  const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: false, pages }
   const read = async (isThere: boolean | null) => {
     const statement = new Statement(context)
     const page = new PageColumns(statement)
-    const names = (['url', 'host', 'path'] as const).map((name) => page.column(name))
-    const values = new ValueColumns(known)
-    const kept = isThere === null ? null : { find: (path: string[]) => values.find(path), isThere }
-    const url = page.findUrl(kept)
-    const raws = page.raws(url).join(', ')
-    t.equal(values.used.length, isThere === null ? 0 : 1)
+    const names = PAGE_NAMES.map((name) => page.column(name))
+    const values = new ValueColumns(await readValueColumns(clickhouse))
+    const kept = isThere === null ? null : { find: (source: ColumnSource) => values.find(source), isThere }
+    const raws = page.raws(kept).join(', ')
     const from = `(SELECT event, timestamp, properties, ${raws} FROM ${isThere ? 'event_facts' : 'events'})`
-    const query = `SELECT ${names.join(', ')} FROM ${page.select(from, { hasUrl: url !== null })} ORDER BY timestamp`
+    const query = `SELECT ${names.join(', ')} FROM ${page.select(from, { kept })} ORDER BY timestamp`
     const settings = { output_format_json_escape_forward_slashes: 0 } as const
-    return await clickhouse.rows<Record<string, string>>(query, statement.parameters, settings)
+    return { found: await clickhouse.rows<Record<string, string>>(query, statement.parameters, settings), values }
   }
-  const expected = await read(null)
+  const { found: expected } = await read(null)
   t.equal(expected.length, given.length)
   t.match(expected[0], { page_host: '"shop.example"', page_path: '"/a"' })
   t.match(expected[3], { page_path: '"/first"' })
   t.match(expected[5], { page_url: '', page_path: '"/of-path"' })
-  t.strictSame(await read(true), expected, 'facts')
-  t.strictSame(await read(false), expected, 'later events')
+  t.match(expected[9], { page_url: '', page_path: '"/beside"' })
+  t.match(expected[16], { page_source: '"News letter"', page_medium: '"email"', page_channel: '"Email"' })
+  t.match(expected[17], { page_source: '"Google"', page_campaign: '"spring"', page_channel: '"Organic Search"' })
+  t.match(expected[18], { page_source: '"bing"', page_channel: '"Paid Search"' })
+  t.match(expected[19], { page_medium: '"social"' })
+  const missing = await read(false)
+  t.strictSame(missing.found, expected, 'no columns')
+  const { sources } = missing.values
+  t.equal(sources.length, PAGE_PLACES.length)
+  await clickhouse.command(insertFacts([], 'timestamp < 10', '1'))
+  // Some stay without.
+  await addValueColumns(clickhouse, [...sources.filter((_, i) => i % 3 !== 1), ['url']])
+  const columns = await listValueColumns(clickhouse)
+  t.strictSame(new Set(Array.from(columns.values(), ({ source }) => source)).size, columns.size)
+  t.strictSame(
+    Array.from(columns.values(), ({ source }) => source).slice(0, -1),
+    sources.filter((_, i) => i % 3 !== 1),
+  )
+  await clickhouse.command(insertFacts(columns.values(), 'timestamp >= 10', '2'))
+  for (const state of ['some columns', 'all columns']) {
+    t.strictSame((await read(true)).found, expected, `facts, ${state}`)
+    t.strictSame((await read(false)).found, expected, `later events, ${state}`)
+    await addValueColumns(clickhouse, sources)
+  }
+  const { values } = await read(true)
+  t.equal(values.used.length, sources.length)
 })
 
 /** What questions are asked with: all events as facts, or the older half, or none. */
@@ -234,8 +265,25 @@ function describeError(error: unknown): unknown {
   return { ...error, type: error.constructor.name, message: error.message }
 }
 
-/** Properties of the generated events that have columns. */
-const KEPT = ['plan', 'n', 'o', 'a', 'url']
+/** What has columns: properties of the generated events, and texts of pages. */
+const KEPT: ColumnSource[] = [
+  ...['plan', 'n', 'o', 'a', 'url'].map((name) => [name]),
+  ...PAGE_PLACES.map((place) => ({ firstOf: PAGE_FIELDS[place].map((field) => splitField(field).slice(1)) })),
+]
+
+/** Questions about the fields of pages, of events and of sessions. @param center time of the events, epoch ms */
+function askForPages(center: number): Asking[] {
+  const range = { from: center - 40 * 86_400_000, to: center + 40 * 86_400_000 }
+  const ask = (event: string, breakdown: string[]): Asking => ({
+    question: { kind: 'series', ...range, interval: 'none', series: [{ event, metric: 'events' }], breakdown },
+    now: center,
+  })
+  const ofSessions = PAGE_NAMES.map((name, i) => {
+    const [one, other] = i % 2 === 0 ? ['entry', 'last'] : ['exit', 'first']
+    return ask('$session', [`session.${one}.page.${name}`, `session.${other}.page.${name}`])
+  })
+  return [ask('*', ['page.path', 'page.channel']), ...ofSessions]
+}
 
 t.test('questions have the same answers from facts, from facts and events, and from events', async (t) => {
   const projects = await Projects.open(t, 10, { FACTS: 'off' })
@@ -302,14 +350,14 @@ t.test('questions have the same answers from facts, from facts and events, and f
       return { results, averages }
     }
   }
-  await addValueColumns(
-    first,
-    KEPT.map((name) => [name]),
-  )
+  await addValueColumns(first, KEPT)
   let asked = 0
   for (const [index, data] of fc.sample(plan(), { seed: 45, numRuns: 2 }).entries()) {
     const project = await projects.load(data)
-    const askings = fc.sample(fc.oneof(...Object.values(askingsOf(data))), { seed: 45 + index, numRuns: 8 })
+    const askings: Asking[] = [
+      ...fc.sample(fc.oneof(...Object.values(askingsOf(data))), { seed: 45 + index, numRuns: 8 }),
+      ...(index === 0 ? askForPages(data.center) : []),
+    ]
     const found: unknown[][] = []
     for (const share of Object.values(SHARES)) {
       const ask = await answers(project, share)
@@ -324,5 +372,5 @@ t.test('questions have the same answers from facts, from facts and events, and f
       asked++
     }
   }
-  t.equal(asked, 16)
+  t.equal(asked, 17 + PAGE_NAMES.length)
 })

@@ -11,7 +11,8 @@ const USAGE = `usage: npm run fuzz:questions -- [--cases N] [--seed S] [--kinds 
 
 Asks N questions (10000) about random data, --questions N of each kind about each (50), and ends with 1 and the shortest question
 and the least data that it found where the answer is not that of the reference. The store has one shard, or N. Each store has the next of the
-habits (${HABITS.join(', ')}), which say what happens to facts meanwhile.`
+habits (${HABITS.join(', ')}), which say what happens to facts meanwhile.
+A question takes 0.2 s of CPU, nearly all of it for ClickHouse to analyze and plan 8 KB of SQL: 100000 take 3 h on two cores.`
 
 /** Sets of data in one store. */
 const PROJECTS = 8
@@ -59,12 +60,21 @@ if (
 const closers: (() => unknown)[] = []
 const scope: Scope = { teardown: (close) => closers.unshift(close) }
 const readings = countReadings()
-const asked: Record<string, number> = {}
-const total = () => Object.values(asked).reduce((sum, count) => sum + count, 0)
+/** by habit and kind */
+const asked: Record<string, Record<string, number>> = {}
+const total = () =>
+  Object.values(asked)
+    .flatMap((kinds) => Object.values(kinds))
+    .reduce((sum, count) => sum + count, 0)
 
-function note(outcome: Outcome): void {
-  for (const [kind, count] of Object.entries(outcome.asked)) asked[kind] = (asked[kind] ?? 0) + count
-  console.log(`${total()} questions: ${JSON.stringify(asked)}, readings of facts: ${JSON.stringify(readings)}`)
+function note(habit: Habit, outcome: Outcome): void {
+  const counts = { ...asked[habit] }
+  for (const [kind, count] of Object.entries(outcome.asked)) counts[kind] = (counts[kind] ?? 0) + count
+  asked[habit] = counts
+  const rate = (total() / (performance.now() / 1000)).toFixed(1)
+  console.log(
+    `${total()} questions, ${rate} a second: ${JSON.stringify(asked)}, readings of facts: ${JSON.stringify(readings)}`,
+  )
   if (!outcome.failure) return
   console.error(outcome.failure)
   process.exitCode = 1
@@ -91,11 +101,11 @@ let seed = firstSeed
 const isGoingOn = () => total() < cases && process.exitCode === undefined
 
 /** Asks about one set of data after the other. */
-async function compareUntil(projects: Projects, end: number): Promise<void> {
+async function compareUntil(habit: Habit, projects: Projects, end: number): Promise<void> {
   while (seed < end && isGoingOn()) {
     const effort = { seed: seed++, projects: 1, questions, kinds }
     console.log(`seed ${effort.seed}`)
-    note(await compareAnswers(projects, effort))
+    note(habit, await compareAnswers(projects, effort))
   }
 }
 
@@ -105,8 +115,8 @@ try {
     console.log(`facts: ${habit}`)
     const projects = await openProjects(habit)
     const end = seed + PROJECTS
-    await Promise.all(Array.from({ length: AT_ONCE }, () => compareUntil(projects, end)))
-    if (isGoingOn()) note(await sendBroken(projects, { seed, projects: 2, questions }))
+    await Promise.all(Array.from({ length: AT_ONCE }, () => compareUntil(habit, projects, end)))
+    if (isGoingOn()) note(habit, await sendBroken(projects, { seed, projects: 2, questions }))
     for (const close of closers.splice(0)) await close()
   }
 } finally {
