@@ -1,5 +1,5 @@
 // Runs the tests, compiled: all but the fault tests, or those of the files and folders that are named. Each file is a program
-// of its own: tap's runner would load hooks into each, which cost as much CPU time as the service. node:test's runner holds
+// of its own, but for those that share what is costly to start: tap's runner would load hooks into each, which cost as much CPU time as the service. node:test's runner holds
 // back what files print until all before them have ended. What a file prints is shown if it fails.
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
@@ -29,6 +29,10 @@ const MEMORY = '/dev/shm'
 const OF_DISK = ['test/delivery/', 'test/journal/']
 /** Must be free there, and in the machine's memory. */
 const MEMORY_BYTES = 2 * 1024 ** 3
+/** Files that drive a browser. Several of them share one, and one service: to start these takes half their CPU time. */
+const TOGETHER = /^test\/web\/[^/]+$/
+/** Programs that run these files, at the same time. */
+const PARTS = 2
 /** From this number of files on, a ready-made store saves more than it costs. */
 const ENOUGH_FILES = 4
 /** Runs a command, and prints how many seconds of CPU time it and its children have used. */
@@ -121,22 +125,27 @@ function rank(file) {
 async function runAll(files) {
   const began = performance.now()
   const failed = []
-  const waiting = files.values()
+  const waiting = programs(files)
   let done = 0
   let cpuTotal = 0
   console.log(`TAP version 14\n1..${files.length}`)
   if (seed !== undefined) console.log(`# properties have the seed ${seed}`)
   const runner = async () => {
-    for (const file of waiting) {
-      const { output, end, seconds, cpuSeconds } = await runFile(file)
+    for (let program = waiting.shift(); program; program = waiting.shift()) {
+      const { results, cpuSeconds } = await runProgram(program)
       cpuTotal += cpuSeconds
-      if (end !== 0) {
-        failed.push(file)
-        console.log(`# Subtest: ${file}\n${output.replace(/^(?=.)/gm, '    ')}\n    # it ended with ${end}`)
+      for (const { file, output, end, seconds } of results) {
+        if (end !== 0) {
+          failed.push(file)
+          console.log(`# Subtest: ${file}\n${output.replace(/^(?=.)/gm, '    ')}\n    # it ended with ${end}`)
+        }
+        const cpu = program.length === 1 ? formatCpu(cpuSeconds) : ''
+        console.log(`${end === 0 ? 'ok' : 'not ok'} ${++done} - ${file} # time=${seconds.toFixed(1)}s${cpu}`)
       }
-      console.log(
-        `${end === 0 ? 'ok' : 'not ok'} ${++done} - ${file} # time=${seconds.toFixed(1)}s${formatCpu(cpuSeconds)}`,
-      )
+      if (program.length > 1) console.log(`# ${results.length} files together${formatCpu(cpuSeconds)}`)
+      // Those that it did not come to.
+      const left = program.filter((file) => !results.some((result) => result.file === file))
+      waiting.unshift(...left.map((file) => [file]))
     }
   }
   await Promise.all(Array.from({ length: jobs }, runner))
@@ -149,12 +158,71 @@ async function runAll(files) {
   return failed.length > 0 ? 1 : 0
 }
 
+/**
+ * @param {string[]} files
+ * @returns {string[][]} the files of each program
+ */
+function programs(files) {
+  // With a pattern, the tests that separate the files are left out.
+  const together = values.grep === undefined ? files.filter((file) => TOGETHER.test(file)) : []
+  const parts = Array.from({ length: PARTS }, (_, part) => together.filter((_, i) => i % PARTS === part))
+  return [
+    ...parts.filter((part) => part.length > 0),
+    ...files.filter((file) => !together.includes(file)).map((file) => [file]),
+  ]
+}
+
+/**
+ * Runs one file, or several in one process.
+ * @param {string[]} files
+ */
+async function runProgram(files) {
+  const [file = ''] = files
+  const { output, end, seconds, cpuSeconds } = await runFiles(files)
+  const results = files.length === 1 ? [{ file, output, end, seconds }] : splitResults(files, output, end)
+  return { results, cpuSeconds }
+}
+
+/**
+ * The results of the files that a program came to; the one during which it ended has failed.
+ * @param {string[]} files
+ * @param {string} output
+ * @param {number | string | null} end of the program
+ */
+function splitResults(files, output, end) {
+  const starts = files.map((file) => output.indexOf(`# Subtest: ${compiledPath(file)}\n`))
+  const hasPlan = /^1\.\.\d+$/m.test(output)
+  const results = []
+  for (const [i, file] of files.entries()) {
+    const isLast = i === files.length - 1
+    if (starts[i] < 0) break
+    const isWhole = isLast ? hasPlan : starts[i + 1] >= 0
+    const part = output.slice(starts[i], isWhole && !isLast ? starts[i + 1] : undefined)
+    const lines = [...part.matchAll(/^(not ok|ok) \d+ .*?(?:# time=([\d.]+)ms)?\s*\{?$/gm)]
+    const isOk = isWhole && lines.length > 1 && lines.every(([, verdict]) => verdict === 'ok')
+    const ms = lines.reduce((sum, [, , time]) => sum + Number(time ?? 0), 0)
+    results.push({ file, output: part, end: isOk ? 0 : end || 1, seconds: ms / 1000 })
+  }
+  // An error after the last test.
+  const last = results.at(-1)
+  if (last && results.every((result) => result.end === 0)) last.end = end
+  return results
+}
+
 /** @param {string} file */
-async function runFile(file) {
+function compiledPath(file) {
+  return `build/${file.replace(/\.ts$/, '.js')}`
+}
+
+/** @param {string[]} files that one process runs */
+async function runFiles(files) {
+  const [file = ''] = files
   const began = performance.now()
-  const compiled = `build/${file.replace(/\.ts$/, '.js')}`
+  const limitSeconds = LIMIT_SECONDS * files.length
+  const compiled = files.map(compiledPath)
   // Failures show the lines of the sources. `fetch` is WebAssembly, which each process would compile twice.
-  const command = [process.execPath, '--enable-source-maps', '--liftoff-only', compiled]
+  const several = files.length > 1 ? ['build/test/together.js'] : []
+  const command = [process.execPath, '--enable-source-maps', '--liftoff-only', ...several, ...compiled]
   const [program, ...args] = values.cpu ? ['bash', '-c', MEASURE, ...command] : command
   const child = spawn(program, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -165,12 +233,12 @@ async function runFile(file) {
       ...store,
       TMPDIR: OF_DISK.some((room) => file.startsWith(room)) ? onDisk : inMemory,
       ...(!file.startsWith('test/delivery/') && { TEST_PROGRAMS: 'build/src' }),
-      TAP_TIMEOUT: String(LIMIT_SECONDS),
+      TAP_TIMEOUT: String(limitSeconds),
       ...(seed !== undefined && { PROPERTY_SEED: String(seed) }),
       ...(values.grep !== undefined && { TAP_GREP: values.grep }),
     },
   })
-  const timer = setTimeout(() => child.kill('SIGKILL'), LIMIT_SECONDS * 1000)
+  const timer = setTimeout(() => child.kill('SIGKILL'), limitSeconds * 1000)
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text) => {
@@ -181,7 +249,7 @@ async function runFile(file) {
   const [code, signal] = await once(child, 'exit')
   clearTimeout(timer)
   // A process that the test has left running may hold the pipes.
-  if (code !== 0 || values.cpu) await Promise.race([closed, wait(DRAIN_MS)])
+  if (code !== 0 || values.cpu || files.length > 1) await Promise.race([closed, wait(DRAIN_MS)])
   child.stdout.destroy()
   child.stderr.destroy()
   const [, user, system] = /^# cpu: (\S+) (\S+)$/m.exec(output) ?? []

@@ -4,23 +4,22 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { openStore } from '../../src/store/open.js'
 import { until } from '../helper.js'
-import { checkAccessibility, download, type Site, startSite } from './page.js'
+import { checkAccessibility, download, readCells, type Site, startSite } from './page.js'
 
 /** Inserts a dead letter as the writer does. */
-async function insertLetter({ config }: Site, body: string, n: number): Promise<void> {
+async function insertLetter({ config, project }: Site, body: string, n: number): Promise<void> {
   const { clickhouse, close } = await openStore(config)
   if (!(clickhouse instanceof ClickHouse)) throw new Error('this test needs a ClickHouse')
   const position = BigInt(1_760_000_000_000 + n) << 16n
-  const entry = { position, kind: 'events' as const, projectId: 'default', count: 1, receivedAt: 1_760_000_000_000 + n }
+  const entry = { position, kind: 'events' as const, projectId: project, count: 1, receivedAt: 1_760_000_000_000 + n }
   await insertDeadLetter(clickhouse, 7, { ...entry, body: Buffer.from(body) }, `ClickHouse error ${n}`, `${position}`)
   await close()
 }
 
 /** The cell texts of a table's rows. */
 const readRows = async (page: Page, table: string) => {
-  const rows = await page.getByRole('table', { name: table }).getByRole('row').all()
-  const texts = await Promise.all(rows.map(async (row) => await row.getByRole('cell').allTextContents()))
-  return texts.filter((cells) => cells.length > 0)
+  const rows = await readCells(page.getByRole('table', { name: table }).locator('tr'))
+  return rows.filter((cells) => cells.length > 0)
 }
 
 t.test('the data view', async (t) => {
@@ -125,7 +124,7 @@ t.test('the data view', async (t) => {
   })
 
   t.test('shows nothing of another project', async () => {
-    const page = await visit(t, '#/data', await addKey('read', 'other'))
+    const page = await visit(t, '#/data', await addKey('read', 'no data'))
     await page.getByText('No events yet').first().waitFor()
     await page.goto(page.url().replace(/#.*/, '#/data/dead-letters'))
     await page.getByText('No dead letters').waitFor()

@@ -24,7 +24,6 @@ t.test('hostile values are harmless on the page, in CSV and in the curl command'
   const page = await site.visit(t, buildLink(question))
   await page.getByText(HTML).first().waitFor()
   t.equal(await page.title(), 'Explore – Tallyhouse')
-  await checkAccessibility(t, page, 'bars')
   const csv = await download(page, 'Download CSV')
   t.match(csv, `"'=HYPERLINK(""http://example.com"")",2\r\n`)
   t.match(csv, `"<img src=x onerror=""document.title=1"">",1\r\n`)

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { SECRET_KEY, startClickHouse, until } from '../helper.js'
+import { startClickHouse, until } from '../helper.js'
 import { checkAccessibility, startSite } from './page.js'
 
 const EVERY_MS = 5_000
@@ -20,7 +20,7 @@ async function waitForText(page: Page, part: string, text: string | RegExp): Pro
 
 t.test('the health view describes the state of the service and follows it', async (t) => {
   const clickhouse = await startClickHouse(t)
-  const { call, visit } = await startSite(t, { CLICKHOUSE_URL: clickhouse.url })
+  const { call, visit, key } = await startSite(t, { CLICKHOUSE_URL: clickhouse.url })
   const page = await visit(t, '#/health')
   await page.getByRole('region', { name: 'Backlog' }).waitFor()
   t.match(await readText(page, 'Service'), /The service is ready/)
@@ -34,7 +34,7 @@ t.test('the health view describes the state of the service and follows it', asyn
 
   await t.test('placeholder names and refused aliases are reported and listed', async (t) => {
     await call('POST', '/public/users/identify', { distinct_id: 'grace' })
-    const authorization = `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}`
+    const authorization = `Basic ${Buffer.from(`${key}:`).toString('base64')}`
     const batch = [
       { type: 'identify', messageId: 'm1', userId: 'undefined', anonymousId: 'visitor-1' },
       { type: 'identify', messageId: 'm2', userId: 'ada', anonymousId: 'grace' },
@@ -78,7 +78,7 @@ t.test('the health view describes the state of the service and follows it', asyn
 
 t.test('a hidden tab does not poll, and refreshes when it is shown', async (t) => {
   const { visitInTab } = await startSite(t)
-  const page = await visitInTab('#/health')
+  const page = await visitInTab(t, '#/health')
   await page.getByRole('region', { name: 'Intake' }).waitFor()
   await page.clock.install()
   let asked = 0

@@ -3,9 +3,9 @@ import type { Test } from 'tap'
 import { until } from '../helper.js'
 import { startSite } from './page.js'
 
-/** A site for testing the live view. */
+/** A site with a function that sends events. */
 export async function startLiveSite(t: Test) {
-  const site = await startSite(t, {}, { liveLimits: { checkMs: 20 } })
+  const site = await startSite(t)
   return {
     ...site,
     /** @param properties a string is sent unchanged; @returns the id of the event */

@@ -71,7 +71,7 @@ t.test('filters are part of the link, and apply to new events', async (t) => {
 })
 
 t.test('events of another project are never shown', async (t) => {
-  const [mine, other] = [await site.addKey('secret', 'mine'), await site.addKey('secret', 'other')]
+  const [mine, other] = [await site.addKey('secret', 'mine'), await site.addKey('secret', 'theirs')]
   await track(mine, 'mine', 'ada')
   const id = await track(other, 'theirs', 'mallory')
   const page = await site.visit(t, '#/live', mine)
@@ -88,12 +88,12 @@ t.test('events of another project are never shown', async (t) => {
 t.test('a hidden tab closes its stream, and catches up when it is shown', async (t) => {
   const key = await site.addKey('secret', 'hidden')
   const before = await track(key, 'before', 'ada')
-  const page = await site.visitInTab('#/live', key)
+  const page = await site.visitInTab(t, '#/live', key)
   await waitForLive(page)
   const streams = async () => /^tallyhouse_live_streams (\d+)$/m.exec((await site.app.inject('/metrics')).body)?.[1]
-  const open = Number(await streams())
+  await until('no other stream', async () => (await streams()) === '1')
   const tab = await page.context().newPage()
-  await until('the end of the stream', async () => Number(await streams()) === open - 1)
+  await until('the end of the stream', async () => (await streams()) === '0')
   await track(key, 'meanwhile', 'ada')
   const resumed: (string | undefined)[] = []
   page.on('request', (request) => {
@@ -109,7 +109,7 @@ t.test('a hidden tab closes its stream, and catches up when it is shown', async 
 t.test('a filtered list catches up on more events than it can hold', async (t) => {
   const key = await site.addKey('secret', 'much')
   await track(key, 'before', 'ada', { kind: 'rare' })
-  const page = await site.visitInTab('#/live?property=kind&value=rare', key)
+  const page = await site.visitInTab(t, '#/live?property=kind&value=rare', key)
   await waitForLive(page)
   await waitForEvents(page, ['before'])
   const tab = await page.context().newPage()

@@ -4,85 +4,82 @@ import { startSite } from './page.js'
 
 const SILENT = 'ClickHouse is not responding, so nothing can be read.'
 
-t.test('every view reports an unavailable store, and recovers', async (t) => {
-  const clickhouse = await startClickHouse(t)
-  const { call, visit, url } = await startSite(t, { CLICKHOUSE_URL: clickhouse.url })
-  await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { name: 'Ada' } })
-  await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada' })
-  const page = await visit(t, '#/live')
-  await page.getByText('signed up').waitFor()
-  const alert = page.getByRole('alert').getByText(SILENT)
-  const pid = clickhouse.pid() ?? 0
-  t.teardown(() => process.kill(pid, 'SIGCONT'))
-  const views = [
-    ['#/users', page.getByRole('link', { name: 'ada' })],
-    ['#/users/ada', page.getByRole('heading', { name: 'Ada' })],
-    ['#/', page.getByRole('heading', { name: 'Overview' })],
-    ['#/explore', page.getByRole('button', { name: 'Download CSV' })],
-    ['#/live', page.getByRole('link', { name: 'signed up' })],
-  ] as const
-  for (const [link, content] of views) {
-    await page.goto('about:blank')
-    process.kill(pid, 'SIGSTOP')
-    await page.goto(`${url}/${link}`)
-    const before = Date.now()
-    await alert.waitFor()
-    t.comment(`${link} said so after ${Date.now() - before} ms`)
-    process.kill(pid, 'SIGCONT')
-    await content.first().waitFor()
-    await alert.waitFor({ state: 'hidden' })
-  }
-})
-
-t.test('every view reports an outage that begins while nobody does anything, and keeps what was typed', async (t) => {
+t.test('an outage of ClickHouse', async (t) => {
   const clickhouse = await startClickHouse(t)
   const { call, visit, url } = await startSite(t, { CLICKHOUSE_URL: clickhouse.url })
   await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { name: 'Ada' } })
   const sent = await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada', properties: { n: 1 } })
   const id = String(sent.headers['x-event-id'])
-  const page = await visit(t, '#/health')
-  const alert = page.getByRole('alert').getByText('It reconnects automatically. See Health.')
-  const views = [
-    ['#/', page.getByRole('heading', { name: 'Overview' })],
-    ['#/live', page.getByRole('link', { name: 'signed up' })],
-    ['#/explore', page.getByRole('button', { name: 'Download CSV' })],
-    ['#/users', page.getByRole('link', { name: 'ada' })],
-    ['#/users/ada', page.getByRole('region', { name: 'Events' }).getByText('signed up')],
-    ['#/data', page.getByRole('link', { name: 'signed up', exact: true })],
-    ['#/health', page.getByRole('region', { name: 'Store' })],
-  ] as const
-  for (const [link, content] of views) {
-    await page.goto('about:blank')
-    await page.goto(`${url}/${link}`)
-    await content.first().waitFor()
-    await page.route('**/health/ready', (route) => route.abort('connectionrefused'))
-    const before = Date.now()
-    await alert.waitFor()
-    t.comment(`${link} said so after ${Date.now() - before} ms`)
-    await page.unroute('**/health/ready')
-    await alert.waitFor({ state: 'hidden' })
-  }
-
-  await page.evaluate(`location.hash = '#/users/ada/${id}'`)
-  await page.getByRole('button', { name: 'Edit properties' }).click()
-  const typed = page.getByLabel('Properties (JSON)')
-  await typed.fill('{"n":2}')
   const pid = clickhouse.pid() ?? 0
   t.teardown(() => process.kill(pid, 'SIGCONT'))
-  process.kill(pid, 'SIGSTOP')
-  await page.getByRole('alert').getByText(SILENT).waitFor()
-  process.kill(pid, 'SIGCONT')
-  await alert.waitFor({ state: 'hidden' })
-  await page.context().setOffline(true)
-  await alert.waitFor()
-  await page.getByRole('button', { name: 'Save…' }).click()
-  await page.getByRole('button', { name: 'Replace properties' }).click()
-  await page.getByRole('dialog').getByText('The service cannot be reached.').waitFor()
-  await page.context().setOffline(false)
-  await alert.waitFor({ state: 'hidden' })
-  t.equal(await typed.inputValue(), '{"n":2}')
-  await page.getByRole('button', { name: 'Replace properties' }).click()
-  await page.getByRole('region', { name: 'Properties, exactly as stored' }).getByText('{"n":2}').waitFor()
+
+  t.test('every view reports an unavailable store, and recovers', async (t) => {
+    const page = await visit(t, '#/live')
+    await page.getByText('signed up').waitFor()
+    const alert = page.getByRole('alert').getByText(SILENT)
+    const views = [
+      ['#/users', page.getByRole('link', { name: 'ada' })],
+      ['#/users/ada', page.getByRole('heading', { name: 'Ada' })],
+      ['#/', page.getByRole('heading', { name: 'Overview' })],
+      ['#/explore', page.getByRole('button', { name: 'Download CSV' })],
+      ['#/live', page.getByRole('link', { name: 'signed up' })],
+    ] as const
+    for (const [link, content] of views) {
+      await page.goto('about:blank')
+      process.kill(pid, 'SIGSTOP')
+      await page.goto(`${url}/${link}`)
+      const before = Date.now()
+      await alert.waitFor()
+      t.comment(`${link} said so after ${Date.now() - before} ms`)
+      process.kill(pid, 'SIGCONT')
+      await content.first().waitFor()
+      await alert.waitFor({ state: 'hidden' })
+    }
+  })
+
+  t.test('every view reports an outage that begins while nobody does anything, and keeps what was typed', async (t) => {
+    const page = await visit(t, '#/health')
+    const alert = page.getByRole('alert').getByText('It reconnects automatically. See Health.')
+    const views = [
+      ['#/', page.getByRole('heading', { name: 'Overview' })],
+      ['#/live', page.getByRole('link', { name: 'signed up' })],
+      ['#/explore', page.getByRole('button', { name: 'Download CSV' })],
+      ['#/users', page.getByRole('link', { name: 'ada' })],
+      ['#/users/ada', page.getByRole('region', { name: 'Events' }).getByText('signed up')],
+      ['#/data', page.getByRole('link', { name: 'signed up', exact: true })],
+      ['#/health', page.getByRole('region', { name: 'Store' })],
+    ] as const
+    for (const [link, content] of views) {
+      await page.goto('about:blank')
+      await page.goto(`${url}/${link}`)
+      await content.first().waitFor()
+      await page.route('**/health/ready', (route) => route.abort('connectionrefused'))
+      const before = Date.now()
+      await alert.waitFor()
+      t.comment(`${link} said so after ${Date.now() - before} ms`)
+      await page.unroute('**/health/ready')
+      await alert.waitFor({ state: 'hidden' })
+    }
+
+    await page.evaluate(`location.hash = '#/users/ada/${id}'`)
+    await page.getByRole('button', { name: 'Edit properties' }).click()
+    const typed = page.getByLabel('Properties (JSON)')
+    await typed.fill('{"n":2}')
+    process.kill(pid, 'SIGSTOP')
+    await page.getByRole('alert').getByText(SILENT).waitFor()
+    process.kill(pid, 'SIGCONT')
+    await alert.waitFor({ state: 'hidden' })
+    await page.context().setOffline(true)
+    await alert.waitFor()
+    await page.getByRole('button', { name: 'Save…' }).click()
+    await page.getByRole('button', { name: 'Replace properties' }).click()
+    await page.getByRole('dialog').getByText('The service cannot be reached.').waitFor()
+    await page.context().setOffline(false)
+    await alert.waitFor({ state: 'hidden' })
+    t.equal(await typed.inputValue(), '{"n":2}')
+    await page.getByRole('button', { name: 'Replace properties' }).click()
+    await page.getByRole('region', { name: 'Properties, exactly as stored' }).getByText('{"n":2}').waitFor()
+  })
 })
 
 t.test('failed loads are repeated when the service is ready', async (t) => {

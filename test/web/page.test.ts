@@ -1,9 +1,8 @@
 import t from 'tap'
-import { SECRET_KEY } from '../helper.js'
 import { checkAccessibility, startSite } from './page.js'
 
 t.test('signing in and out is accessible', async (t) => {
-  const { visit, addKey, url } = await startSite(t)
+  const { visit, addKey, key, url } = await startSite(t)
   const page = await visit(t, '#/users')
   await page.getByRole('heading', { name: 'Users' }).waitFor()
   await checkAccessibility(t, page, 'the page')
@@ -14,7 +13,7 @@ t.test('signing in and out is accessible', async (t) => {
   await reader.getByText('another project').first().waitFor()
   // The name of a property that every object inherits.
   await page.goto(`${url}/#/constructor`)
-  await page.getByLabel('Key of the project').fill(SECRET_KEY)
+  await page.getByLabel('Key of the project').fill(key)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('link', { name: 'Boards', exact: true }).and(page.locator('[aria-current="page"]')).waitFor()
 })

@@ -1,28 +1,45 @@
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import type { Result } from 'axe-core'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
-import type { Test } from 'tap'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
+import root, { type Test } from 'tap'
 import type { AppOptions } from '../../src/app.js'
 import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys, revokeKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { startChromium } from '../browser/chromium.js'
-import { type Client, SECRET_KEY, settingsFor, startApp, until, WAIT_LIMIT_MS } from '../helper.js'
+import { type Client, settingsFor, startApp, until, WAIT_LIMIT_MS } from '../helper.js'
 
-const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+/** Rules of axe-core about colours, and about what is hidden or moved on a narrow screen. */
+const LOOK_RULES = [
+  'aria-hidden-focus',
+  'button-name',
+  'color-contrast',
+  'label',
+  'link-in-text-block',
+  'link-name',
+  'scrollable-region-focusable',
+  'select-name',
+]
 const WIDE = { width: 1280, height: 900 }
 const NARROW = { width: 390, height: 844 }
 /** Time zone of the browsers that `visit` opens. */
 const ZONE = 'Europe/Berlin'
 const LOCALE = 'en-GB'
-const KEYS_REFRESH_MS = 200
+const KEYS_REFRESH_MS = 500
+const LIVE_CHECK_MS = 100
 
-export interface Site extends Client {
+export interface Site extends Omit<Client, 'browser' | 'events'> {
   /** without a trailing slash */
   url: string
-  /** creates a key, and resolves once it is valid */
+  /** the site's own project, which is empty at first */
+  project: string
+  /** a secret key of the project, with which `call` and `visit` are made */
+  key: string
+  /** creates a key, and resolves once it is valid; no two sites have the same project */
   addKey(kind: KeyKind, project?: string): Promise<string>
   /** revokes a key that `addKey` created */
   revokeKey(key: string): Promise<void>
@@ -31,41 +48,48 @@ export interface Site extends Client {
    * @param locale of the browser
    */
   visit(t: Test, link?: string, key?: string, locale?: string): Promise<Page>
-  /** signs in through the form in a tab of a shared window, so that a newer tab hides it */
-  visitInTab(link?: string, key?: string): Promise<Page>
+  /** signs in through the form in a tab of a shared window, so that a newer tab hides it; closes it after the test */
+  visitInTab(t: Test, link?: string, key?: string): Promise<Page>
 }
 
-/** Starts the service with embedded storage, and a browser. Serves the output of `npm run build`. */
-export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: AppOptions = {}): Promise<Site> {
-  let store = ''
-  const client = await startApp(
-    t,
-    { ...(await settingsFor(t, 'embedded')), ...env },
-    {
-      keysRefreshMs: KEYS_REFRESH_MS,
-      ...options,
-      onClickHouse: (url) => {
-        store = url
-      },
-    },
-  )
-  const url = await client.app.listen({ port: 0 })
-  const window = await startChromium(t)
-  const browser = window.browser()
-  if (!browser) throw new Error('the browser is not connected')
+/** A service, and which site has which of its projects. */
+interface Host extends Client {
+  url: string
+  /** where its ClickHouse is */
+  store: string
+  owners: Map<string, object>
+}
 
+/** To start a service or a browser takes seconds of CPU time, so the tests that run in one process share theirs. */
+let commonHost: Promise<Host> | undefined
+let commonBrowser: Promise<{ tabs: BrowserContext; windows: Windows }> | undefined
+
+/**
+ * Makes a site with a project of its own. With neither settings nor options it shares its service. Serves the output of
+ * `npm run build`.
+ */
+export async function startSite(t: Test, env?: NodeJS.ProcessEnv, options?: AppOptions): Promise<Site> {
+  commonHost ??= env || options ? undefined : startHost(root)
+  const host = await (env || options ? startHost(t, env, options) : commonHost)
+  if (!host) throw new Error('there is no service')
+  const { windows } = await useBrowser()
+  const { url, owners } = host
   const stored = async (act: (clickhouse: ClickHouse) => Promise<void>) => {
-    const { clickhouse, close } = await openStore({ ...client.config, CLICKHOUSE_URL: store })
+    const { clickhouse, close } = await openStore({ ...host.config, CLICKHOUSE_URL: host.store })
     await act(clickhouse)
     await close()
   }
   const waitForStatus = (key: string, status: number) =>
     until('the key', async () => {
-      const response = await client.call('GET', '/public/users', undefined, { 'x-api-key': key })
+      const response = await host.call('GET', '/public/users', undefined, { 'x-api-key': key })
       // A write key is known once it is refused with 403.
       return response.statusCode === status || (status === 200 && response.statusCode === 403)
     })
-  const addKey: Site['addKey'] = async (kind, projectId = 'default') => {
+  const owner = {}
+  const project = `site-${owners.size + 1}`
+  const addKey: Site['addKey'] = async (kind, projectId = project) => {
+    if ((owners.get(projectId) ?? owner) !== owner) throw new Error(`Another test has the project ${projectId}.`)
+    owners.set(projectId, owner)
     const key = makeKey(kind)
     await stored((clickhouse) => insertKeys(clickhouse, [storedKey(key, { projectId, kind })], Date.now()))
     await waitForStatus(key, 200)
@@ -76,54 +100,92 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
     await stored((clickhouse) => revokeKeys(clickhouse, [storedKey(key, { projectId: '', kind: 'read' })]))
     await waitForStatus(key, 401)
   }
-  const open = async (context: BrowserContext, link: string) => {
-    const page = await context.newPage()
-    page.setDefaultTimeout(WAIT_LIMIT_MS)
-    watch(t, page, url)
-    await page.goto(`${url}/${link}`)
-    return page
-  }
+  const own = await addKey('secret')
   const waitForViews = (page: Page) => page.getByRole('navigation', { name: 'Views' }).waitFor()
-  const windows = new Windows(browser, url)
-  const visit: Site['visit'] = async (t, link = '#/', key = SECRET_KEY, locale = LOCALE) => {
-    const window = await windows.open(locale)
-    const { headers } = await client.call('POST', '/session', {}, { 'x-api-key': key })
+  const visit: Site['visit'] = async (t, link = '#/', key = own, locale = LOCALE) => {
+    const window = await windows.open(locale, url)
+    const { headers } = await host.call('POST', '/session', {}, { 'x-api-key': key })
     const [name = '', value = ''] = String(headers['set-cookie']).split(/[=;]/)
     await window.addCookies([{ name, value, url, httpOnly: true, sameSite: 'Strict' }])
-    const page = await open(window, link)
+    const page = await openPage(t, window)
+    watch(t, page, url)
     page.once('close', () => windows.release(window, locale))
-    t.teardown(() => page.close())
+    await page.goto(`${url}/${link}`)
     await waitForViews(page)
     return page
   }
-  const visitInTab: Site['visitInTab'] = async (link = '#/', key = SECRET_KEY) => {
-    await window.clearCookies()
-    const page = await open(window, link)
+  const visitInTab: Site['visitInTab'] = async (t, link = '#/', key = own) => {
+    const page = await openTab(t)
+    watch(t, page, url)
+    await page.goto(`${url}/${link}`)
     await page.getByLabel('Key of the project').fill(key)
     await page.getByRole('button', { name: 'Sign in' }).click()
     await waitForViews(page)
     return page
   }
-  return { ...client, url, addKey, revokeKey, visit, visitInTab }
+  const call: Site['call'] = (method, path, body, headers) =>
+    host.call(method, path, body, { 'x-api-key': own, ...headers })
+  return { app: host.app, config: host.config, call, url, project, key: own, addKey, revokeKey, visit, visitInTab }
+}
+
+/** Starts the service with embedded storage. */
+async function startHost(t: Test, env: NodeJS.ProcessEnv = {}, options: AppOptions = {}): Promise<Host> {
+  let store = ''
+  const client = await startApp(
+    t,
+    { ...(await settingsFor(t, 'embedded')), ...env },
+    {
+      keysRefreshMs: KEYS_REFRESH_MS,
+      liveLimits: { checkMs: LIVE_CHECK_MS },
+      ...options,
+      onClickHouse: (url) => {
+        store = url
+      },
+    },
+  )
+  return { ...client, url: await client.app.listen({ port: 0 }), store, owners: new Map() }
+}
+
+function useBrowser() {
+  commonBrowser ??= startChromium(root).then((tabs) => {
+    const browser = tabs.browser()
+    if (!browser) throw new Error('the browser is not connected')
+    return { tabs, windows: new Windows(browser) }
+  })
+  return commonBrowser
+}
+
+/** Opens a tab of a shared window, signed out; closes it after the test. */
+export async function openTab(t: Test): Promise<Page> {
+  const { tabs } = await useBrowser()
+  await tabs.clearCookies()
+  return await openPage(t, tabs)
+}
+
+async function openPage(t: Test, window: BrowserContext): Promise<Page> {
+  const page = await window.newPage()
+  page.setDefaultTimeout(WAIT_LIMIT_MS)
+  t.teardown(() => page.close())
+  return page
 }
 
 /** Reuses browser contexts, because opening one takes a second of CPU time, five times as much as a tab. */
 class Windows {
   readonly #browser: Browser
-  /** origin of the site */
-  readonly #origin: string
   readonly #free: { window: BrowserContext; locale: string }[] = []
 
-  constructor(browser: Browser, origin: string) {
+  constructor(browser: Browser) {
     this.#browser = browser
-    this.#origin = origin
   }
 
-  /** A context without state of earlier tests. */
-  async open(locale: string): Promise<BrowserContext> {
+  /**
+   * A context without state of earlier tests.
+   * @param origin of the site that is to be opened
+   */
+  async open(locale: string, origin: string): Promise<BrowserContext> {
     const place = this.#free.findIndex((free) => free.locale === locale)
     const [free] = place < 0 ? [] : this.#free.splice(place, 1)
-    if (free) return await this.#forget(free.window)
+    if (free) return await this.#forget(free.window, origin)
     const window = await this.#browser.newContext({ viewport: WIDE, locale, timezoneId: ZONE })
     // A context closes with its last tab.
     await window.newPage()
@@ -134,16 +196,26 @@ class Windows {
     if (window.pages().length === 1) this.#free.push({ window, locale })
   }
 
-  async #forget(window: BrowserContext): Promise<BrowserContext> {
+  async #forget(window: BrowserContext, origin: string): Promise<BrowserContext> {
     const [tab] = window.pages()
     if (!tab) throw new Error('the window was closed')
     await window.clearCookies()
     await window.clearPermissions()
+    await window.setOffline(false)
     const session = await window.newCDPSession(tab)
-    await session.send('Storage.clearDataForOrigin', { origin: this.#origin, storageTypes: 'all' })
+    await session.send('Storage.clearDataForOrigin', { origin, storageTypes: 'all' })
     await session.detach()
     return window
   }
+}
+
+/** The texts of the cells of each row of a table, in one look at it. A heading has none. */
+export async function readCells(rows: Locator, kind: 'innerText' | 'textContent' = 'textContent'): Promise<string[][]> {
+  return await rows.evaluateAll(
+    (rows: { cells: Iterable<{ tagName: string; innerText: string; textContent: string }> }[], kind) =>
+      rows.map(({ cells }) => [...cells].filter(({ tagName }) => tagName === 'TD').map((cell) => cell[kind])),
+    kind,
+  )
 }
 
 /** Downloads a file with a button, and returns its text. */
@@ -179,19 +251,17 @@ function watch(t: Test, page: Page, url: string): void {
   })
 }
 
-/**
- * Checks the page with axe-core in light and dark mode, and that it fits a phone. Colours do not depend on the
- * width, so two of the four combinations suffice.
- */
+/** Checks the page with axe-core in light and dark mode, and that it fits a phone. */
 export async function checkAccessibility(t: Test, page: Page, what: string): Promise<void> {
   const looks = [
-    { colorScheme: 'light', viewport: WIDE },
-    { colorScheme: 'dark', viewport: NARROW },
+    { colorScheme: 'light', viewport: WIDE, rules: undefined },
+    // Nothing else depends on the colours or the width.
+    { colorScheme: 'dark', viewport: NARROW, rules: LOOK_RULES },
   ] as const
-  for (const { colorScheme, viewport } of looks) {
+  for (const { colorScheme, viewport, rules } of looks) {
     await page.emulateMedia({ colorScheme })
     await page.setViewportSize(viewport)
-    t.strictSame(await findViolations(page), [], `${what}, ${colorScheme}, ${viewport.width} px wide`)
+    t.strictSame(await findViolations(page, rules), [], `${what}, ${colorScheme}, ${viewport.width} px wide`)
   }
   const overhang = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
   t.equal(overhang, 0, `${what} does not scroll to the side at ${NARROW.width} px`)
@@ -199,11 +269,18 @@ export async function checkAccessibility(t: Test, page: Page, what: string): Pro
   await page.setViewportSize(WIDE)
 }
 
-/** Serious and critical violations that axe-core finds. */
-async function findViolations(page: Page): Promise<string[]> {
-  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(await readFile(AXE, 'utf8'))
-  const violations = await page.evaluate<Result[]>("axe.run({ resultTypes: ['violations'] }).then((r) => r.violations)")
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`))
+/**
+ * Serious and critical violations that axe-core finds.
+ * @param rules only these
+ */
+async function findViolations(page: Page, rules?: readonly string[]): Promise<string[]> {
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe)
+  const options = { resultTypes: ['violations'], preload: false, ...(rules && { runOnly: rules }) }
+  // What has passed would be thousands of lines.
+  const violations = await page.evaluate<Result[]>(
+    `axe.run(${JSON.stringify(options)}).then((r) => r.violations.filter((v) => /serious|critical/.test(v.impact)))`,
+  )
+  return violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`),
+  )
 }

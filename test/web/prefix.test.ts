@@ -2,9 +2,7 @@ import { once } from 'node:events'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { startChromium } from '../browser/chromium.js'
-import { SECRET_KEY } from '../helper.js'
-import { startSite } from './page.js'
+import { openTab, startSite } from './page.js'
 
 const PREFIX = '/analytics'
 
@@ -31,11 +29,11 @@ async function startProxy(t: Test, target: string): Promise<string> {
 }
 
 t.test('the page works behind a proxy with a path prefix', async (t) => {
-  const { url, call } = await startSite(t)
-  const page = await (await startChromium(t)).newPage()
+  const { url, call, key } = await startSite(t)
   const base = await startProxy(t, url)
+  const page = await openTab(t)
   await page.goto(`${base}/#/live`)
-  await page.getByLabel('Key of the project').fill(SECRET_KEY)
+  await page.getByLabel('Key of the project').fill(key)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
   await page.getByRole('tab', { name: 'curl' }).click()

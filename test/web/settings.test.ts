@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core'
 import t from 'tap'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import type { ListedKey } from '../../src/contract/responses.js'
-import { until } from '../helper.js'
+import { SECRET_KEY, until } from '../helper.js'
 import { checkAccessibility, download, startSite } from './page.js'
 
 const WHOLE_KEY = /[psrw]k_[\w-]{43}/
@@ -20,8 +20,7 @@ async function readNewKey(page: Page): Promise<string> {
 
 t.test('the keys of a project', async (t) => {
   const site = await startSite(t)
-  const { app, visit, addKey } = site
-  const secret = await addKey('secret', 'shop')
+  const { app, visit, addKey, key: secret } = site
   const list = async (key = secret) => {
     const response = await app.inject({ url: '/public/keys', headers: { 'x-api-key': key } })
     return response.json().keys as ListedKey[]
@@ -76,7 +75,7 @@ t.test('the keys of a project', async (t) => {
 
   t.test('a key is renamed, rotated and revoked', async (t) => {
     const page = await visit(t, '#/settings', secret)
-    const old = await addKey('write', 'shop')
+    const old = await addKey('write')
     await page.reload()
     const writeKeys = findKind(page, 'Write keys')
     const id = old.slice(0, 11)
@@ -122,14 +121,14 @@ t.test('the keys of a project', async (t) => {
   })
 
   t.test('keys of the environment say where they are changed', async (t) => {
-    const page = await visit(t, '#/settings')
+    const page = await visit(t, '#/settings', SECRET_KEY)
     const item = findKind(page, 'Secret keys').getByRole('listitem').filter({ hasText: 'SECRET_KEY' })
     await item.getByText('Set in the environment of the service.').waitFor()
     t.equal(await item.getByRole('button').count(), 0)
   })
 
   t.test('a read key sees a sentence instead', async (t) => {
-    const page = await visit(t, '#/settings', await addKey('read', 'shop'))
+    const page = await visit(t, '#/settings', await addKey('read'))
     await page.getByRole('heading', { name: 'Settings need a secret key' }).waitFor()
     t.equal(await page.getByRole('button', { name: 'Create key…' }).count(), 0)
     await checkAccessibility(t, page, 'settings without rights')
@@ -147,8 +146,7 @@ t.test('the keys of a project', async (t) => {
 
 t.test('the settings of a project', async (t) => {
   const site = await startSite(t)
-  const { app, visit, addKey } = site
-  const secret = await addKey('secret', 'shop')
+  const { app, visit, key: secret } = site
   const headers = { 'x-api-key': secret }
   const read = async () => (await app.inject({ url: '/public/project', headers })).json().project
   const change = (payload: object) => app.inject({ method: 'PATCH', url: '/public/project', headers, payload })

@@ -1,6 +1,5 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { SECRET_KEY } from '../helper.js'
 import { checkAccessibility, startSite } from './page.js'
 
 const DAY = 86_400_000
@@ -11,7 +10,7 @@ async function saveBoard(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Save board', includeHidden: true }).dispatchEvent('click')
 }
 
-async function signInAgain(page: Page, key = SECRET_KEY): Promise<void> {
+async function signInAgain(page: Page, key: string): Promise<void> {
   await page.getByRole('dialog', { name: 'Sign in again' }).waitFor()
   await page.getByLabel('Key of the project').fill(key)
   await page.getByRole('button', { name: 'Sign in' }).click()
@@ -20,8 +19,8 @@ async function signInAgain(page: Page, key = SECRET_KEY): Promise<void> {
 
 t.test('an expired session', async (t) => {
   let now = Date.now()
-  const site = await startSite(t, {}, { now: () => now })
-  const { call, visit, url, addKey, revokeKey } = site
+  const site = await startSite(t, undefined, { now: () => now })
+  const { call, visit, url, key: own, addKey, revokeKey } = site
   const expire = () => {
     now += 8 * DAY
   }
@@ -45,7 +44,7 @@ t.test('an expired session', async (t) => {
       await page.goto(`${url}/${link}`)
       await page.getByRole('dialog', { name: 'Sign in again' }).getByText('You have been signed out').waitFor()
       if (link === '#/users') await checkAccessibility(t, page, 'the form over a view')
-      await signInAgain(page)
+      await signInAgain(page, own)
       await content.first().waitFor()
       t.equal(page.url(), `${url}/${link}`)
     }
@@ -58,7 +57,7 @@ t.test('an expired session', async (t) => {
     await saveBoard(page)
     await page.getByRole('dialog').press('Escape')
     await page.getByRole('dialog').press('Escape')
-    await signInAgain(page)
+    await signInAgain(page, own)
     t.equal(await page.getByLabel('Name of the board').inputValue(), 'Our team')
     await page.getByRole('alert').getByText('You were signed out. Sign in and try again.').waitFor()
     await page.getByRole('button', { name: 'Save board' }).click()
@@ -71,7 +70,7 @@ t.test('an expired session', async (t) => {
     await page.getByRole('link', { name: 'ada' }).waitFor()
     await revokeKey(key)
     await page.getByRole('searchbox').fill('ad')
-    await signInAgain(page)
+    await signInAgain(page, own)
     await page.getByRole('link', { name: 'ada' }).waitFor()
     t.match(page.url(), /search=ad$/)
   })
@@ -89,29 +88,29 @@ t.test('an expired session', async (t) => {
 })
 
 t.test('tabs of a browser share one session', async (t) => {
-  const { call, visitInTab, addKey } = await startSite(t)
+  const { call, visitInTab, addKey, key, project } = await startSite(t)
   await call('PUT', '/public/boards/team', { name: 'Team', cards: [] })
   await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada' })
-  const first = await visitInTab('#/board/team?edit=1')
+  const first = await visitInTab(t, '#/board/team?edit=1')
   await first.getByLabel('Name of the board').fill('Our team')
-  const second = await visitInTab('#/users')
+  const second = await visitInTab(t, '#/users')
   await second.getByRole('heading', { name: 'Users' }).waitFor()
   t.equal(await first.getByLabel('Name of the board').inputValue(), 'Our team', 'the same project keeps its state')
 
-  const other = await visitInTab('#/users', await addKey('secret', 'elsewhere'))
+  const other = await visitInTab(t, '#/users', await addKey('secret', 'elsewhere'))
   await other.getByText('elsewhere').first().waitFor()
   await second.getByText('elsewhere').first().waitFor()
   await first.bringToFront()
   await first.getByText('You signed in to elsewhere in another tab.').waitFor()
-  await signInAgain(first)
+  await signInAgain(first, key)
   t.equal(await first.getByLabel('Name of the board').inputValue(), 'Our team')
   await first.getByRole('button', { name: 'Save board' }).click()
   await first.getByRole('heading', { name: 'Our team' }).waitFor()
-  await other.getByText('default').first().waitFor()
+  await other.getByText(project).first().waitFor()
 })
 
 t.test('a browser that rejects cookies gets an explanation', async (t) => {
-  const { visit, url } = await startSite(t)
+  const { visit, url, key } = await startSite(t)
   const page = await visit(t, '#/users')
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.route('**/session', async (route) => {
@@ -120,7 +119,7 @@ t.test('a browser that rejects cookies gets an explanation', async (t) => {
     const { 'set-cookie': _, ...headers } = response.headers()
     await route.fulfill({ response, headers })
   })
-  await page.getByLabel('Key of the project').fill(SECRET_KEY)
+  await page.getByLabel('Key of the project').fill(key)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page
     .getByRole('alert')

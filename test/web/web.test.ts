@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { SECRET_KEY, until } from '../helper.js'
+import { until } from '../helper.js'
 import { checkAccessibility, download, type Site, startSite } from './page.js'
 
 const DAY_MS = 86_400_000
@@ -58,7 +58,7 @@ const VISITS: Visit[] = [
   },
 ]
 
-async function send({ call }: Site, visits: Visit[], key = SECRET_KEY): Promise<void> {
+async function send({ call, ...site }: Site, visits: Visit[], key = site.key): Promise<void> {
   const events = visits.flatMap(({ id, user, at, context, events }) =>
     events.map(([seconds, event, properties], i) => ({
       event,
