@@ -51,7 +51,7 @@ export async function untilCopied(store: Store): Promise<number> {
 }
 
 /** Changes that facts have not followed. */
-export function countChanges(store: Store): Promise<number> {
+function countChanges(store: Store): Promise<number> {
   return store.number('SELECT count() FROM event_changes FINAL WHERE state < 2')
 }
 
