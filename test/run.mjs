@@ -1,6 +1,7 @@
 // Runs the tests, compiled: all but the fault tests, or those of the files and folders that are named. Each file is a program
-// of its own, but for those that share what is costly to start: tap's runner would load hooks into each, which cost as much CPU time as the service. node:test's runner holds
-// back what files print until all before them have ended. What a file prints is shown if it fails.
+// of its own, except that some share what takes long to start: tap's runner would load hooks into each, which cost as much CPU
+// time as the service. node:test's runner holds back what files print until all before them have ended. What a file prints is
+// shown if it fails.
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
