@@ -69,9 +69,11 @@ function describeFacts(
   if (silentMs === null) return 'There are no facts: no service with FACTS=on has run on this store.'
   const copied =
     reachedAt === null ? 'nothing is copied yet' : `the newest was accepted ${formatAge(now - reachedAt)} ago`
-  const part = events === 0 ? 100 : Math.min(100, Math.floor((100 * facts) / events))
+  const part = Math.min(100, Math.floor((100 * facts) / events))
   return [
-    `${part} % of ${counted(events, 'event')} ${events === 1 ? 'is' : 'are'} copied (${Math.ceil(bytes / 1024 ** 2)} MiB); ${copied}.`,
+    events === 0
+      ? 'There are no events to copy.'
+      : `${part} % of ${counted(events, 'event')} ${events === 1 ? 'is' : 'are'} copied (${Math.ceil(bytes / 1024 ** 2)} MiB); ${copied}.`,
     ...(changes > 0
       ? [`${counted(changes, 'change')} of events ${changes === 1 ? 'is' : 'are'} not in the facts yet.`]
       : []),
