@@ -289,7 +289,7 @@ t.test('a reader that stops reading fills no memory', async (t) => {
 })
 
 t.test('who does not read keeps nobody else from reading', async (t) => {
-  const slotLimits = { ...SLOT_LIMITS, waitMs: 1_500, stalledMs: 500 }
+  const slotLimits = { ...SLOT_LIMITS, waitMs: 15_000, stalledMs: 500 }
   const { app, url, clickhouse } = await start(t, { slotLimits })
   const other = storedKey('sk_other_project', { projectId: 'other', kind: 'secret' })
   await insertKeys(clickhouse, [other], Date.now())
