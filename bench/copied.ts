@@ -8,7 +8,7 @@ import type { Store } from './store.js'
 
 const POLL_MS = 100
 const COPY_LIMIT_MS = 3_600_000
-/** A property is given a column after a few slow questions. */
+/** Values are given a column after a few slow questions. */
 const QUESTIONS_FOR_COLUMN = 4
 const COLUMN_LIMIT_MS = 60_000
 
