@@ -7,6 +7,7 @@ import {
   NoSlotError,
   ShardUnreachableError,
   StatementTooLargeError,
+  type StoreErrorName,
   StoreTimeoutError,
   StoreUnreachableError,
 } from '../clickhouse/errors.js'
@@ -106,6 +107,9 @@ export const NEEDLESS_REWRITES = [
  * shard that merges the results.
  */
 const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
+
+/** Errors of a query that say something about the events that it has read. */
+const OF_EVENTS: StoreErrorName[] = ['FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 'AMBIGUOUS_IDENTIFIER', 'TOO_MANY_ROWS']
 
 /** How many times a question is asked of facts that change meanwhile, before it is asked of `events`. */
 const MAX_FACTS_READS = 2
@@ -297,7 +301,8 @@ export class Questions {
 
   /**
    * Runs a query as if the project's data were ordinary, unless it is known not to be, and again for what it turns out to be:
-   * with texts that need repair, simultaneous events of a user, or breakdowns by very many values.
+   * with texts that need repair, simultaneous events of a user, or more values than fit in memory. The last is not remembered:
+   * finding out takes a fifth of the question's time at most.
    */
   async #read(
     { projectId, now, slot, appended }: QuestionRun,
@@ -316,7 +321,7 @@ export class Questions {
       const data = { repairsTexts, hasTies, hasManyValues }
       let isGreedy = false
       try {
-        return await this.#readFacts({ projectId, appended }, async (facts) => {
+        return await this.#readFacts({ projectId, appended, signal }, async (facts) => {
           const query = await build({ projectId, now, shards, hasAliases, ...data, pages, facts })
           isGreedy = query.isGreedy ?? false
           return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
@@ -349,14 +354,18 @@ export class Questions {
    * rows of later steps, and then without facts.
    */
   async #readFacts<T>(
-    { projectId, appended }: Pick<QuestionRun, 'projectId' | 'appended'>,
+    { projectId, appended, signal }: Pick<QuestionRun, 'projectId' | 'appended'> & Pick<Running, 'signal'>,
     read: (facts: FactsBounds | null) => Promise<T>,
   ): Promise<T> {
     const { facts } = this.#options
     for (let failed = 0; facts && failed < MAX_FACTS_READS; failed++) {
-      const point = await facts.point(projectId, appended).catch((error: unknown) => this.#withoutFacts(error))
+      const reached = facts.point(projectId, appended, signal)
+      const point = await reached.catch((error: unknown) => this.#withoutFacts(error))
       if (!point) break
       const isBounded = failed > 0 || point.isStepping || point.isMoving
+      const stillHolds = async () => {
+        return await facts.stillHolds(projectId, point, isBounded).catch((error: unknown) => this.#withoutFacts(error))
+      }
       const values = new ValueColumns(await facts.readColumns())
       // Losing these notes only costs speed.
       const noteSlow = () => void facts.noteSlow(projectId, values.sources).catch(() => undefined)
@@ -366,7 +375,7 @@ export class Questions {
         hasLater: point.hasLater,
         step: isBounded ? point.shards.map((shard) => shard?.step ?? 0) : null,
         findColumn: (source) => values.find(source),
-      }).catch((error: unknown) => {
+      }).catch(async (error: unknown) => {
         const damaged = findUnreadablePart(error)
         // A column was dropped.
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
@@ -374,16 +383,13 @@ export class Questions {
         // Without a name, the table may be that of the facts: `events` has all that they have.
         else if (!damaged || damaged.table !== null) {
           if (isTooLarge(error)) noteSlow()
-          throw error
+          if (!isStoreError(error, ...OF_EVENTS) || (await stillHolds())) throw error
         }
         return null
       })
       if (found === null) continue
       const tookMs = performance.now() - began
-      const holds = await facts
-        .stillHolds(projectId, point, isBounded)
-        .catch((error: unknown) => this.#withoutFacts(error))
-      if (!holds) continue
+      if (!(await stillHolds())) continue
       void facts.noteUsed(values.used).catch(() => undefined)
       if (tookMs > SLOW_MS) noteSlow()
       return found

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
+import type { Cohort } from '../../src/contract/questions.js'
 import { Questions } from '../../src/questions/run.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
 
@@ -226,6 +227,56 @@ t.test('ranks as many values as the memory holds', async (t) => {
     ],
   )
   await t.rejects(ask(64 << 20), { code: 'query_too_large', message: /64 MiB/ })
+})
+
+t.test('counts who comes back with the memory that there is', async (t) => {
+  const DAYS = 4
+  const [start, day] = [Date.parse('2025-10-06T00:00:00Z'), 86_400_000]
+  // A user more comes back each day, all day long.
+  await clickhouse.command(`
+    INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
+    SELECT 'returns', reinterpret(bitOr(bitShiftLeft(toUInt128(number), 64), toUInt128(1)), 'UUID'), 'a', concat('u', toString(user)),
+      ${start} + intDiv(number * ${day}, 1000000), 0, '{}', ''
+    FROM (SELECT number, number % (1 + intDiv(number, 1000000)) AS user FROM numbers(${DAYS * 1_000_000}))`)
+  const statements: string[] = []
+  const rows: ClickHouse['rows'] = async (query, ...rest) => {
+    if (query.includes('AS mask')) statements.push(query)
+    return await clickhouse.rows(query, ...rest)
+  }
+  const ask = async (memory: number, question: object) => {
+    statements.length = 0
+    const questions = new Questions({
+      shards: Shards.of(Object.assign(Object.create(clickhouse), { rows })),
+      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+      aliases: { hasAny: async () => false },
+      limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: memory },
+    })
+    const { results } = await questions.ask('returns', question, new AbortController().signal)
+    return { results, asked: statements.length }
+  }
+  const range = { from: '2025-10-06', to: '2025-10-10' }
+  const of = {
+    kind: 'retention',
+    start: { event: 'a' },
+    return: { event: 'a' },
+    unit: 'day',
+    intervals: DAYS,
+    ...range,
+  }
+  const list = { kind: 'users', of, cell: { cohort: '2025-10-06', interval: 3 }, limit: 10 }
+  for (const question of [of, list]) {
+    const [ample, little] = [await ask(2 ** 30, question), await ask(64 << 20, question)]
+    t.strictSame([ample.asked, little.asked], [1, 2], question.kind)
+    t.strictSame(little.results, ample.results)
+  }
+  const { results } = await ask(64 << 20, of)
+  const sizes = (results as Cohort[]).map(({ size, cells }) => [size, ...cells.map(({ users }) => users)])
+  t.strictSame(sizes, [
+    [1, 1, 1, 1, 1],
+    [1, 1, 1, 1, 0],
+    [1, 1, 1, 0, 0],
+    [1, 1, 0, 0, 0],
+  ])
 })
 
 t.test('ends a question that takes too long, and says so', async (t) => {
