@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { command } from '../../src/cli/verify.js'
 import { run } from '../cli/lanes-store.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startService, temporaryFolder, until } from '../helper.js'
-import { ACCIDENTS, damage, partsOf } from './damaged-store.js'
+import { ACCIDENTS, damage, onEngine, partsOf } from './damaged-store.js'
 
 const EVENTS = 40
 
@@ -43,6 +43,24 @@ t.test('verify passes for a sound store, and says what was checked', async (t) =
   t.match(printed, /The journal can be read; 0 entries wait/)
   t.match(printed, /Checksums: \d+ parts, 0 damaged/)
   t.match(printed, /Nothing is wrong\.\n$/)
+})
+
+t.test('verify says what it could not compare because nobody had noted it', async (t) => {
+  const { env, engine } = await stopped(t)
+  await run(command, ['--quick'], env)
+  const columns = 'project_id, event_id, event, distinct_id, timestamp, received_at, properties'
+  const values = "'imported', generateUUIDv7(), 'e', 'u', toUnixTimestamp64Milli(now64(3)), 0, '{}'"
+  await onEngine(engine, async (_, command) => {
+    await command(`INSERT INTO events (${columns}) SELECT ${values} FROM numbers(1000)`)
+  })
+  // If ClickHouse has merged them, the new part has those that were there, too.
+  const { printed } = await run(command, ['--quick'], env)
+  t.match(printed, /Counts: not compared: 1.0[048]0 events in 1 new part, noted just now\. The next run compares them\./)
+  // Another merge makes another part.
+  await until('all to be compared', async () => {
+    const { printed } = await run(command, ['--quick'], env)
+    return !printed.includes('not compared') && /Counts: imported: events of .*: 1000, as noted\./.test(printed)
+  })
 })
 
 t.test('verify neither compares nor accepts the ledger with the settings of fewer lanes', async (t) => {
