@@ -1,11 +1,7 @@
 import type { ErrorDetail } from './errors.js'
 
-/** The fields that hold properties, and how many levels of objects surround them. */
-const HOLDERS: [field: string, around: number][] = [
-  ['properties', 0],
-  // The operators are a level of their own.
-  ['operations', 1],
-]
+/** The operators that put their value into an array, which is a level more. */
+const INTO_ARRAYS = ['$append', '$prepend']
 
 /**
  * Finds the properties of a parsed body that have more than `max` levels of objects and arrays,
@@ -19,8 +15,10 @@ export function deepProperties(body: unknown, fields: object, max: number): Erro
   const check = (path: string, value: unknown, levels: number) => {
     if (isDeeper(value, levels)) found.push({ path, message: `must not be nested more than ${max} levels deep` })
   }
-  for (const [field, around] of HOLDERS) {
-    if (field in fields) check(`/${field}`, body[field], max + around)
+  if ('properties' in fields) check('/properties', body.properties, max)
+  if ('operations' in fields && isObject(body.operations)) {
+    for (const [operator, values] of Object.entries(body.operations))
+      check('/operations', values, INTO_ARRAYS.includes(operator) ? max - 1 : max)
   }
   if ('events' in fields && Array.isArray(body.events)) {
     for (const [i, event] of body.events.entries()) {

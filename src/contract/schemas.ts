@@ -119,7 +119,7 @@ const Event = Type.Object(
     insert_id: optional(InsertId),
     session_id: optional(SessionId),
     // Only for the documentation: whether it counts depends on the key, so the routes check it.
-    context: Type.Optional(Type.Any(GivenContext)),
+    context: Type.Optional(Type.Any({ anyOf: [GivenContext, Type.Null()] })),
   },
   { message: messages.object },
 )
@@ -147,7 +147,7 @@ export const AliasBody = Type.Object({ apiKey, distinct_id: LinkName, alias: Lin
 
 /** Only for the documentation: `parseOperations` checks the operations while it reads their text. */
 const operation = (description: string, operands: object | true = true) =>
-  Type.Optional(Type.Any({ type: 'object', additionalProperties: operands, description }))
+  Type.Optional(Type.Any({ type: ['object', 'null'], additionalProperties: operands, description }))
 
 const Operations = Type.Object(
   {
@@ -156,7 +156,7 @@ const Operations = Type.Object(
     $append: operation('Appends the value to each array; a missing one counts as empty.'),
     $set_once: operation('Sets each property that is missing.'),
     $unset: Type.Optional(
-      Type.Any({ type: 'array', items: { type: 'string' }, description: 'Removes the named properties.' }),
+      Type.Any({ type: ['array', 'null'], items: { type: 'string' }, description: 'Removes the named properties.' }),
     ),
     $prepend: operation('Prepends the value to each array; a missing one counts as empty.'),
     $union: operation('Appends to each array the values that it does not contain.', { type: 'array', items: {} }),
@@ -180,16 +180,16 @@ const Change = Type.Any({
       properties: {
         distinct_id: { type: 'string', minLength: 1, maxLength: MAX_NAME },
         operations: {
-          type: ['object', 'array'],
+          type: ['object', 'array', 'null'],
           description: 'As `/public/users/profile` takes them; several are applied one after another.',
         },
-        clear: { type: 'boolean', description: 'Whether all properties are removed first.' },
-        identified: { type: 'boolean', description: 'Whether the user was identified under this name.' },
+        clear: { type: ['boolean', 'null'], description: 'Whether all properties are removed first.' },
+        identified: { type: ['boolean', 'null'], description: 'Whether the user was identified under this name.' },
         timestamp: {
-          type: 'number',
+          type: ['number', 'null'],
           description: 'When the change was made: later changes stay. The time of the call if absent.',
         },
-        insert_id: { type: 'string', description: 'Identifies the change: it is made once within 7 days.' },
+        insert_id: { type: ['string', 'null'], description: 'Identifies the change: it is made once within 7 days.' },
       },
     },
     {
@@ -200,7 +200,7 @@ const Change = Type.Any({
         distinct_id: { type: 'string', minLength: 1, maxLength: MAX_NAME },
         alias: { type: 'string', minLength: 1, maxLength: MAX_NAME },
         merge: {
-          type: 'boolean',
+          type: ['boolean', 'null'],
           description: 'Whether the alias may be a user who was identified, or has other names.',
         },
       },
@@ -264,7 +264,7 @@ export const DeleteBatchesBody = Type.Object(
         message: `must be an array of 1 to ${MAX_DELETED_BATCHES} ids from the header x-batch-ids of batches`,
       },
     ),
-    dry_run: Type.Optional(
+    dry_run: optional(
       Type.Boolean({ description: 'Only counts the events, and deletes nothing.', message: 'must be true or false' }),
     ),
   },

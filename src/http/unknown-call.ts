@@ -21,6 +21,9 @@ export function notePaths(app: FastifyInstance): void {
   })
 }
 
+/** The router takes no such path, although it has a route of this form. */
+const UNREADABLE = 'There is no call at this path: it is too long, or its percent-encoding is not UTF-8.'
+
 /** The error for a request that no route takes. It quotes nothing of the path, which may contain a key. */
 export function unknownCall({ url, method, server }: FastifyRequest): ApiError {
   const given = (url.split('?', 1)[0] ?? '').split('/')
@@ -29,6 +32,7 @@ export function unknownCall({ url, method, server }: FastifyRequest): ApiError {
     found.flatMap(({ methods }) => methods).filter((name) => name !== 'HEAD' && name !== 'OPTIONS'),
   )
   if (methods.size === 0) return new ApiError('not_found', 'There is no call at this path.')
+  if (methods.has(method)) return new ApiError('not_found', UNREADABLE)
   const list = [...methods]
     .sort()
     .join(', ')

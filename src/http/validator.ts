@@ -1,5 +1,6 @@
 import { type Static, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import type { FastifySchemaCompiler } from 'fastify'
+import { ApiError } from '../contract/errors.js'
 import { compileCheck } from '../contract/validation.js'
 import { ScannedBody } from '../model/scanned-body.js'
 
@@ -16,9 +17,23 @@ export function validatorCompiler(maxPropertyDepth: number): FastifySchemaCompil
       const value = httpPart === 'querystring' ? readQuery(schema, given as Record<string, unknown>) : given
       if (value instanceof ScannedBody) return { value }
       const error = check(value)
-      return error ? { error } : { value }
+      if (!error) return { value }
+      return {
+        error: httpPart === 'querystring' ? nameRepeated(error, schema, given as Record<string, unknown>) : error,
+      }
     }
   }
+}
+
+/** Says of a parameter that is given more than once that it is, since a list of values has no type to speak of. */
+function nameRepeated(error: ApiError, { properties }: TSchema, query: Record<string, unknown>): ApiError {
+  const details = (error.details ?? []).map(({ path, message }) => {
+    const name = path.slice(1)
+    const isRepeated = Object.hasOwn(properties, name) && Array.isArray(query[name])
+    return { path, message: isRepeated ? 'is given more than once' : message }
+  })
+  const [first] = details
+  return first ? new ApiError(error.code, `${first.path} ${first.message}.`, { details }) : error
 }
 
 /** The schema of a body that the scanner may have accepted: the route then gets a ScannedBody instead of the value. */

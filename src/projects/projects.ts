@@ -172,6 +172,9 @@ export async function changeProject(
     if (expected !== undefined && expected !== before.revision) break
     const { settings: earlier } = toProject(before)
     const settings = changeSettings(earlier, change)
+    const text = JSON.stringify(listSet(settings))
+    // A change of nothing would only make the next one of somebody else a conflict.
+    if (text === before.text) return toProject(before)
     const changes = compareSettings(earlier, settings)
     // A repeated attempt makes the same change, unless another one was about the same settings.
     if (Object.keys(changes).length > 0 && JSON.stringify(changes) !== audited) {
@@ -179,7 +182,6 @@ export async function changeProject(
       await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry]))
       audited = JSON.stringify(changes)
     }
-    const text = JSON.stringify(listSet(settings))
     const revision = await replaceSettings(shards, { projectId, text, revision: before.revision, updatedAt })
     if (revision !== null) return { settings, revision, updatedAt }
   }

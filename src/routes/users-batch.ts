@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { describeNameFault, describeTimestampFault, isName, isTimestamp } from '../contract/limits.js'
+import { deepProperties } from '../contract/property-depth.js'
 import { Changed, ChangesBody } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { describeCalls, EXAMPLE_TIME } from '../http/openapi/description.js'
@@ -12,6 +13,8 @@ import type { SdkAlias } from '../vendors/message.js'
 export interface UsersBatchOptions extends PeopleParts {
   /** bytes */
   bodyLimit: number
+  /** levels of objects and arrays that the properties of a profile may have */
+  maxDepth: number
 }
 
 type Message = PersonMessage & { index: number }
@@ -55,7 +58,8 @@ const CALLS = describeCalls('Users', {
  * Makes many changes of profiles and aliases in their order, as `tallyhouse import` sends them. Each takes effect as of
  * its own time, and a refused change does not affect the others.
  */
-export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (app, { bodyLimit, ...parts }) => {
+export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (app, options) => {
+  const { bodyLimit, maxDepth, ...parts } = options
   app.post('/users/batch', { ...CALLS.changeUsers, bodyLimit }, async (request) => {
     const { body, rawBody } = request
     const values = readJson(rawBody)?.member('changes')?.elements() ?? []
@@ -63,7 +67,9 @@ export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (a
     const understood: Message[] = []
     for (const [index, change] of (body.changes as unknown[]).entries()) {
       try {
-        understood.push(readChange(change, values[index]?.member('operations'), index))
+        const message = readChange(change, values[index]?.member('operations'), index)
+        checkDepth((change as Record<string, unknown>).operations, maxDepth)
+        understood.push(message)
       } catch (error) {
         if (!(error instanceof ChangeFault)) throw error
         rejected.push({ index, message: error.message })
@@ -72,8 +78,8 @@ export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (a
     const plan = new PeoplePlan(understood)
     for (const message of understood) plan.add(message)
     const { projectId, keyClass } = getSender(request)
-    const options = { keyClass, mayDelete: true, mayMerge: true, byTime: true, tellsConflicts: true }
-    const { faults, refused } = await takePeople(parts, projectId, plan.messages, options)
+    const rights = { keyClass, mayDelete: true, mayMerge: true, byTime: true, tellsConflicts: true }
+    const { faults, refused } = await takePeople(parts, projectId, plan.messages, rights)
     for (const { index = 0, reason } of [...plan.faults, ...plan.refused, ...faults, ...refused]) {
       rejected.push({ index, message: reason })
     }
@@ -110,6 +116,14 @@ function readChange(value: unknown, operations: JsonValue | undefined, index: nu
     insertId: insertId ?? undefined,
     time: timeIn(fields),
     index,
+  }
+}
+
+/** @throws ChangeFault if the operations would nest properties too deeply */
+function checkDepth(operations: unknown, maxDepth: number): void {
+  for (const each of Array.isArray(operations) ? operations : [operations]) {
+    const [deep] = deepProperties({ operations: each }, { operations: each }, maxDepth)
+    if (deep) throw new ChangeFault(`operations ${deep.message}.`)
   }
 }
 

@@ -191,6 +191,30 @@ t.test('an import of a truncated file resumes with the whole file', async (t) =>
   )
 })
 
+t.test('an import of a damaged JSON array says what is stored, and resumes with the whole file', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const path = join(await temporaryFolder(t), 'events.json')
+  const whole = `[${(await realEvents()).slice(0, 6000).join(',\n')}]`
+  const run = () => runProcess(['import', '--url', service.url, path])
+  await writeFile(path, whole.slice(0, whole.length / 2))
+  const cut = await run()
+  t.equal(cut.code, 1)
+  const said = /events\.json: The JSON array has no end\. Already stored: ([1-5] 000) events\. Get the whole/
+  const [, stored = ''] = said.exec(cut.stderr) ?? []
+  t.equal(await countOf(service), Number(stored.replace(' ', '')), cut.stderr)
+  await writeFile(path, whole)
+  t.match(await run(), { code: 0, stderr: /6 000 events stored, 0 rejected/ })
+  t.equal(await countOf(service), 6000, 'nothing is stored twice')
+
+  const damaged = `${path}.damaged`
+  await writeFile(damaged, `${whole}]`)
+  const { stderr } = await runProcess(['import', '--url', service.url, damaged])
+  t.match(
+    stderr,
+    /damaged: Line 6000 .* expected\. Already stored: ([56] 000) events\. .* import an array of the elements after the first \1\./,
+  )
+})
+
 t.test('an import of truncated standard input says how to resume', async (t) => {
   const server = await faultyServer(t, [keyAccepted, accepted(1000)])
   const cut = gzipSync((await realEvents()).slice(0, 6000).join('\n')).subarray(0, 40_000)

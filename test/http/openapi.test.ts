@@ -20,7 +20,20 @@ interface Operation {
   responses: Record<string, { content: Record<string, Content>; headers: object }>
 }
 
+interface Schema {
+  $ref?: string
+  type?: string | string[]
+  const?: unknown
+  enum?: unknown[]
+  anyOf?: Schema[]
+  allOf?: Schema[]
+  required?: string[]
+  properties?: Record<string, Schema>
+  items?: Schema
+}
+
 interface Content {
+  schema?: Schema
   example?: unknown
   examples?: Record<string, { value: unknown }>
 }
@@ -28,7 +41,7 @@ interface Content {
 interface Document {
   openapi: string
   paths: Record<string, Record<string, Operation>>
-  components: { examples: Record<string, { value: { code: string } }> }
+  components: { schemas?: Record<string, Schema>; examples: Record<string, { value: { code: string } }> }
 }
 
 const { app } = await startApp(t, await settingsFor(t, 'embedded'))
@@ -97,6 +110,19 @@ t.test('the document has a CSRF error for calls that need the token, which no GE
     const isSending = operation.security.some((required) => 'write' in required)
     t.equal(refused, method !== 'GET' && isSignedIn && !isSending, `${method} ${path}`)
   }
+})
+
+t.test('every optional field of a body may be null', async (t) => {
+  const found = operations.flatMap(({ path, method, operation: { requestBody } }) =>
+    Object.values(requestBody?.content ?? {}).flatMap(({ schema }) =>
+      optionalFields(schema).map((field) => ({ call: `${method} ${path}`, ...field })),
+    ),
+  )
+  t.ok(found.some(({ name }) => name === 'dry_run'))
+  t.strictSame(
+    found.filter(({ schema }) => !mayBeNull(schema)).map(({ call, name }) => `${call}: ${name}`),
+    [],
+  )
 })
 
 t.test('the document contains no internals', async (t) => {
@@ -293,3 +319,27 @@ t.test('only the page with the reference has the headers for browser pages', asy
     t.notOk('content-security-policy' in headers, url)
   }
 })
+
+/** The fields that may be absent, at every level of a schema. */
+function optionalFields(schema: Schema | undefined, around = new Set<Schema>()): { name: string; schema: Schema }[] {
+  const { anyOf = [], allOf = [], items, properties = {}, required = [] } = resolved(schema)
+  if (!schema || around.has(schema)) return []
+  const inside = new Set([...around, schema])
+  const own = Object.entries(properties).flatMap(([name, field]) => [
+    ...(required.includes(name) ? [] : [{ name, schema: field }]),
+    ...optionalFields(field, inside),
+  ])
+  return [...own, ...[...anyOf, ...allOf, items].flatMap((inner) => optionalFields(inner, inside))]
+}
+
+function mayBeNull(schema: Schema): boolean {
+  const { type, anyOf, allOf, ...rest } = resolved(schema)
+  if (anyOf) return anyOf.some(mayBeNull)
+  if (type) return [type].flat().includes('null')
+  return !allOf && !('const' in rest) && !('enum' in rest)
+}
+
+function resolved(schema: Schema = {}): Schema {
+  const name = schema.$ref?.split('/').at(-1)
+  return name === undefined ? schema : (document.components.schemas?.[name] ?? {})
+}

@@ -56,7 +56,11 @@ for (const storage of LANES) {
       t.match(changed.json(), { status: 1, error: null, project: { ...change, revision: 1 } })
       t.match(await read(), change)
       await call('PATCH', '/public/project', { week_start: null, quotas: null, timezone: null })
-      t.match(await read(), { ...DEFAULT_SETTINGS, revision: 2 })
+      const project = await read()
+      t.match(project, { ...DEFAULT_SETTINGS, revision: 2 })
+      for (const nothing of [{}, { timezone: null, keep: {} }, { revision: 2 }])
+        t.match((await call('PATCH', '/public/project', nothing)).json(), { status: 1, project })
+      t.strictSame(await read(), project, 'a change of nothing is none')
     })
 
     t.test('a wrong value is refused with its path, and changes nothing', async (t) => {
@@ -332,6 +336,7 @@ for (const storage of LANES) {
       const { clickhouse, shards, close } = await openStore(client.config)
       t.teardown(close)
       await changeProject(shards, 'without keys', { name: 'Old shop' }, { by: COMMAND_LINE })
+      await changeProject(shards, 'erased', { name: 'Erased' }, { by: COMMAND_LINE })
       await changeProject(shards, 'erased', { name: null }, { by: COMMAND_LINE })
       await insertKeys(clickhouse, [storedKey(makeKey('read'), { projectId: 'default', kind: 'read' })], Date.now())
       t.equal((await projects('list')).printed, 'default\nwithout keys  Old shop\n')

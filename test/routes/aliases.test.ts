@@ -276,6 +276,17 @@ for (const storage of LAYOUTS) {
       }
     })
 
+    t.test('aliases of aliases are listed in the order of all names', async (t) => {
+      for (const [user, name] of [
+        ['listed z', 'listed b'],
+        ['listed y', 'listed c'],
+        ['listed y', 'listed z'],
+      ] as const)
+        t.equal((await alias(user, name)).statusCode, 200)
+      const { aliases } = (await client.call('GET', '/public/users/listed%20b/aliases')).json()
+      t.strictSame(aliases, ['listed b', 'listed c', 'listed z'])
+    })
+
     t.test('a user may have any number of aliases', async (t) => {
       const names = Array.from({ length: 1200 }, (_, i) => `${'many '.repeat(50)}${i}`)
       await identify('busy', {})

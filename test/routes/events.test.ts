@@ -291,6 +291,20 @@ t.test('what a request says of pages, order and filters', async (t) => {
     t.match(response.json().error, '/evnt is unknown: this call takes limit, page, cursor, event, distinct_id,')
   })
 
+  t.test('a parameter that is given twice is refused as such', async (t) => {
+    for (const name of ['limit', 'page', 'cursor', 'event', 'from', 'order', 'format']) {
+      const response = await call('GET', `/public/events?${name}=1&${name}=1`)
+      isRefused(t, response, 400, 'invalid_request', `/${name}`)
+      t.match(response.json(), { error: `/${name} is given more than once.`, details: { length: 1 } })
+    }
+    const several = await call('GET', '/public/events?evnt=1&evnt=2&limit=1&limit=2&page=0')
+    t.match(several.json().details, [
+      { path: '/evnt', message: /is unknown/ },
+      { path: '/limit', message: /given more than once/ },
+      { path: '/page', message: /whole number/ },
+    ])
+  })
+
   t.test('a call with an unknown parameter deletes nothing', async (t) => {
     const id = await track(user())
     const deletions = listRoutes(app).filter((name) => name.startsWith('DELETE /public/'))

@@ -128,6 +128,19 @@ for (const storage of LANES) {
       t.strictSame(await stored(user), [])
     })
 
+    t.test('the key is checked before the lines', async (t) => {
+      const user = randomName('user')
+      for (const lines of [event(user), event(user, ',"price":3'), '{', '', `{"apiKey":"${SECRET_KEY}"}`]) {
+        const response = await client.app.inject({
+          method: 'POST',
+          url: '/public/import',
+          headers: NDJSON,
+          payload: lines,
+        })
+        t.match(response.json(), { code: 'unauthorized' }, lines)
+      }
+    })
+
     t.test('unknown fields are refused without properties, and ignored with them', async (t) => {
       const user = randomName('user')
       for (const other of [',"price":3', ',"\\u0070rice":3', ',"timestamp":1.5,"price":3']) {

@@ -143,7 +143,7 @@ for (const layout of LANES) {
       )
       for (const [i, [, message]] of bad.entries()) t.match(rejected[i]?.message, message)
       t.same(await properties(user), { n: 1, m: 2 })
-      t.same((await client.call('GET', '/public/dead-letters')).json().letters ?? [], [])
+      t.same((await client.call('GET', '/public/dead-letters')).json().dead_letters, [])
     })
 
     t.test('invalid requests', async (t) => {

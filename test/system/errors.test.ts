@@ -76,6 +76,10 @@ for (const storage of ANY_STORAGE) {
         ['PUT', '/segment/v1/track', 'This path takes POST, but not PUT.'],
         ['POST', '/packages/tallyhouse-client.tgz', 'This path takes GET, but not POST.'],
         ['GET', '/public/trac', 'There is no call at this path.'],
+        ['GET', '/public/users/%FF', 'There is no call at this path: it is too long, or its percent-encoding'],
+        ['DELETE', '/public/users/%', 'There is no call at this path: it is too long'],
+        ['PUT', '/public/users/%', 'This path takes DELETE and GET, but not PUT.'],
+        ['GET', `/public/users/${'a'.repeat(5000)}`, 'There is no call at this path: it is too long'],
       ] as const) {
         const response = await send({ method, url })
         t.equal(response.statusCode, 404, url)

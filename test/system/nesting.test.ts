@@ -53,6 +53,31 @@ for (const storage of ANY_STORAGE) {
       t.equal((await edit(nested(MAX + 1))).statusCode, 400)
     })
 
+    t.test('what makes a profile deeper than that is refused, too', async (t) => {
+      const deepest = nested(MAX - 1, '[', ']')
+      const change = (operations: string) => `{"distinct_id":"deep","operations":${operations}}`
+      const make = async (operations: string) => {
+        const one = (await post('/users/profile', change(operations))).statusCode === 200
+        const { accepted, rejected } = (await post('/users/batch', `{"changes":[${change(operations)}]}`)).json()
+        t.equal(accepted === 1, one, 'a batch of changes has the same limit')
+        if (!one) t.match(rejected, [{ index: 0, message: /must not be nested more than 256 levels deep/ }])
+        return one
+      }
+      t.equal(await make(`{"$set":{"a":${deepest}}}`), true)
+      t.equal(await make(`{"$set":{"a":[${deepest}]}}`), false)
+      for (const operator of ['$append', '$prepend']) {
+        t.equal(await make(`{"${operator}":{"${operator}":${deepest.slice(1, -1)}}}`), true, operator)
+        t.equal(await make(`{"${operator}":{"${operator}":${deepest}}}`), false, 'the array around it is a level')
+      }
+      t.equal(await make(`{"$union":{"u":${deepest}}}`), true)
+      t.equal(await make(`{"$union":{"u":[${deepest}]}}`), false)
+      const listed = await post('/users/batch', `{"changes":[${change(`[{"$set":{}},{"$set":{"a":[${deepest}]}}]`)}]}`)
+      t.equal(listed.json().rejected.length, 1, listed.body)
+      const { user } = (await call('GET', '/public/users/deep')).json()
+      const again = await post('/users/identify', JSON.stringify({ distinct_id: 'deep', properties: user.properties }))
+      t.equal(again.statusCode, 200, 'a profile can be sent back')
+    })
+
     t.test(
       'every event that is nested too deeply is reported, along with those invalid for other reasons',
       async (t) => {

@@ -68,7 +68,7 @@ export class Batches {
   #people: Batch['people'] = []
   #peopleLength = 0
   #skipped = 0
-  #misfits: Batch['misfits'] = {}
+  #misfits = noCounts()
   #end: InputOffset
   /** consecutive rows to copy, one byte apart */
   #run: { raw: Buffer; start: number; end: number } | null = null
@@ -216,7 +216,7 @@ export class Batches {
     this.#people = []
     this.#peopleLength = 0
     this.#skipped = 0
-    this.#misfits = {}
+    this.#misfits = noCounts()
   }
 }
 
@@ -227,4 +227,9 @@ function joinedLength(events: readonly Buffer[]): number {
 
 function rejected({ raw, start, end, line }: Row, reason: string): Reject {
   return { line, reason, row: raw.toString('utf8', start, Math.min(end, start + SHOWN_ROW_BYTES)) }
+}
+
+/** Counts by column. A column may have any name, such as `constructor` or `__proto__`. */
+export function noCounts(): Record<string, number> {
+  return Object.create(null)
 }

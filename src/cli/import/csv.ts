@@ -1,7 +1,16 @@
 import { objectText } from '../../vendors/row.js'
 import { type CellTypes, cellText } from './cell-types.js'
 import { type CsvRecord, MAX_RECORD_BYTES, readRecord } from './csv-record.js'
-import { type InputOffset, isBlank, MAX_ROW_BYTES, newRow, type Row, type RowReader, tooLong } from './lines.js'
+import {
+  type InputOffset,
+  isBlank,
+  MAX_ROW_BYTES,
+  newRow,
+  type Row,
+  type RowReader,
+  RowsError,
+  tooLong,
+} from './lines.js'
 
 const EMPTY = Buffer.alloc(0)
 
@@ -106,21 +115,21 @@ export class CsvReader implements RowReader {
     return row
   }
 
-  /** @throws Error if the record names a column twice */
+  /** @throws RowsError if the record names a column twice */
   #header({ cells }: CsvRecord): string[] {
     const all = cells?.map(trimmedName)
-    if (!all) throw new Error('The header line of the CSV cannot be read.')
+    if (!all) throw new RowsError('The header line of the CSV cannot be read.')
     const columns = all.slice(0, all.findLastIndex((name) => name !== '') + 1)
     const names = new Set<string>()
     for (const name of columns) {
-      if (names.has(name)) throw new Error(`The CSV has two columns with the name "${name}".`)
+      if (names.has(name)) throw new RowsError(`The CSV has two columns with the name "${name}". Rename one of them.`)
       names.add(name)
     }
     this.#names = names
     return columns
   }
 
-  /** @throws Error if the cells are the column names in another order, because later rows would get wrong names */
+  /** @throws RowsError if the cells are the column names in another order, because later rows would get wrong names */
   #namesColumns(cells: string[], line: number): boolean {
     const columns = this.#columns ?? []
     const first = trimmedName(cells[0])
@@ -129,7 +138,9 @@ export class CsvReader implements RowReader {
     const names = cells.map(trimmedName)
     if (names.every((name, i) => name === columns[i])) return true
     if (new Set(names).size < names.length || !names.every((name) => this.#names.has(name))) return false
-    throw new Error(`Line ${line} of the CSV is another header line, in another order. Import its tables one by one.`)
+    throw new RowsError(
+      `Line ${line} of the CSV is another header line, in another order. Import its tables one by one.`,
+    )
   }
 
   #findFault(cells: string[] | null): string | null {

@@ -14,6 +14,7 @@ import type { InputFormat } from './formats.js'
 import { CompressedDataError, type Input, openFile, openStream } from './input.js'
 import { type Guesses, inspect, withGuesses } from './inspect.js'
 import { isSentAsLines, LineBatches } from './lines/line-batches.js'
+import { RowsError } from './lines.js'
 import { FirstTime } from './native-rows.js'
 import type { ImportOptions } from './options.js'
 import { RejectsFile } from './rejects.js'
@@ -96,7 +97,9 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
     })
     return { ...checkpoint.state.done, isWhole, hint: resumeHint(checkpoint, isStream ? format : null) }
   } catch (error) {
-    if (error instanceof CompressedDataError) throw await toInputError(error, checkpoint, isStream, format)
+    const fault = error instanceof RowsError ? error.in(input.name) : error
+    if (fault instanceof CompressedDataError || fault instanceof RowsError)
+      throw await toInputError(fault, checkpoint, isStream, format)
     throw error
   } finally {
     line.stop()
@@ -150,11 +153,11 @@ function readProgress({ state }: Checkpoint, { size, bytesRead }: Input) {
 }
 
 /**
- * Turns unreadable compressed data into an error for the user. If the input is truncated, the state records it, so
+ * Turns an input that cannot be read further into an error for the user. If the input is truncated, the state records it, so
  * that the whole file can resume the import.
  */
 async function toInputError(
-  error: CompressedDataError,
+  error: CompressedDataError | RowsError,
   checkpoint: Checkpoint,
   isStream: boolean,
   format: InputFormat,

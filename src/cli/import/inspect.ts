@@ -8,7 +8,7 @@ import { EventSource, type Outcome } from './event-source.js'
 import { findEncodingFault, findTextFault, quote } from './find-text-fault.js'
 import { findFormat, type InputFormat } from './formats.js'
 import type { Head, Input } from './input.js'
-import type { Row, RowReader } from './lines.js'
+import { type Row, type RowReader, RowsError } from './lines.js'
 import { FIXED_NAMES, FirstTime, OWN_NAMES } from './native-rows.js'
 import type { InputOptions } from './options.js'
 import { readerFromStart } from './readers.js'
@@ -54,7 +54,14 @@ export interface Inspected {
  * @throws Error with a sentence for the user if the input cannot be imported with these options; nothing was stored
  */
 export async function inspect(input: Input, options: InputOptions): Promise<Inspected> {
-  const head = await input.head()
+  try {
+    return inspectHead(await input.head(), input, options)
+  } catch (error) {
+    throw error instanceof RowsError ? error.in(input.name) : error
+  }
+}
+
+function inspectHead(head: Head, input: Input, options: InputOptions): Inspected {
   const fault = findTextFault(head, input.name)
   if (fault) throw new Error(fault)
   const format = options.format ?? findFormat(head.bytes)
@@ -151,7 +158,7 @@ function guess({ times, cells }: Sample, columns: string[] | null, options: Inpu
     : (columns ?? [])
         .filter((column) => !own.includes(column))
         .map((column): [string, CellType] => {
-          const given = options.types[column]
+          const given = Object.hasOwn(options.types, column) ? options.types[column] : undefined
           return [
             column,
             given ? { name: given, isGiven: true, zone } : { name: guessType(cells.get(column) ?? []), isGiven: false },

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { CLOSE_BRACKET, COMMA, LINE_FEED, OPEN_BRACKET } from '../../json/bytes.js'
 import { valueEnd } from '../../json/tokens.js'
-import { type InputOffset, MAX_ROW_BYTES, newRow, type Row, type RowReader, tooLong } from './lines.js'
+import { type InputOffset, MAX_ROW_BYTES, newRow, type Row, type RowReader, RowsError, tooLong } from './lines.js'
 
 /** An incomplete element up to this size is scanned again with each chunk. */
 const SCANNED_AGAIN_BYTES = 1024 * 1024
@@ -42,10 +42,10 @@ export class ArrayReader implements RowReader {
     this.#neededBytes = this.#heldBytes < SCANNED_AGAIN_BYTES ? 0 : Math.min(2 * this.#heldBytes, MAX_ROW_BYTES + 1)
   }
 
-  /** @throws Error if the array is not closed */
+  /** @throws RowsError if the array is not closed */
   *end(): Iterable<Row> {
     yield* this.#scan()
-    if (this.#expected !== 'nothing') throw new Error('The JSON array has no end. The input may be truncated.')
+    if (this.#expected !== 'nothing') throw new RowsError('The JSON array has no end.', true)
   }
 
   /** Yields the elements that end in the held bytes, and keeps the rest. */
@@ -96,7 +96,7 @@ export class ArrayReader implements RowReader {
       this.#expected = 'nothing'
     else {
       const wanted = { array: '[', element: 'an element', comma: ', or ]', nothing: 'the end' }[this.#expected]
-      throw new Error(
+      throw new RowsError(
         `Line ${this.#line + 1} of the JSON array has ${JSON.stringify(String.fromCharCode(byte))} where ${wanted} was expected.`,
       )
     }

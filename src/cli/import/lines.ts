@@ -114,8 +114,27 @@ export class LineReader implements RowReader {
   }
 }
 
-export function tooLong(line: number): Error {
-  return new Error(`The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes, or its end is missing.`)
+/** The rows of an input cannot be read any further. The message does not name the input. */
+export class RowsError extends Error {
+  override readonly name = 'RowsError'
+  /** whether the input seems to end too early, such as a file that was not copied completely */
+  readonly isTruncated: boolean
+
+  constructor(message: string, isTruncated = false) {
+    super(message)
+    this.isTruncated = isTruncated
+  }
+
+  /** The same error, with the name of the input. */
+  in(input: string): RowsError {
+    return new RowsError(`${input}: ${this.message}`, this.isTruncated)
+  }
+}
+
+export function tooLong(line: number): RowsError {
+  return new RowsError(
+    `The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes, or its end is missing.`,
+  )
 }
 
 /** Whether there is only white space. */

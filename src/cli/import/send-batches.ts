@@ -1,6 +1,6 @@
 import type { Connection } from '../../client/connection.js'
 import { formatBatchId } from '../../model/batch-id.js'
-import type { Batch, Batches, Reject } from './batches.js'
+import { type Batch, type Batches, noCounts, type Reject } from './batches.js'
 import type { Checkpoint } from './checkpoint.js'
 import { findStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
@@ -216,7 +216,7 @@ class BatchSender {
 }
 
 function addCounts(some: Record<string, number>, others: Record<string, number>): Record<string, number> {
-  const sum = { ...some }
+  const sum = Object.assign(noCounts(), some)
   for (const [name, count] of Object.entries(others)) sum[name] = (sum[name] ?? 0) + count
   return sum
 }

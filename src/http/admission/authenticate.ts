@@ -142,14 +142,21 @@ export class Authentication {
     else done()
   }
 
+  /**
+   * For a body that holds no key: only the header, or a sign-in, can admit the request.
+   * @throws ApiError `unauthorized`
+   */
+  requireHeader(request: FastifyRequest): void {
+    if (request.headers['x-api-key'] === undefined && !this.#signIns?.find(request)) throw missing()
+  }
+
   /** Admits a request that its header has not admitted. @throws ApiError as `admit` */
   async #admitByBody(request: FastifyRequest, reply: FastifyReply, inBody: unknown): Promise<void> {
     const header = request.headers['x-api-key']
     if (header === undefined && inBody === undefined) {
       const signIn = this.#signIns?.find(request)
       if (signIn) return this.#admitSignIn(request, reply, signIn)
-      const message = 'The key is missing. Send it in the field apiKey or in the header x-api-key.'
-      throw new ApiError('unauthorized', message)
+      throw missing()
     }
     if (header !== undefined && inBody !== undefined && header !== inBody) throw differing()
     const key = inBody ?? header
@@ -316,6 +323,10 @@ export function continueBody({ headers: { expect } }: FastifyRequest, { raw }: F
 function bodyKey(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || !('apiKey' in body)) return undefined
   return body.apiKey ?? undefined
+}
+
+function missing(): ApiError {
+  return new ApiError('unauthorized', 'The key is missing. Send it in the field apiKey or in the header x-api-key.')
 }
 
 function differing(): ApiError {

@@ -7,20 +7,21 @@ import { COMMA, LINE_FEED } from '../../json/bytes.js'
 import { space } from '../../json/tokens.js'
 import { BATCH_HEAD, BATCH_TAIL } from '../../model/scanned-body.js'
 import type { Authentication } from './authenticate.js'
-import { acceptBodies, type BodyForm, type Intake, weighBody } from './body.js'
-
-const LINES: BodyForm = {
-  frame: [BATCH_HEAD, BATCH_TAIL],
-  findKey: () => undefined,
-  parse: parseLines,
-}
+import { acceptBodies, type Intake, weighBody } from './body.js'
 
 /**
  * Parses bodies of lines, one event each, as a batch of these events; `rawBody` is its JSON. Such a
  * body has no key. Call it in a separate scope, within that of `acceptJson`.
  */
 export function acceptLines(app: FastifyInstance, intake: Intake, keys: Authentication): void {
-  acceptBodies(app, ['application/x-ndjson'], { ...intake, keyPaths: [] }, keys, LINES)
+  acceptBodies(app, ['application/x-ndjson'], { ...intake, keyPaths: [] }, keys, {
+    frame: [BATCH_HEAD, BATCH_TAIL],
+    findKey: () => undefined,
+    parse: (raw, request) => {
+      keys.requireHeader(request)
+      return parseLines(raw, request)
+    },
+  })
 }
 
 /**

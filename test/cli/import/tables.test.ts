@@ -58,6 +58,21 @@ t.test('imports of tables', async (t) => {
     t.match(await readFile(join(folder, 'given.csv.rejects.ndjson'), 'utf8'), /many.*column \\"n\\" is not a number/)
   })
 
+  t.test('columns may have the names of what every object has', async (t) => {
+    const names = ['constructor', '__proto__', 'toString']
+    const late = `${'odd,u,1,2,3\n'.repeat(1500)}odd,u,x,y,z\n`
+    const { code, stderr } = await importAs(
+      'odd.csv',
+      `event,distinct_id,${names}\n${late}`,
+      '--types',
+      'toString=text',
+    )
+    t.equal(code, 0, stderr)
+    for (const name of names.slice(0, 2)) t.match(stderr, `1 cell of ${name} is not numbers and stays text`)
+    const [first] = await stored('odd')
+    t.equal(JSON.stringify(first?.properties), '{"constructor":1,"__proto__":2,"toString":"3"}')
+  })
+
   t.test('a resumed import keeps its guesses', async (t) => {
     const head = 'event,distinct_id,n,at\n'
     const rows = Array.from({ length: 3000 }, (_, i) => `again,u,${i},170000${String(i).padStart(4, '0')}\n`)
