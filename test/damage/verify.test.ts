@@ -55,7 +55,10 @@ t.test('verify says what it could not compare because nobody had noted it', asyn
   })
   // If ClickHouse has merged them, the new part has those that were there, too.
   const { printed } = await run(command, ['--quick'], env)
-  t.match(printed, /Counts: not compared: 1.0[048]0 events in 1 new part, noted just now\. The next run compares them\./)
+  t.match(
+    printed,
+    /Counts: not compared: 1.0[048]0 events in 1 new part, noted just now\. The next run compares them\./,
+  )
   // Another merge makes another part.
   await until('all to be compared', async () => {
     const { printed } = await run(command, ['--quick'], env)
