@@ -4,6 +4,7 @@ COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts
 COPY LICENSE tsconfig.json tsconfig.build.json ./
 COPY packages ./packages
+COPY scripts ./scripts
 COPY src ./src
 RUN npm run build
 

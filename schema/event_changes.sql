@@ -1,6 +1,6 @@
 -- What changes stored events: edits, deletions, erasures, replays of dead letters, and what expires. A change is logged
 -- before it touches `events` and when it has ended, on the shard that has the events; it is settled once the facts have
--- followed. The row with the highest `state` counts: 0 begun, 1 left by its process, 2 ended, 3 settled. `scope` is JSON
+-- followed. The row with the highest `state` counts: 0 begun, 1 abandoned, 2 ended, 3 settled. `scope` is JSON
 -- that says which events; users are in it as hashes. Settled changes are removed after ten minutes.
 CREATE TABLE IF NOT EXISTS event_changes
 (

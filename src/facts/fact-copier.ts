@@ -9,8 +9,8 @@ import { idNumber, lastIdAt } from '../model/event-id.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import {
   type EventChange,
+  FENCE_DELAY_MS,
   forgetSettledChanges,
-  LEFT_MS,
   readLeftOut,
   readOpenChanges,
 } from '../store/event-changes.js'
@@ -283,7 +283,7 @@ export class FactCopier {
     let events = 0
     for (const change of await readOpenChanges(this.#options.clickhouse)) {
       if (!change.hasEnded && !(await this.#isOver(change))) {
-        if (this.#isOverdue(change)) await lead.leave(change)
+        if (this.#isOverdue(change)) await lead.abandon(change)
         continue
       }
       events += change.scope.kind === 'events' ? change.scope.ids.length : 1
@@ -295,16 +295,16 @@ export class FactCopier {
 
   /** Whether an abandoned change is over. */
   async #isOver(change: EventChange): Promise<boolean> {
-    const { isLeft, ageMs } = change
-    if (!isLeft || ageMs < LEFT_MS) return false
+    const { isAbandoned, ageMs } = change
+    if (!isAbandoned || ageMs < FENCE_DELAY_MS) return false
     const isRunning = await isCarriedOut(this.#options.clickhouse, change)
     return isRunning === null ? ageMs > (this.#options.abandonedMs ?? ABANDONED_MS) : !isRunning
   }
 
   /** Whether the process that should end a change may be dead. */
-  #isOverdue({ scope, isLeft, ageMs }: EventChange): boolean {
+  #isOverdue({ scope, isAbandoned, ageMs }: EventChange): boolean {
     const { abandonedMs = ABANDONED_MS, overdueMs = OVERDUE_MS } = this.#options
-    return !isLeft && ageMs > (scope.kind === 'events' ? Math.min(overdueMs, abandonedMs) : abandonedMs)
+    return !isAbandoned && ageMs > (scope.kind === 'events' ? Math.min(overdueMs, abandonedMs) : abandonedMs)
   }
 
   async #lacksDisk(): Promise<boolean> {

@@ -1,4 +1,5 @@
-import { areSimultaneous, extractNumbers, extractTimes, packEvent, pickElements } from './event-order.js'
+import { areSimultaneous, extractNumbers, extractTimes, failForTie, packEvent, pickElements } from './event-order.js'
+import type { Statement } from './statement.js'
 
 /** The definition of a funnel. Steps and the bits of a mask are numbered from 0. */
 export interface Course {
@@ -17,10 +18,10 @@ export interface Course {
   to: string
   hasBreakdown: boolean
   /**
-   * for order `ordered` and `strict` without a breakdown: SQL that fails if a condition is met; then the events need no `id`.
-   * Absent: events are ordered by their ids, too
+   * for order `ordered` and `strict` without a breakdown: whether a user's events are ordered by time alone, so that they need
+   * no `id`, and the statement fails if the order of simultaneous ones matters
    */
-  failForTie?: (isTie: string) => string
+  isByTime: boolean
 }
 
 /**
@@ -30,8 +31,8 @@ export interface Course {
  * events × steps even if windows overlap: 0.2 s for 20 steps and 100 000 events of one user (0.8 s in any order).
  * `arrayFold` with a state took 3.2 s for three steps.
  */
-export function selectFurthestEntries(course: Course): string {
-  return course.order === 'any' ? selectFurthestInAnyOrder(course) : selectFurthestInOrder(course)
+export function selectFurthestEntries(statement: Statement, course: Course): string {
+  return course.order === 'any' ? selectFurthestInAnyOrder(course) : selectFurthestInOrder(statement, course)
 }
 
 /**
@@ -40,9 +41,8 @@ export function selectFurthestEntries(course: Course): string {
  * because ClickHouse takes longer to plan a SELECT for each step than to read a month of events. The events of users who
  * never match the second step are not even sorted.
  */
-function selectFurthestInOrder(course: Course): string {
-  const { steps, window, to, hasBreakdown, failForTie } = course
-  const sorted = failForTie ? 'time' : 'id'
+function selectFurthestInOrder(statement: Statement, course: Course): string {
+  const { steps, window, to, hasBreakdown, isByTime } = course
   // Of equal events, it does not matter which one comes first.
   const isTie = `arrayExists((one, next) -> one != next AND ${areSimultaneous('one', 'next')}, arrayPopBack(events), arrayPopFront(events))`
   const second = steps[1]
@@ -60,12 +60,12 @@ function selectFurthestInOrder(course: Course): string {
     FROM (
       SELECT *, ${entries} AS reached
       FROM (
-        SELECT *, ${extractTimes('events', sorted)} AS times, ${extractNumbers('events')} AS masks
+        SELECT *, ${extractTimes('events', isByTime ? 'time' : 'id')} AS times, ${extractNumbers('events')} AS masks
         FROM (
           SELECT * EXCEPT packed, ${goesOn} AS goes_on, if(goes_on, arraySort(packed), arrayResize(packed, 0)) AS events
           FROM (${selectPacked(course, steps.slice(0, 1))})
         )
-        ${failForTie ? `WHERE ${failForTie(isTie)} = 0` : ''}
+        ${isByTime ? `WHERE ${failForTie(statement, isTie)} = 0` : ''}
       )
     ))`
 }
@@ -114,13 +114,13 @@ function selectFurthestInAnyOrder(course: Course): string {
  * and `entries` with the breakdowns of the entries, if there is one.
  * @param first steps that an entry matches
  */
-function selectPacked({ events, to, hasBreakdown, failForTie }: Course, first: number[]): string {
+function selectPacked({ events, to, hasBreakdown, isByTime }: Course, first: number[]): string {
   const isEntry = `bitAnd(mask, ${toMask(first)}) != 0 AND timestamp < ${to}`
   const entries = hasBreakdown
     ? ', groupArrayIf((event, breakdown), is_entry) AS entries, minIf(event, is_entry) AS entry_min'
     : ''
   return `SELECT user, groupArray(event) AS packed, groupBitOr(mask) AS seen${entries}
-      FROM (SELECT *, ${packEvent('mask', failForTie ? 'time' : 'id')} AS event, ${isEntry} AS is_entry FROM ${events})
+      FROM (SELECT *, ${packEvent('mask', isByTime ? 'time' : 'id')} AS event, ${isEntry} AS is_entry FROM ${events})
       GROUP BY user HAVING max(is_entry)`
 }
 

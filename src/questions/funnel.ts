@@ -1,7 +1,6 @@
 import { parseDuration } from '../contract/durations.js'
 import type { Definition, FunnelCell, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
 import { formatBreakdown } from '../store/json-sql.js'
-import { failForTie } from './event-order.js'
 import { type Course, selectFurthestEntries } from './funnel-entries.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
@@ -79,9 +78,9 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
     window: statement.number(parseWindow(question)),
     to: statement.number(to),
     hasBreakdown: breakdown.length > 0,
-    ...(isByTime && { failForTie: (isTie) => failForTie(statement, isTie) }),
+    isByTime,
   }
-  return selectFurthestEntries(course)
+  return selectFurthestEntries(statement, course)
 }
 
 /** All users in one line, which takes less to plan than lines. */

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
@@ -16,7 +17,7 @@ import {
 /** How long a point is used: what came later is read from `events`. */
 const POINT_MS = 1_000
 /** How long it is used if it has everything that was ever accepted: then only a change of events can have followed, ms. */
-const STILL_MS = 10_000
+const COMPLETE_POINT_MS = 10_000
 /** How long after a step another one is expected, ms. */
 const MOVING_MS = 5_000
 /** Projects whose points are remembered. */
@@ -43,8 +44,8 @@ const MAX_COUNTED = 1_000
  */
 const MAX_ASKED = 20
 const ASKED_MS = 24 * 3_600_000
-/** How long a request for a column, or the note that a column is in use, is not repeated, ms. */
-const TOLD_MS = 3_600_000
+/** A request for a column, and the note that a column is in use, are not repeated before this, ms. */
+const REPEAT_MS = 3_600_000
 
 /** What questions may read of a project's facts, by shard in the order of `shardNum()`. */
 export interface FactsPoint {
@@ -104,8 +105,9 @@ export class FactsReader {
    * read from `events`, and if facts have changed, the reading is repeated. So most questions need no statement before
    * their own, and a cheap one after it.
    * @param appended the last position that was accepted, if everything of the project up to there is stored
+   * @param signal aborted when the client disconnects, which ends the wait
    */
-  async point(projectId: string, appended: Position | null = null): Promise<FactsPoint | null> {
+  async point(projectId: string, appended: Position | null = null, signal?: AbortSignal): Promise<FactsPoint | null> {
     const known = this.#points.get(projectId)
     if (known && isFresh(known, appended)) return toPoint(known, appended)
     const deadline = performance.now() + CHANGE_LIMIT_MS
@@ -118,7 +120,9 @@ export class FactsReader {
         return next && toPoint(next, appended)
       }
       for (const journal of this.#journals) journal.wakeWriter()
-      await wait(POLL_MS)
+      await wait(POLL_MS, undefined, { signal }).catch((cause: unknown) => {
+        throw new StoreUnreachableError('The client disconnected.', { cause })
+      })
     }
   }
 
@@ -212,7 +216,7 @@ export class FactsReader {
       const name = nameValueColumn(source)
       const { questions, askedAt } = this.#slow.get(name) ?? { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
       // It gets none if all others are in use.
-      const isEnough = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > TOLD_MS
+      const isEnough = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > REPEAT_MS
       const isDue = isEnough && this.#mayAsk(projectId, name, now)
       if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
       this.#slow.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
@@ -233,7 +237,7 @@ export class FactsReader {
   /** Notes from time to time which columns questions have read, so that unused ones can make room for others. */
   async noteUsed(names: readonly string[]): Promise<void> {
     const now = performance.now()
-    const due = names.filter((name) => now - (this.#used.get(name) ?? Number.NEGATIVE_INFINITY) > TOLD_MS)
+    const due = names.filter((name) => now - (this.#used.get(name) ?? Number.NEGATIVE_INFINITY) > REPEAT_MS)
     if (due.length === 0) return
     if (this.#used.size > MAX_COUNTED) this.#used.clear()
     for (const name of due) this.#used.set(name, now)
@@ -250,7 +254,7 @@ function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
   const now = performance.now()
   const isSame = appended !== null && appended === before
-  if (isSame && !point.hasLater && !point.isStepping) return now - at < STILL_MS
+  if (isSame && !point.hasLater && !point.isStepping) return now - at < COMPLETE_POINT_MS
   const mayBeSure = appended !== null && !isSame && !point.hasLater
   return now - (mayBeSure ? readAt : at) < POINT_MS
 }

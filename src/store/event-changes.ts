@@ -31,25 +31,25 @@ export interface EventChange {
   /** whether its process has reported that it has ended */
   hasEnded: boolean
   /** whether no more of its statements will have an effect, except those that have begun */
-  isLeft: boolean
-  /** since it was logged or left, ms by the server's clock */
+  isAbandoned: boolean
+  /** since it was logged or abandoned, ms by the server's clock */
   ageMs: number
 }
 
 const POLL_MS = 50
 const BEGUN = 0
 /** No more of its statements will have an effect, except those that ClickHouse has already begun. */
-export const LEFT = 1
+export const ABANDONED = 1
 const ENDED = 2
 /** The state of a change that facts have followed. */
 export const SETTLED = 3
 /** A change that takes longer than this checks at its end whether it was abandoned, ms. */
 const SUSPICIOUS_MS = 3_000
 /**
- * How long it takes until every new statement sees that a change was abandoned, ms; one may begin while that is being
- * stored.
+ * How long it takes until the fence stops every new statement of an abandoned change, ms; one may begin while the
+ * abandonment is being stored.
  */
-export const LEFT_MS = 1_000
+export const FENCE_DELAY_MS = 1_000
 /** What every statement of a change of kind `events` contains. */
 export const FENCED = 'FROM event_changes WHERE id ='
 const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:UUID})`
@@ -70,7 +70,7 @@ export interface RunningChange {
   fence: string
   parameters: Parameters
   /** to be called if ClickHouse may still be working on it when `run` has ended */
-  leave(): void
+  abandon(): void
   /** says which events it has touched, of those that it was to touch */
   narrow(scopes: Scopes): void
 }
@@ -81,9 +81,9 @@ type RunChange<T> = (change: RunningChange) => Promise<T>
  * Runs a change of stored events that is logged before it begins and when it has ended. In between, and until facts have
  * followed it, questions of the project read `events`.
  * @param scopes by project: the events that may change. Every statement of a change of kind `events` has the fence, because
- *   the copier leaves such a change to itself if its process does not end it within seconds. It leaves one of another kind
- *   after minutes; if that ends after all, it is logged again.
- * @throws the error of the log, before anything changed, or of `run`; StoreUnreachableError if one of kind `events` was left
+ *   the copier abandons such a change if its process does not end it within seconds. It abandons one of another kind after
+ *   minutes; if that ends after all, it is logged again.
+ * @throws the error of the log, before anything changed, or of `run`; StoreUnreachableError if one of kind `events` was abandoned
  */
 export async function logChange<T>(clickhouse: ClickHouse, scopes: Scopes, run: RunChange<T>): Promise<T> {
   const change = new LoggedChange(clickhouse, scopes, (rows) => writeNotes(clickhouse, rows))
@@ -98,7 +98,7 @@ export async function logChange<T>(clickhouse: ClickHouse, scopes: Scopes, run: 
 /**
  * Logs changes of one shard that follow one another, as edits do. A change is over for its caller when `run` is: that it has
  * ended is logged afterwards, by the INSERT that begins the next one, or soon if there is none. Until then its facts are
- * closed, so a question that begins after the change sees it. If the process dies before, the copier leaves the change.
+ * closed, so a question that begins after the change sees it. If the process dies before, the copier abandons the change.
  */
 export class ChangeLog {
   readonly #clickhouse: ClickHouse
@@ -179,7 +179,7 @@ class LoggedChange {
   #scopes: Scopes
   #state = ENDED
   #began = 0
-  #wasLeft = false
+  #wasAbandoned = false
 
   constructor(clickhouse: ClickHouse, scopes: Scopes, write: Write) {
     this.#clickhouse = clickhouse
@@ -193,20 +193,20 @@ class LoggedChange {
   }
 
   async run<T>(run: RunChange<T>): Promise<T> {
-    const leave = () => {
-      this.#state = LEFT
+    const abandon = () => {
+      this.#state = ABANDONED
     }
     const narrow = (scopes: Scopes) => {
       this.#scopes = scopes
     }
     try {
-      const result = await run({ fence: FENCE, parameters: { change: this.#id }, leave, narrow })
+      const result = await run({ fence: FENCE, parameters: { change: this.#id }, abandon, narrow })
       if ([...this.#scopes.values()].some(({ kind }) => kind === 'events')) await this.#look()
-      if (this.#wasLeft) throw new StoreUnreachableError('A change of events took too long.')
+      if (this.#wasAbandoned) throw new StoreUnreachableError('A change of events took too long.')
       return result
     } catch (error) {
       // After a timeout or a lost connection, ClickHouse may still be at it.
-      if (!(error instanceof StoreError)) leave()
+      if (!(error instanceof StoreError)) abandon()
       throw error
     }
   }
@@ -221,23 +221,26 @@ class LoggedChange {
     const looked = performance.now()
     await this.#write(this.#rows(this.#id, this.#state))
     // Facts may have followed it before it was over.
-    if (this.#wasLeft || performance.now() - looked > LEFT_MS) await this.#write(this.#rows(randomUUID(), this.#state))
+    if (this.#wasAbandoned || performance.now() - looked > FENCE_DELAY_MS)
+      await this.#write(this.#rows(randomUUID(), this.#state))
   }
 
   async #look(): Promise<void> {
     const isSuspicious = this.#scopes.size > 0 && performance.now() - this.#began > SUSPICIOUS_MS
-    if (isSuspicious) this.#wasLeft ||= await isLeft(this.#clickhouse, this.#id)
+    if (isSuspicious) this.#wasAbandoned ||= await isAbandoned(this.#clickhouse, this.#id)
   }
 
   #rows(id: string, state: number): NoteRow[] {
     return Array.from(this.#scopes, ([project_id, { kind, ...scope }]) => {
-      return { project_id, id, kind, scope: JSON.stringify(scope), state }
+      // If it has found none of its events, there is nothing for facts to follow.
+      const isFollowed = 'ids' in scope && scope.ids.length === 0
+      return { project_id, id, kind, scope: JSON.stringify(scope), state: isFollowed ? SETTLED : state }
     })
   }
 }
 
 /** Whether the copier took the process of a change for dead, so that its statements may have had no effect. */
-async function isLeft(clickhouse: ClickHouse, change: string): Promise<boolean> {
+async function isAbandoned(clickhouse: ClickHouse, change: string): Promise<boolean> {
   // A change that was settled long ago is forgotten.
   const begun = await clickhouse.rows(`SELECT 1 WHERE ${FENCE}`, { change })
   return begun.length === 0
@@ -324,7 +327,7 @@ export async function readOpenChanges(clickhouse: ClickHouse): Promise<EventChan
     projectId: project,
     scope: { kind, ...JSON.parse(scope) } as ChangeScope,
     hasEnded: state === ENDED,
-    isLeft: state === LEFT,
+    isAbandoned: state === ABANDONED,
     ageMs: Number(age),
   }))
 }

@@ -182,7 +182,7 @@ class ShardEdits {
       const found = deletes.filter(({ eventId }) => present.has(eventId))
       const failures = await this.#delete(found, change)
       // ClickHouse may still be at it.
-      if ([...failures.values()].some((error) => !(error instanceof StoreError))) change.leave()
+      if ([...failures.values()].some((error) => !(error instanceof StoreError))) change.abandon()
       return { present, found, failures }
     })
     for (const { projectId, eventId, properties, resolve, reject } of edits) {

@@ -2,7 +2,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import { literal, literalArray } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
-import { type ChangeScope, type EventChange, FENCED, LEFT_MS } from './event-changes.js'
+import { type ChangeScope, type EventChange, FENCE_DELAY_MS, FENCED } from './event-changes.js'
 import { REPLAYED } from './insert.js'
 
 /** Copying and following changes are sent with this comment, by which the next leader finds what is still running. */
@@ -112,14 +112,14 @@ export async function findStepEnd(
 }
 
 /**
- * Whether ClickHouse may be carrying out statements of a change that was left a while ago (see `LEFT_MS`); null if that
- * cannot be known.
+ * Whether ClickHouse may be carrying out statements of a change that was abandoned a while ago (see `FENCE_DELAY_MS`);
+ * null if that cannot be known.
  */
 export async function isCarriedOut(clickhouse: ClickHouse, { scope, ageMs }: EventChange): Promise<boolean | null> {
   const running = `SELECT 1 FROM system.processes
     WHERE current_database = currentDatabase() AND ${matchStatements(scope)} LIMIT 1`
   try {
-    return (await clickhouse.rows(running, { s: (ageMs - LEFT_MS) / 1000 })).length > 0
+    return (await clickhouse.rows(running, { s: (ageMs - FENCE_DELAY_MS) / 1000 })).length > 0
   } catch (error) {
     // The user may not read system.processes.
     if (isStoreError(error, 'ACCESS_DENIED')) return null

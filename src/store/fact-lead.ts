@@ -4,7 +4,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, literalRows, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
-import { type ChangeScope, type EventChange, LEFT, SETTLED } from './event-changes.js'
+import { ABANDONED, type ChangeScope, type EventChange, SETTLED } from './event-changes.js'
 import { matchEntries } from './events.js'
 import { FACTS_COMMENT, type FactRange } from './fact-backlog.js'
 import { type Comparison, FactCheck, isChecked } from './fact-check.js'
@@ -479,10 +479,10 @@ export class FactLead {
   }
 
   /** Abandons a change: its statements have no effect from now on, except those that ClickHouse has already begun. */
-  async leave({ id, projectId, scope: { kind, ...scope } }: EventChange): Promise<void> {
+  async abandon({ id, projectId, scope: { kind, ...scope } }: EventChange): Promise<void> {
     await this.#change(
       `INSERT INTO event_changes (project_id, id, kind, scope, state)
-       SELECT {project:String}, {id:UUID}, {kind:String}, ${literal(JSON.stringify(scope))}, ${LEFT} WHERE ${STILL_LEADS}`,
+       SELECT {project:String}, {id:UUID}, {kind:String}, ${literal(JSON.stringify(scope))}, ${ABANDONED} WHERE ${STILL_LEADS}`,
       { project: projectId, id, kind },
     )
   }

@@ -25,6 +25,15 @@ const shell = async (command: string, env: NodeJS.ProcessEnv = {}) => {
   })
 }
 
+/** The commands of the processes of a group that have not ended. */
+function listGroup(group: number): string[] {
+  const { stdout } = spawnSync('ps', ['-A', '-ww', '-o', 'pgid=,stat=,args='], { encoding: 'utf8' })
+  const all = stdout.split('\n').map((line) => /^ *(\d+) +(\S+) +(.*)$/.exec(line) ?? [])
+  return all.flatMap(([, of, state, command = '']) =>
+    Number(of) === group && !state?.startsWith('Z') ? [command] : [],
+  )
+}
+
 /** `npm start` as the leader of a group, so that what it leaves behind can be counted. */
 async function npmStart(env: NodeJS.ProcessEnv) {
   const npm = spawn('npm', ['start'], {
@@ -39,11 +48,7 @@ async function npmStart(env: NodeJS.ProcessEnv) {
       output += chunk
     })
   }
-  const members = () => {
-    const { stdout } = spawnSync('ps', ['-A', '-o', 'pgid=,stat=,pid='], { encoding: 'utf8' })
-    const all = stdout.split('\n').map((line) => line.trim().split(/\s+/))
-    return all.filter(([group, state]) => Number(group) === npm.pid && !state?.startsWith('Z'))
-  }
+  const members = () => listGroup(npm.pid ?? 0)
   t.teardown(() => members().length > 0 && process.kill(-(npm.pid ?? 0), 'SIGKILL'))
   const url = await until('the service to listen', () => {
     if (npm.exitCode !== null) throw new Error(`npm start ended: ${output}`)
@@ -100,14 +105,22 @@ t.test(
     await ended
     await until('its end', () => members().length === 0)
 
-    await shell('rm -rf dist')
-    const building = spawn('npm', ['start'], { cwd: folder, detached: true, stdio: 'ignore' })
-    const compiler = () => spawnSync('pgrep', ['-g', String(building.pid), '-f', 'tsconfig.build.json']).status === 0
-    await until('the compiler', compiler)
-    const stopped = once(building, 'exit')
-    building.kill('SIGTERM')
-    await stopped
-    await until('its end', () => spawnSync('pgrep', ['-g', String(building.pid)]).status !== 0)
+    // A supervisor stops npm alone, Ctrl-C all that it has started.
+    for (const [signal, isOfGroup] of [
+      ['SIGTERM', false],
+      ['SIGINT', true],
+    ] as const) {
+      await shell('rm -rf dist')
+      const building = spawn('npm', ['start'], { cwd: folder, detached: true, stdio: 'ignore' })
+      const group = building.pid ?? 0
+      t.teardown(() => listGroup(group).length > 0 && process.kill(-group, 'SIGKILL'))
+      await until('the compiler', () => listGroup(group).some((command) => /^node .*tsc -p /.test(command)))
+      const stopped = once(building, 'exit')
+      process.kill(isOfGroup ? -group : group, signal)
+      await stopped
+      await until(`the end of the build after ${signal}`, () => listGroup(group).length === 0)
+      t.notOk(existsSync(join(folder, 'dist/.tsbuildinfo')), `the compiler did not finish after ${signal}`)
+    }
   },
 )
 

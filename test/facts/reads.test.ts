@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { type FactsPoint, FactsReader } from '../../src/reads/facts-reader.js'
+import { logChange } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { deleteEventsOfUsers } from '../../src/store/events.js'
 import { until } from '../helper.js'
@@ -156,4 +158,43 @@ t.test('a point is used again for a second, and what has changed since is notice
   const next = await reader.point(PROJECT, shard.appended)
   t.not(next?.shards[0]?.changes, first.shards[0]?.changes)
   t.notOk(next?.hasLater)
+})
+
+t.test('an edit that finds no event leaves the facts open', async (t) => {
+  const shard = await openShard(t)
+  const event = { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 1), properties: '{"v":1}' }
+  const [id = ''] = await shard.store(PROJECT, [event])
+  const copier = shard.copier()
+  await shard.complete([PROJECT])
+  await copier.close()
+  const edits = new EventEdits(shard.shards)
+  const unknown = { projectId: PROJECT, eventId: randomUUID() }
+  // One that remembers no point.
+  const point = () => new FactsReader(shard.shards, []).point(PROJECT)
+  for (const properties of ['{}', null]) {
+    t.notOk(await edits.apply({ ...unknown, properties }))
+    await until('open facts', async () => (await point()) !== null)
+  }
+  // The same beside an edit that finds its event.
+  const edited = await Promise.all([
+    edits.apply({ ...unknown, properties: '{}' }),
+    edits.apply({ projectId: 'b', eventId: id, properties: '{}' }),
+    edits.apply({ projectId: PROJECT, eventId: id, properties: '{}' }),
+  ])
+  t.strictSame(edited, [false, false, true])
+  t.equal(await point(), null)
+})
+
+t.test('a reader that waits for a change stops waiting when its client is gone', async (t) => {
+  const shard = await openShard(t)
+  const event = { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 1), properties: '{"v":1}' }
+  const ids = await shard.store(PROJECT, [event])
+  shard.copier()
+  await shard.complete([PROJECT])
+  const client = new AbortController()
+  await logChange(shard.clickhouse, new Map([[PROJECT, { kind: 'events', ids }]]), async () => {
+    const waiting = new FactsReader(shard.shards, []).point(PROJECT, null, client.signal)
+    client.abort()
+    await t.rejects(waiting, { name: 'StoreUnreachableError' })
+  })
 })

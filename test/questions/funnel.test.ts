@@ -1,7 +1,10 @@
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import type { FunnelLine } from '../../src/contract/questions.js'
 import { type Course, selectFurthestEntries } from '../../src/questions/funnel-entries.js'
+import { Statement } from '../../src/questions/statement.js'
 import { type Client, settingsFor, startApp } from '../helper.js'
 
 const DAY = 86_400_000
@@ -232,9 +235,12 @@ t.test('a user with 100 000 events stays within the limits of time and memory', 
     window: '604800000',
     to: '1e13',
     hasBreakdown: false,
+    isByTime: false,
   }
+  const shards = Shards.of(clickhouse)
+  const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: false, pages: DEFAULT_SETTINGS }
   for (const order of ['ordered', 'strict', 'any'] as const) {
-    const sql = `SELECT * FROM ${selectFurthestEntries({ ...course, order })}`
+    const sql = `SELECT * FROM ${selectFurthestEntries(new Statement(context), { ...course, order })}`
     const [row] = await clickhouse.rows<{ since: number[] }>(sql, {}, limits)
     t.equal(row?.since.length, order === 'strict' ? 1 : 8, order)
   }

@@ -3,10 +3,10 @@ import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import {
+  ABANDONED,
   askForColumn,
   askForFacts,
   forgetSettledChanges,
-  LEFT,
   logChange,
   readOpenChanges,
   SETTLED,
@@ -52,7 +52,7 @@ async function idsIn(table: 'event_changes' | 'event_change_log', project: strin
 const openIds = async () => (await readOpenChanges(clickhouse)).map(({ id }) => id).sort()
 
 t.test('a settled change leaves the working log after ten minutes', async (t) => {
-  const [old = '', young = '', left = '', ended = '', begun = ''] = Array.from({ length: 5 }, () => randomUUID())
+  const [old = '', young = '', abandoned = '', ended = '', begun = ''] = Array.from({ length: 5 }, () => randomUUID())
   const settled = (id: string, age: number): Note[] => [
     { id, state: BEGUN, age: age + 2 },
     { id, state: ENDED, age: age + 1 },
@@ -61,11 +61,11 @@ t.test('a settled change leaves the working log after ten minutes', async (t) =>
   await note('shop', [
     ...settled(old, 11 * MINUTE_S),
     ...settled(young, 9 * MINUTE_S),
-    { id: left, state: LEFT, age: DAY_S },
+    { id: abandoned, state: ABANDONED, age: DAY_S },
     { id: ended, state: ENDED, age: DAY_S },
     { id: begun, state: BEGUN, age: DAY_S },
   ])
-  const open = [left, ended, begun].sort()
+  const open = [abandoned, ended, begun].sort()
   t.strictSame(await openIds(), open)
 
   for (let i = 0; i < 2; i++) {
