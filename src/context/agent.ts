@@ -27,7 +27,6 @@ const FIRE_TV = /\bAFT[A-Z]\w*\b/
 const IPAD_AS_MAC = /Macintosh.*\b(?:CriOS|FxiOS|EdgiOS|OPT|DuckDuckGo\/\d+ Mobile)\//
 /** Libraries of apps, which `isbot` takes for bots because they are not browsers. */
 const APP = /^(?!Mozilla\/).*(?:android|\bios\b|iphone|ipad|okhttp|cfnetwork|dalvik|\bdart\b|flutter|react-native)/i
-const PLATFORMS: Record<string, string> = { 'Chromium OS': 'Chrome OS' }
 
 /** What the fetch of a runtime sends unless the program says more. It names no client. */
 const RUNTIME = /^(?:node|undici|(?:Deno|Bun)\/[\w.+-]+)$/
@@ -86,7 +85,8 @@ function systemVersion(system: string, hinted: string, os: { version?: string; v
 
 function platformName(header: string): string {
   const name = unquote(header)
-  return name === 'Unknown' ? '' : (PLATFORMS[name] ?? name)
+  if (name === 'Unknown') return ''
+  return name === 'Chromium OS' ? 'Chrome OS' : name
 }
 
 /** The first two numbers of a version; one if the second is 0. */

@@ -6,7 +6,7 @@ import type { Warning } from '../contract/warning.js'
 import { Faults } from './faults.js'
 import { warnOfUnknownValues } from './known-values.js'
 import { findNames } from './names-used.js'
-import { checkCell, checkRules, fillRange } from './rules.js'
+import { checkCell, checkRules, fillRange, warnOfSeconds } from './rules.js'
 import { StrictReader } from './strict-reader.js'
 
 type CountingKind = keyof typeof COUNTING
@@ -22,7 +22,7 @@ export function parseQuestion(body: unknown, now: number, defaults: Partial<Ques
   return readQuestion(body, now, defaults).question
 }
 
-/** Like `parseQuestion`, but also returns warnings about ignored fields, and about values that a field never has. */
+/** Like `parseQuestion`, but also returns warnings about ignored fields, times in seconds, and values that a field never has. */
 export function readQuestion(
   body: unknown,
   now: number,
@@ -33,7 +33,9 @@ export function readQuestion(
   const question = readAny(fill(withoutKey(body), defaults), '', reader, now)
   faults.throwIfAny()
   if (question === null) throw new Error('a question without faults has been read')
-  return { question, warnings: [...reader.listWarnings(), ...warnOfUnknownValues(findNames(question, body).values)] }
+  const ofRange = question.kind === 'users' ? warnOfSeconds(question.of, '/of') : warnOfSeconds(question, '')
+  const ofValues = warnOfUnknownValues(findNames(question, body).values)
+  return { question, warnings: [...reader.listWarnings(), ...ofRange, ...ofValues] }
 }
 
 /** Adds the faults of a question that is part of a body. @param path of the question in the body */

@@ -1,4 +1,4 @@
-import { MAX_TIMESTAMP } from '../contract/limits.js'
+import { isLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
 import type {
   AnyQuestion,
   Cell,
@@ -12,6 +12,7 @@ import type {
   SeriesCell,
   SeriesQuestion,
 } from '../contract/questions.js'
+import type { Warning } from '../contract/warning.js'
 import { addDays, countBuckets, formatLocalDate, isDate, parseInstant, parseRange, type Unit } from './time.js'
 
 /** Rules that a schema cannot express: those between fields, and defaults that depend on other fields. */
@@ -43,11 +44,21 @@ export function fillRange(given: Partial<RangeQuestion> & { timezone: string }, 
 function checkBound(field: string, bound: string | number | undefined, timezone: string, fault: Fault) {
   if (bound === undefined) return undefined
   const at = parseInstant(bound, timezone)
-  // In local time, the first day may begin earlier than in UTC, and the last one end later.
-  const slack = typeof bound === 'number' ? 0 : DAY_MS
-  if (at !== null && at >= -slack && at <= MAX_TIMESTAMP + slack) return bound
+  // In local time, the first day may begin earlier than in UTC, and the last one end later. `to` is exclusive.
+  const [first, end] = typeof bound === 'number' ? [0, MAX_TIMESTAMP + 1] : [-DAY_MS, MAX_TIMESTAMP + DAY_MS]
+  if (at !== null && at >= first && at <= end) return bound
   fault(field, 'must be a date (2026-04-24), an ISO time, or milliseconds since 1970')
   return undefined
+}
+
+/** Warns of bounds that are probably in seconds, such as those of a shell's `date +%s`. */
+export function warnOfSeconds({ from, to }: Pick<RangeQuestion, 'from' | 'to'>, path: string): Warning[] {
+  return Object.entries({ from, to }).flatMap(([name, bound]) => {
+    if (typeof bound !== 'number' || !isLikeSeconds(bound)) return []
+    const suggestion = bound * 1000
+    const message = `Times are in milliseconds, so this one is early in 1970. Did you mean ${suggestion}?`
+    return [{ path: `${path}/${name}`, message, suggestion }]
+  })
 }
 
 function subtractDays(to: string | number, timezone: string): string {

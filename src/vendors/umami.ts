@@ -56,14 +56,18 @@ const PLACED = [
 ]
 
 /** Names of the types of events, as in Umami's `EVENT_TYPE`. Custom events have their own. */
-const TYPES: Record<string, string> = { 1: PAGE_VIEW, 3: 'link', 4: 'pixel' }
+const TYPES = new Map([
+  ['1', PAGE_VIEW],
+  ['3', 'link'],
+  ['4', 'pixel'],
+])
 
 function readEvent(row: JsonRow): unknown {
   const type = row.readNonEmpty('event_type') ?? '1'
   const name = readField(row, 'event_name')
   if (type !== '1' && name !== undefined) return name
   if (type === '2') throw new FieldFault('The custom event has no event_name.', 'event', true)
-  const event = TYPES[type]
+  const event = TYPES.get(type)
   if (event === undefined) throw new NoEvent(`Rows of the event_type ${type.slice(0, 20)} are not events.`)
   return event
 }

@@ -180,7 +180,7 @@ function toContext(context: WebContext): string | undefined {
     browser_version: given.browser === undefined ? undefined : shorten(given.browserVersion),
     os: rename(SYSTEMS, system),
     os_version: os === undefined ? undefined : shorten(osVersion ?? windows),
-    device: given.device === undefined ? undefined : (DEVICES[given.device.toLowerCase()] ?? 'other'),
+    device: given.device === undefined ? undefined : (findIn(DEVICES, given.device) ?? 'other'),
     country: COUNTRY.test(given.country ?? '') ? given.country?.toUpperCase() : undefined,
     region: given.region,
     city: given.city,
@@ -199,7 +199,13 @@ function dropUnknown(context: WebContext): WebContext {
 }
 
 function rename(names: Record<string, string>, name: string | undefined): string | undefined {
-  return name === undefined ? undefined : (names[name.toLowerCase()] ?? name)
+  return name === undefined ? undefined : (findIn(names, name) ?? name)
+}
+
+/** Ignores upper and lower case. A name may be that of a member of every object, such as `constructor`. */
+function findIn<T>(table: Record<string, T>, name: string): T | undefined {
+  const key = name.toLowerCase()
+  return Object.hasOwn(table, key) ? table[key] : undefined
 }
 
 /** The first two numbers of a version; one if the second is 0. */

@@ -155,6 +155,9 @@ t.test('client hints are more exact than the User-Agent', async (t) => {
       'Chrome 131 | macOS 15.1 | desktop',
     ],
     [{ name: `${MAC} ${WEBKIT} CriOS/131.0 Safari/605.1.15`, mobile: '?0' }, 'Chrome 131 | iOS | tablet'],
+    [{ platform: '"Chromium OS"' }, 'Chrome 131 | Chrome OS | desktop'],
+    [{ platform: '"constructor"' }, 'Chrome 131 | constructor | desktop'],
+    [{ platform: '"__proto__"' }, 'Chrome 131 | __proto__ | desktop'],
     [
       { brands: 'nonsense"";;;', mobile: 'x', platform: '"', platformVersion: '"x"' },
       'Chrome 131 | Windows 10 | desktop',

@@ -45,6 +45,7 @@ t.test('readQuestion names every fault with its path', (t) => {
     ],
     [{ ...SERIES, breakdown: ['properties', ['properties', 'a.b']] }, '/breakdown/0'],
     [{ ...SERIES, from: '2026-02-30', to: -1 }, '/from', '/to'],
+    [{ ...SERIES, from: -1, to: 10_000_000_000_001 }, '/to', '/from'],
     [{ ...SERIES, from: '2026-01-02', to: '2026-01-02' }, '/from'],
     [{ ...SERIES, from: 1, interval: 'hour' }, '/interval'],
     [{ ...SERIES, breakdown: ['event'], limit: 1000, from: '2026-01-01', interval: 'hour' }, '/limit'],

@@ -600,6 +600,16 @@ t.test('says what is wrong with a question', async (t) => {
   for (const at of ['2026-04-20', '1970-01-01T00:00:00-00:44:30']) t.strictSame(await cell(at), [200, undefined], at)
 })
 
+t.test('a range may end after the last instant that an event can have', async (t) => {
+  await send(['at the end', 'u', 9_999_999_999_999 - START])
+  const totalTo = async (to: number) => {
+    const { results } = await ask({ series: [{ event: 'at the end' }], from: 0, to, interval: 'none' })
+    return results[0].total
+  }
+  t.equal(await totalTo(9_999_999_999_999), 0)
+  t.equal(await totalTo(10_000_000_000_000), 1)
+})
+
 t.test('finds the users of a day whose offset has seconds', async (t) => {
   const question = { series: [{ event: 'a8' }], from: 0, to: DAY, timezone: 'Africa/Monrovia' }
   await send(['a8', 'early', 60_000 - START], ['a8', 'late', 2_670_000 - START])

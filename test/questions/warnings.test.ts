@@ -283,6 +283,20 @@ for (const storage of LANES) {
   })
 }
 
+t.test('a range in seconds is taken for one', (t) => {
+  const series = { kind: 'series', series: [{ event: '*' }] }
+  const [from, to] = [1_733_788_800, 1_733_875_200]
+  const wrong = (path: string) => [
+    { path: `${path}/from`, message: /in milliseconds, .* Did you mean 1733788800000\?$/, suggestion: from * 1000 },
+    { path: `${path}/to`, suggestion: to * 1000 },
+  ]
+  t.match(readQuestion({ ...series, from, to }, START).warnings, wrong(''))
+  const users = { kind: 'users', of: { ...series, from, to }, cell: { series: 0 } }
+  t.match(readQuestion(users, START).warnings, wrong('/of'))
+  t.strictSame(readQuestion({ ...series, from: 0, to: to * 1000, interval: 'none' }, START).warnings, [])
+  t.end()
+})
+
 t.test('values that a field never has are found in every filter', (t) => {
   const read = (more: object) => {
     return readQuestion({ kind: 'series', series: [{ event: '*' }], ...RANGE, ...more }, START).warnings

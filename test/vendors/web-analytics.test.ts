@@ -218,6 +218,20 @@ t.test('Plausible: the export is refused as a whole, and rows of its own databas
   t.equal(skipped, 1, 'an engagement is no event')
 })
 
+t.test('Umami: a name may be that of what every object has', async (t) => {
+  const row = { session_id: 's', created_at: '2024-03-30 23:59:58', event_type: 1, browser: 'constructor' }
+  const rows = [
+    { ...row, os: '__proto__', device: 'constructor' },
+    { ...row, event_type: 'constructor' },
+  ]
+  const { events, rejects } = await readRows(rows.map((one) => JSON.stringify(one)).join('\n'), 'umami')
+  t.strictSame(
+    events.map(({ context }) => context),
+    [{ browser: 'constructor', os: '__proto__', device: 'other' }],
+  )
+  t.strictSame(rejects, [])
+})
+
 t.test('Google Analytics 4: countries get their current codes', async (t) => {
   const codes: Record<string, string | undefined> = {
     ...{ France: 'FR', Germany: 'DE', 'United Kingdom': 'GB', Russia: 'RU', Serbia: 'RS', 'Timor-Leste': 'TL' },
