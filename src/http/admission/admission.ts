@@ -1,4 +1,4 @@
-import type { FastifyBaseLogger, FastifyInstance, preValidationHookHandler } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, preValidationHookHandler } from 'fastify'
 import type { KeyRing } from '../../keys/key-ring.js'
 import type { KeyUsage } from '../../keys/key-usage.js'
 import type { StoredKey } from '../../keys/keys.js'
@@ -109,6 +109,14 @@ export class Admission {
   #authenticate(signIns: SignIns | null): Authentication {
     const [keys, wrongKeys, limits] = [this.#keys, this.#wrongKeys, this.#browserLimits]
     return new Authentication({ keys, wrongKeys, limits, signIns, owners: this.#owners, usage: this.#usage })
+  }
+
+  /**
+   * Lets others that wait for the event loop go first. Call it between the pieces of a request's work.
+   * @returns when the request may go on; null: immediately
+   */
+  turn(request: FastifyRequest): Promise<void> | null {
+    return this.#intake.turns.take(() => findOwner(request, () => null))
   }
 
   /** Whether a key that has admitted a request is still good. */

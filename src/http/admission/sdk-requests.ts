@@ -80,6 +80,7 @@ export function acceptSdkRequests(
   scope.addContentTypeParser('*', async (request: FastifyRequest, payload: Parameters<typeof readBody>[1]) => {
     return await readBody(request, payload, bounds, keys)
   })
+  const takeTurn = (request: FastifyRequest) => intake.turns.take(() => findOwner(request, () => null))
   const read = async (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -89,6 +90,8 @@ export function acceptSdkRequests(
     const query = url.slice(url.indexOf('?') + 1 || url.length)
     const grow = (bytes: number) => countGrowth(request, bytes, intake)
     const { json, fields } = await unwrap(raw, query, request.routeOptions.bodyLimit ?? 0, grow)
+    const turn = takeTurn(request)
+    if (turn) await turn
     const value = readJson(json, MAX_BATCH_WEIGHT)
     if (value) request.account?.take(value.textWeight * WEIGHT_BYTES)
     const payload = { json, value, fields }
@@ -100,7 +103,7 @@ export function acceptSdkRequests(
   const readAll: preValidationAsyncHookHandler = async (request, reply) => {
     const raw = Buffer.isBuffer(request.body) ? request.body : NOTHING
     const release = () => intake.pool.release(raw)
-    const turn = intake.turns.take(() => findOwner(request, () => null))
+    const turn = takeTurn(request)
     try {
       if (turn) await turn
       request.sdk = { ...(await read(request, reply, raw)), release }

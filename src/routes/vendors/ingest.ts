@@ -74,23 +74,29 @@ const UNREADABLE = 'The event cannot be read.'
 
 type Identity = Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
 
-/**
- * Sorts the messages of a request; events that cannot be stored become faults.
- * @param since from when on the project's events are kept, epoch ms; absent: all are
- * @param findContext returns the JSON of an event's context; default: events have none
- */
-export function planMessages(
+export interface PlanOptions {
+  /** from when on the project's events are kept, epoch ms; absent: all are */
+  since?: number | undefined
+  /** returns the JSON of an event's context; default: events have none */
+  findContext?(source: MessageSource): string | undefined
+  /** called before each message; resolves when the request may go on, null: immediately */
+  takeTurn(): Promise<void> | null
+}
+
+/** Sorts the messages of a request; events that cannot be stored become faults. */
+export async function planMessages(
   sender: Sender,
   messages: readonly SdkMessage[],
-  since?: number,
-  findContext: (source: MessageSource) => string | undefined = () => undefined,
-): Plan {
+  { since, findContext = () => undefined, takeTurn }: PlanOptions,
+): Promise<Plan> {
   const people = new PeoplePlan(messages)
   const { placeholders } = people
   const faults: Fault[] = []
   const texts: string[] = []
   const identities: Identity[] = []
   for (const message of messages) {
+    const turn = takeTurn()
+    if (turn) await turn
     if (message.type === 'fault') faults.push(message)
     else if (message.type === 'event') addEvent(message, { texts, identities, faults, since, findContext })
     else people.add(message)

@@ -11,6 +11,7 @@ import { asApiError, noteFailure, retryHeaders, whenDue } from '../../http/error
 import { RequestSource } from '../../http/request-source.js'
 import { unknownCall } from '../../http/unknown-call.js'
 import { type JsonValue, readJson } from '../../json/value.js'
+import type { MessageSource } from '../../model/request-context.js'
 import type { KeptSince } from '../../projects/late-events.js'
 import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
 import { RowFault } from '../../vendors/row.js'
@@ -137,7 +138,7 @@ function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol,
 /** Stores durably what a call sends. */
 async function take(request: FastifyRequest, call: SdkCall, path: string, options: VendorOptions): Promise<Answer> {
   const context = createContext(request, call, path, options)
-  const ingested = await ingest(options, getSender(request), plan(request, call, context, options), {
+  const ingested = await ingest(options, getSender(request), await plan(request, call, context, options), {
     isAllOrNone: call.isAllOrNone?.(context) === true,
     mayDelete: request.keyKind === 'secret',
     mayMerge: request.keyKind === 'secret',
@@ -165,12 +166,16 @@ function createContext(
   }
 }
 
-function plan(
+/** Reads the messages of a request. Those of a large one take long, so others go first in between. */
+async function plan(
   request: FastifyRequest,
   call: SdkCall,
   context: CallContext,
-  { maxDepth, keptSince, contexts }: VendorOptions,
-): Plan {
+  { admission, maxDepth, keptSince, contexts }: VendorOptions,
+): Promise<Plan> {
+  const takeTurn = () => admission.turn(request)
+  const turn = takeTurn()
+  if (turn) await turn
   const { json } = context
   const all = json ? call.messages(json, context) : []
   // Changes of users sent with an events-only key are acknowledged, because the SDK would retry them, and ignored.
@@ -179,9 +184,8 @@ function plan(
   if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
   const { projectId } = request
   const source = new RequestSource(request)
-  return planMessages(getSender(request), messages, keptSince(projectId), (said) => {
-    return contexts.findOfMessage(projectId, source, said)?.json
-  })
+  const findContext = (said: MessageSource) => contexts.findOfMessage(projectId, source, said)?.json
+  return await planMessages(getSender(request), messages, { since: keptSince(projectId), findContext, takeTurn })
 }
 
 /**

@@ -1,4 +1,8 @@
 import t from 'tap'
+import { Turns } from '../../../src/lib/turns.js'
+import { planMessages } from '../../../src/routes/vendors/ingest.js'
+import type { SdkMessage } from '../../../src/vendors/message.js'
+import { fromServer } from '../../helper.js'
 import { startSdkApp } from './sdk-app.js'
 
 const HOSTILE = [
@@ -81,4 +85,25 @@ t.test('a first message without a key of the project does not affect the others'
     401,
     'no key of any project',
   )
+})
+
+t.test('others go first between the messages of a request', async (t) => {
+  let now = 0
+  const turns = new Turns({ clock: () => now })
+  const takeTurn = () => {
+    // What came before took longer than a slice.
+    now += 10
+    return turns.take(() => 'large')
+  }
+  const messages = Array.from({ length: 5 }, (_, n): SdkMessage => {
+    const parts = { event: 'e', distinct_id: `u${n}`, timestamp: undefined, properties: '{}' }
+    return { type: 'event', parts, insertId: undefined }
+  })
+  let isPlanned = false
+  const planning = planMessages(fromServer('large'), messages, { takeTurn }).finally(() => {
+    isPlanned = true
+  })
+  await turns.take(() => 'small')
+  t.notOk(isPlanned, 'the request of another project did not wait for all messages')
+  t.equal((await planning).batches[0]?.count, messages.length)
 })
