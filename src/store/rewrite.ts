@@ -4,6 +4,8 @@ import { isStoreError, type StoreError } from '../clickhouse/errors.js'
 import { LARGE_QUERY, literal, literalArray, type Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
+import { noteErasedCalls } from './event-changes.js'
+import { hashName } from './fact-columns.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 
 /** How long to wait for a mutation, ms; ClickHouse completes it anyway. */
@@ -187,6 +189,7 @@ export async function purgeOldRows(
       await shards.each(async ({ clickhouse }) => {
         const found = await clickhouse.rows(`SELECT 1 FROM ${table} WHERE ${isOld} LIMIT 1`, {}, LARGE_QUERY)
         if (found.length > 0) await mutate(clickhouse, table, `DELETE WHERE ${isOld}`, signal)
+        if (table === 'sessions') await removeSessionFacts(clickhouse, rows)
       })
     } catch (error) {
       signal.throwIfAborted()
@@ -203,6 +206,23 @@ export async function purgeOldRows(
     )
   }
   if (failure) throw failure.error
+}
+
+/** More sessions than this are not named: all rows of their project are made anew. */
+const MAX_NAMED = 1_000
+
+/** Has what is made of deleted sessions removed from the disk, too, if the project has session facts. */
+async function removeSessionFacts(clickhouse: ClickHouse, rows: NotedDeletion[]): Promise<void> {
+  const project = rows[0]?.project_id ?? ''
+  const names = literalArray(rows.map(({ name }) => name))
+  const [found] = await clickhouse.rows<{ keys: string[]; has: number }>(
+    `SELECT arrayMap(name -> toString(${hashName('name')}), ${names}) AS keys,
+       {project:String} IN (SELECT project_id FROM session_facts_asked)
+       OR {project:String} IN (SELECT project_id FROM session_facts WHERE project_id = {project:String} LIMIT 1) AS has`,
+    { project },
+    LARGE_QUERY,
+  )
+  if (found?.has === 1) await noteErasedCalls(clickhouse, project, rows.length > MAX_NAMED ? null : found.keys)
 }
 
 /** Some deletions of one project, by name. */
