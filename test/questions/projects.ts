@@ -85,7 +85,7 @@ export class Projects {
     const starters = Array.from({ length: count }, () => makeKey('public'))
     const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', FACTS: 'all' }
     const config = loadConfig({ ...common, DATA_DIR: await dataFolder(scope), ...settings })
-    const options: AppOptions = { now: () => clock.getStore() ?? 0, ...(load && { load }) }
+    const options: AppOptions = { now: () => clock.getStore() ?? 0, sessionsEveryMs: 100, ...(load && { load }) }
     const app = await buildApp(config, options)
     scope.teardown(() => app.close())
     const store = await openStore(config)
@@ -97,6 +97,12 @@ export class Projects {
     for (let at = 0; at < stored.length; at += 200)
       await insertKeys(store.clickhouse, stored.slice(at, at + 200), Date.now())
     scope.teardown(() => store.close())
+    // As many slow questions would.
+    await store.shards.each(({ clickhouse }) =>
+      clickhouse.command(
+        `INSERT INTO session_facts_asked (project_id) SELECT concat('project ', toString(number)) FROM numbers(${count})`,
+      ),
+    )
     const projects = new Projects({ app, clock, keys, starters, store })
     await until('the keys', () => projects.#call(keys[0] ?? '', 'GET', '/public/events').catch(() => undefined))
     return projects
