@@ -1,5 +1,5 @@
 -- Sessions by their ids, a row each, made from `event_facts` and `sessions` for the projects that ask questions about them.
--- A leader of the facts makes them, a UTC day after the other; only those of the rows in `session_fact_days` are read.
+-- A leader of the facts makes them, one UTC day at a time; only those of the rows in `session_fact_days` are read.
 -- A row can be lost or damaged at any time without harm, because a start of ClickHouse forgets the days.
 CREATE TABLE IF NOT EXISTS session_facts
 (
@@ -54,6 +54,8 @@ CREATE TABLE IF NOT EXISTS session_facts
     is_irregular    UInt8
 )
 ENGINE = MergeTree
+-- Rows that are superseded are removed from the part of their month only.
+PARTITION BY toYYYYMM(day)
 ORDER BY (project_id, definition, day, fill)
 -- Nothing here needs to survive a crash, so nothing is flushed; however much of it is damaged, ClickHouse starts.
 SETTINGS max_suspicious_broken_parts = 1000000, max_suspicious_broken_parts_bytes = 1000000000000000,

@@ -5,7 +5,13 @@ import type { Position } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { FactLead } from '../store/fact-lead.js'
 import { countSessionDays, DAY_MS, type DayCount, type DayRange, WINDOW } from '../store/session-days.js'
-import { readAskingProjects, readSessionDays, type SessionDay, type SessionFactsMaker } from '../store/session-facts.js'
+import {
+  findFirstDay,
+  readAskingProjects,
+  readSessionDays,
+  type SessionDay,
+  type SessionFactsMaker,
+} from '../store/session-facts.js'
 
 export interface SessionFillerOptions {
   /** the shard */
@@ -34,9 +40,17 @@ const FAILED_MS = 3_600_000
 const MAX_FAILURES = 5
 /** Failed days that are remembered. */
 const MAX_FAILED = 10_000
-/** A day is made again once more than so many of its events are later than its rows, or such a part of them. */
-const MANY_EVENTS = 5_000
-const MANY = 0.1
+/**
+ * A day is made again once more than so many events that its sessions are made of are later than its rows, or more than such
+ * a part of its own. Questions group the sessions of these events. The last days have new events all the time, and are
+ * made again once they have not.
+ */
+const MANY = {
+  lately: { events: 5_000, part: 0.1 },
+  before: { events: 500, part: 0.01 },
+}
+/** The last days, including today and tomorrow. */
+const LATELY_DAYS = 4
 /** Days before today that may have rows: ten years. */
 const MAX_DAYS = 3_660
 
@@ -105,7 +119,7 @@ export class SessionFiller {
     const range = plan?.ranges.pop()
     if (plan && range && this.#options.maker.define(projectId) === plan.definition) {
       if (plan.ranges.length > 0) this.#plans.set(projectId, plan)
-      await this.#fill(lead, projectId, { plan, range })
+      await this.#fill(lead, projectId, range)
       plan.tookMs += performance.now() - began
     }
     if (plan && !this.#plans.has(projectId)) this.#pause(projectId, plan.tookMs)
@@ -141,7 +155,13 @@ export class SessionFiller {
       const began = performance.now()
       if (at > began || this.#plans.has(projectId)) continue
       const definition = this.#options.maker.define(projectId)
-      const ranges = await this.#choose(lead, projectId, definition)
+      const ranges = await this.#choose(lead, projectId, definition).catch((error: unknown) => {
+        // Others have their turn all the same.
+        if (!(error instanceof StoreError)) throw error
+        this.#failures.set(projectId, MAX_FAILURES)
+        this.#options.log.warn({ err: error, project: projectId }, 'the sessions of a project could not be counted')
+        return []
+      })
       const tookMs = performance.now() - began
       if (ranges.length > 0) {
         this.#plans.set(projectId, { definition, ranges, tookMs })
@@ -163,7 +183,7 @@ export class SessionFiller {
     if (this.#seen.get(projectId) === state) return []
     const all = await readSessionDays(clickhouse, projectId)
     const days = new Map(all.filter((day) => day.definition === definition).map((day) => [day.day, day]))
-    const first = Math.max(this.#firstDay(projectId), today - MAX_DAYS)
+    const first = this.#firstDay(projectId)
     const counts = await countSessionDays(clickhouse, projectId, [...days.values()])
     const now = performance.now()
     const candidates = findStale(days, counts, { first, today }).filter(
@@ -176,8 +196,7 @@ export class SessionFiller {
 
   /** The first day that may have rows: no call and no event of it, or of the day before, can have expired. */
   #firstDay(projectId: string): number {
-    const since = this.#options.maker.since(projectId)
-    return since === null ? 0 : Math.ceil(since / DAY_MS) + 2
+    return Math.max(Math.floor(Date.now() / DAY_MS) - MAX_DAYS, findFirstDay(this.#options.maker.since(projectId)))
   }
 
   /** Voids the days of projects that no longer ask, those of other definitions, and those that may expire. */
@@ -193,7 +212,7 @@ export class SessionFiller {
   }
 
   /** Makes the sessions of a range. If that fails, the next ranges are smaller. */
-  async #fill(lead: FactLead, projectId: string, { plan, range }: { plan: Plan; range: DayRange }): Promise<void> {
+  async #fill(lead: FactLead, projectId: string, range: DayRange): Promise<void> {
     // Nothing is left of some, if events have expired in the meantime.
     const first = Math.max(range.first, this.#firstDay(projectId))
     try {
@@ -201,7 +220,7 @@ export class SessionFiller {
       const { stored } = await this.#options.barrier.reach()
       if (first <= range.last) {
         const left = { first, last: range.last }
-        await this.#tryBoth(lead, projectId, { definition: plan.definition, range: left, stored })
+        await this.#tryBoth(lead, projectId, { range: left, stored })
       }
       this.#failures.delete(projectId)
     } catch (error) {
@@ -216,9 +235,9 @@ export class SessionFiller {
   async #tryBoth(
     lead: FactLead,
     projectId: string,
-    { definition, range, stored }: { definition: string; range: DayRange; stored: Position },
+    { range, stored }: { range: DayRange; stored: Position },
   ): Promise<void> {
-    const source = { maker: this.#options.maker, definition, step: lead.step, calls: String(stored) }
+    const source = { maker: this.#options.maker, step: lead.step, calls: String(stored) }
     try {
       await lead.sessions.fill(projectId, range, { ...source, repairsTexts: false })
     } catch (error) {
@@ -262,8 +281,10 @@ function findStale(
   counts: ReadonlyMap<number, DayCount>,
   { first, today }: { first: number; today: number },
 ): number[] {
-  const isStale = (day: number, { events, later }: DayCount) =>
-    events > 0 && (!days.has(day) || later > Math.max(MANY_EVENTS, MANY * events))
+  const isStale = (day: number, { events, later }: DayCount) => {
+    const many = day > today + 1 - LATELY_DAYS ? MANY.lately : MANY.before
+    return events > 0 && (!days.has(day) || later > Math.max(many.events, many.part * events))
+  }
   return Array.from(counts)
     .filter(([day, count]) => day >= first && day <= today + 1 && isStale(day, count))
     .map(([day]) => day)

@@ -333,7 +333,7 @@ export class Questions {
       const data = { repairsTexts, hasTies, hasManyValues }
       let isGreedy = false
       try {
-        return await this.#readFacts({ projectId, appended, signal }, async (facts) => {
+        return await this.#readFacts({ projectId, appended, pages, signal }, async (facts) => {
           const query = await build({ projectId, now, shards, hasAliases, ...data, pages, facts })
           isGreedy = query.isGreedy ?? false
           return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
@@ -366,7 +366,12 @@ export class Questions {
    * rows of later steps, and then without facts.
    */
   async #readFacts<T>(
-    { projectId, appended, signal }: Pick<QuestionRun, 'projectId' | 'appended'> & Pick<Running, 'signal'>,
+    {
+      projectId,
+      appended,
+      pages,
+      signal,
+    }: Pick<QuestionRun, 'projectId' | 'appended'> & Pick<QueryContext, 'pages'> & Pick<Running, 'signal'>,
     read: (facts: FactsBounds | null) => Promise<T>,
   ): Promise<T> {
     const { facts } = this.#options
@@ -380,7 +385,7 @@ export class Questions {
       }
       const values = new ValueColumns(await facts.readColumns())
       const sessions = new UsableDays(point.sessionDays, {
-        definition: identifySessions(this.getProject(projectId)),
+        definition: identifySessions(pages),
         expiry: this.#options.getExpiry?.(projectId) ?? null,
       })
       // Losing these notes only costs speed.

@@ -37,9 +37,10 @@ export class SessionFactsSource implements SessionFactsMaker {
   async select(
     projectId: string,
     { from, to, step, repairsTexts }: { from: number; to: number; step: number; repairsTexts: boolean },
-  ): Promise<Query> {
+  ): Promise<Query & { definition: string }> {
     const { shards, facts, getSettings } = this.#options
     const values = new ValueColumns(await facts.readColumns())
+    const pages = getSettings(projectId)
     const context: QueryContext = {
       projectId,
       now: to,
@@ -47,10 +48,10 @@ export class SessionFactsSource implements SessionFactsMaker {
       // Users get their names when they are read.
       hasAliases: false,
       repairsTexts,
-      pages: getSettings(projectId),
+      pages,
       facts: { hi: [0n], hasLater: false, step: [step], findColumn: (source) => values.find(source) },
     }
-    return buildFacts(context, { from, to })
+    return { definition: identifySessions(pages), ...buildFacts(context, { from, to }) }
   }
 }
 

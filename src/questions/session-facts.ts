@@ -18,13 +18,13 @@ export const ENTRY_FIELDS = [
 export const EXIT_FIELDS = ['host', 'path'] as readonly PageName[]
 
 /** The column of session facts with a field of a session's page; null if they do not have it. */
-export function findPageColumn(chosen: string, name: PageName): string | null {
+export function findPageColumn(chosen: 'first' | 'last' | 'entry' | 'exit', name: PageName): string | null {
   const fields = chosen === 'entry' ? ENTRY_FIELDS : chosen === 'exit' ? EXIT_FIELDS : []
   return fields.includes(name) ? `${chosen}_${name}` : null
 }
 
-/** Days from that of an event to those of sessions that it may change. */
-const NEAR = [-2, -1, 0, 1]
+/** How many days away from an event the sessions that it may change start. */
+const DISTANCES = [-2, -1, 0, 1]
 const MAX = 2n ** 64n - 1n
 
 interface Range {
@@ -42,9 +42,9 @@ interface Column {
  * The sessions of days that session facts cover. They are right for each session of which nothing was stored since; the
  * question groups the events of all others itself.
  *
- * A session of session facts has all its events and calls within a day, so a range that counts it has all of them. An event may
- * belong to a session that starts up to a day before or after it, and decides whether one that starts two days before is
- * within a day.
+ * A session that has a row has all its events and calls within a day, so a range that counts it has all of them. A new event may
+ * belong to a session that starts up to a day before or after it, or may show that one that starts two days before goes on
+ * for more than a day.
  */
 export class SessionFacts {
   readonly #statement: Statement
@@ -80,7 +80,7 @@ export class SessionFacts {
     const byDay = new Map(days.map((day) => [day.day, day]))
     for (let day = this.#first; day <= last; day++) {
       const own = byDay.get(day)
-      const near = own ? NEAR.flatMap((distance) => byDay.get(day + distance) ?? []) : []
+      const near = own ? DISTANCES.flatMap((distance) => byDay.get(day + distance) ?? []) : []
       this.#fills.push(BigInt(own?.fill ?? 0))
       this.#steps.push(near.map(({ step }) => BigInt(step)).reduce(least, own ? MAX : 0n))
       this.#calls.push(near.map(({ calls }) => BigInt(calls)).reduce(least, own ? MAX : 0n))

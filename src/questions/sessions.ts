@@ -246,40 +246,40 @@ export class Sessions implements SessionTable {
   selectFacts({ from, to }: { from: number; to: number }): string {
     this.#isCut = false
     const columns = this.#nameFacts()
-    const lastDay = `if(is_irregular, floor((start + ${columns.span}) / ${DAY_MS}), floor(start / ${DAY_MS}))`
+    const span = this.#addFact('span', 'max(at) - min(at)')
+    const { names, areMany } = groupNames(this.#moment('name', 'event', `''`), 'is_event')
+    const all = [...columns, ['names', this.#addFact('names', names)] as const]
+    const isIrregular = `${span} > ${DAY_MS} OR ${this.#addFact('many', areMany)}`
+    const lastDay = `if(is_irregular, floor((start + ${span}) / ${DAY_MS}), floor(start / ${DAY_MS}))`
     const days = `range(toInt32(greatest(floor(start / ${DAY_MS}), ${from / DAY_MS})),
       toInt32(least(${lastDay}, ${to / DAY_MS - 1})) + 1)`
-    const isIrregular = `${columns.span} > ${DAY_MS} OR ${columns.areMany}`
     const rows = `(SELECT *, session_key AS key, session_start AS start, ${isIrregular} AS is_irregular FROM ${this.#select()})`
-    const { span, areMany, ...taken } = columns
-    const list = Object.entries(taken).map(([name, column]) => `${column} AS ${name}`)
+    const list = all.map(([name, column]) => `${column} AS ${name}`).join(', ')
     return `SELECT addDays(toDate32('1970-01-01'), arrayJoin(${days})) AS day, key, start, toUInt64(session_order) AS place,
-      ${list.join(', ')}, is_irregular FROM ${rows}`
+      ${list}, is_irregular FROM ${rows}`
   }
 
-  /** The columns of sessions by what they are in `session_facts`, and what decides whether they may be used. */
-  #nameFacts() {
-    const name = this.#moment('name', 'event', `''`)
-    const { names, areMany } = groupNames(name, 'is_event')
-    const caller = this.#moment('caller', 'toUInt64(0)', hashName('distinct_id'))
-    const add = (column: string, sql: string) => this.#column(`fact ${column}`, () => sql)
-    const page = (chosen: Chosen, fields: readonly PageName[]) =>
-      fields.map((field) => [`${chosen}_${field}`, this.#token([chosen, 'page', field])])
+  /** What `session_facts` has of a session, and the columns with it. */
+  #nameFacts(): (readonly [string, string])[] {
+    const page = (chosen: 'entry' | 'exit', fields: readonly PageName[]) =>
+      fields.map((field) => [`${chosen}_${field}`, this.#token([chosen, 'page', field])] as const)
     const user = this.user()
-    return {
-      until: add('until', 'max(until)'),
-      session_id: add('id', 'any(session_id)'),
-      events: add('events', 'toUInt32(sum(is_event))'),
-      pages: add('pages', 'toUInt32(sum(is_page))'),
-      distinct_id: user,
-      user: hashName(user),
-      caller: add('caller', `max(${caller})`),
-      ...Object.fromEntries(CONTEXT_NAMES.map((context) => [context, add(context, this.#findContext(context))])),
-      ...Object.fromEntries([...page('entry', ENTRY_FIELDS), ...page('exit', EXIT_FIELDS)]),
-      names: add('names', names),
-      span: add('span', 'max(at) - min(at)'),
-      areMany: add('many', areMany),
-    }
+    return [
+      ['until', this.#addFact('until', 'max(until)')],
+      ['session_id', this.#addFact('id', 'any(session_id)')],
+      ['events', this.#addFact('events', 'toUInt32(sum(is_event))')],
+      ['pages', this.#addFact('pages', 'toUInt32(sum(is_page))')],
+      ['distinct_id', user],
+      ['user', hashName(user)],
+      ['caller', this.#addFact('caller', `max(${this.#moment('caller', 'toUInt64(0)', hashName('distinct_id'))})`)],
+      ...CONTEXT_NAMES.map((name) => [name, this.#addFact(name, this.#findContext(name))] as const),
+      ...page('entry', ENTRY_FIELDS),
+      ...page('exit', EXIT_FIELDS),
+    ]
+  }
+
+  #addFact(name: string, sql: string): string {
+    return this.#column(`fact ${name}`, () => sql)
   }
 
   /** Operand of FROM: the sessions, grouped from their events and calls. */

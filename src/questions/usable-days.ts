@@ -1,6 +1,4 @@
-import type { SessionDay } from '../store/session-facts.js'
-
-const DAY_MS = 86_400_000
+import { findFirstDay, type SessionDay } from '../store/session-facts.js'
 
 /** The days that session facts have of a project, and whether a question has looked for them. */
 export class UsableDays {
@@ -9,11 +7,10 @@ export class UsableDays {
   #areUsed = false
 
   /**
-   * @param options `definition`: see `identifySessions`; `expiry`: epoch ms before which events or calls may have expired, and of which the days do not know: a session that
-   *   has lost some ends a day later at most
+   * @param options `definition`: of the sessions that are asked about, see `identifySessions`; `expiry`: see `findFirstDay`
    */
   constructor(days: readonly SessionDay[], { definition, expiry }: { definition: string; expiry: number | null }) {
-    const first = expiry === null ? Number.NEGATIVE_INFINITY : Math.floor(expiry / DAY_MS) + 2
+    const first = findFirstDay(expiry)
     this.#days = days.filter((day) => day.definition === definition && day.day >= first)
   }
 

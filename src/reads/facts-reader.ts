@@ -48,6 +48,8 @@ const ASKED_MS = 24 * 3_600_000
 /** A request for a column or for session facts, and the note that they are in use, are not repeated before this, ms. */
 const REPEAT_MS = 3_600_000
 
+/** How long days of session facts are used, ms: much shorter than the rows of days are kept that are superseded. */
+const SESSION_DAYS_MS = 10_000
 /** How long a request for session facts is not repeated while there are none, ms. */
 const ASKED_AGAIN_MS = 60_000
 
@@ -99,6 +101,7 @@ export class FactsReader {
   /** by project that looked for session facts: slow questions about them, and when they were asked for */
   readonly #ofSessions = new Map<string, { questions: number; askedAt: number }>()
   #damagedAt = Number.NEGATIVE_INFINITY
+  #sessionsDamagedAt = Number.NEGATIVE_INFINITY
   #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
 
   /** @param journals wake the process that copies */
@@ -227,6 +230,8 @@ export class FactsReader {
   /** Has the session facts of a project made again, because a question could not read a part of them. */
   async noteDamagedSessions(projectId: string): Promise<void> {
     this.#points.delete(projectId)
+    if (performance.now() - this.#sessionsDamagedAt < DAMAGE_MS) return
+    this.#sessionsDamagedAt = performance.now()
     await this.#shards.each(({ clickhouse }) => noteErasedCalls(clickhouse, projectId, null))
     for (const journal of this.#journals) journal.wakeWriter()
   }
@@ -300,6 +305,7 @@ function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
 /** Whether a point can be used again without reading it, even to learn that there are no later events. */
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
   const now = performance.now()
+  if (point.sessionDays.length > 0 && now - readAt > SESSION_DAYS_MS) return false
   const isSame = appended !== null && appended === before
   if (isSame && !point.hasLater && !point.isStepping) return now - at < COMPLETE_POINT_MS
   const mayBeSure = appended !== null && !isSame && !point.hasLater

@@ -251,7 +251,9 @@ export class FactLead {
     for (const { project, reached } of rows) this.progress.set(project, BigInt(reached))
     const done = rows.reduce((most, { last }) => Math.max(most, last), 0)
     await this.#change(`DELETE FROM event_facts WHERE step > ${done}`)
-    await this.sessions.load()
+    // Otherwise, what is there may be of an earlier generation.
+    if (rows.length > 0) await this.sessions.load()
+    else await this.sessions.clear()
   }
 
   /** Empties the facts, to be copied again. @param engine the version of ClickHouse that will write them */

@@ -189,7 +189,8 @@ export async function purgeOldRows(
       await shards.each(async ({ clickhouse }) => {
         const found = await clickhouse.rows(`SELECT 1 FROM ${table} WHERE ${isOld} LIMIT 1`, {}, LARGE_QUERY)
         if (found.length > 0) await mutate(clickhouse, table, `DELETE WHERE ${isOld}`, signal)
-        if (table === 'sessions') await removeSessionFacts(clickhouse, rows)
+        const names = rows.map(({ name }) => name)
+        if (table === 'sessions') await removeSessionFacts(clickhouse, rows[0]?.project_id ?? '', names)
       })
     } catch (error) {
       signal.throwIfAborted()
@@ -211,10 +212,16 @@ export async function purgeOldRows(
 /** More sessions than this are not named: all rows of their project are made anew. */
 const MAX_NAMED = 1_000
 
-/** Has what is made of deleted sessions removed from the disk, too, if the project has session facts. */
-async function removeSessionFacts(clickhouse: ClickHouse, rows: NotedDeletion[]): Promise<void> {
-  const project = rows[0]?.project_id ?? ''
-  const names = literalArray(rows.map(({ name }) => name))
+/**
+ * Has what is made of deleted sessions made anew, and removed from the disk, if the project has session facts.
+ * @param ids of the sessions
+ */
+export async function removeSessionFacts(
+  clickhouse: ClickHouse,
+  project: string,
+  ids: readonly string[],
+): Promise<void> {
+  const names = literalArray(ids.slice(0, MAX_NAMED))
   const [found] = await clickhouse.rows<{ keys: string[]; has: number }>(
     `SELECT arrayMap(name -> toString(${hashName('name')}), ${names}) AS keys,
        {project:String} IN (SELECT project_id FROM session_facts_asked)
@@ -222,7 +229,7 @@ async function removeSessionFacts(clickhouse: ClickHouse, rows: NotedDeletion[])
     { project },
     LARGE_QUERY,
   )
-  if (found?.has === 1) await noteErasedCalls(clickhouse, project, rows.length > MAX_NAMED ? null : found.keys)
+  if (found?.has === 1) await noteErasedCalls(clickhouse, project, ids.length > MAX_NAMED ? null : found.keys)
 }
 
 /** Some deletions of one project, by name. */

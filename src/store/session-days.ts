@@ -4,6 +4,7 @@ import { findUnreadablePart, StoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ENDED } from './event-changes.js'
+import { FACTS_COMMENT } from './fact-backlog.js'
 import { toDay } from './fact-columns.js'
 import { STILL_LEADS } from './fact-points.js'
 import { SESSION_FACT_COLUMNS, type SessionDay, type SessionFactsMaker } from './session-facts.js'
@@ -17,7 +18,6 @@ export interface DayRange {
 /** What the rows of a range of days are made of. */
 export interface SessionSource {
   maker: SessionFactsMaker
-  definition: string
   /** all facts of steps up to here are there */
   step: number
   /** and all rows of `sessions` of versions up to here, unless a change of calls is logged */
@@ -42,14 +42,15 @@ const KEPT_S = 600
 const DELETED_TOGETHER = 2_000
 
 /**
- * SELECT of all rows of `session_fact_days`, with when they were superseded or voided; null for the current ones.
+ * SELECT of all rows of `session_fact_days`, with when they were superseded or voided; null for the current ones. If the
+ * clock was set back, the earliest time counts: a void row must not go before those that it voids.
  */
 const ALL_DAYS = `SELECT project_id, definition, day, fill, step,
-  leadInFrame(toNullable(noted_at)) OVER (
-    PARTITION BY project_id, definition, day ORDER BY fill ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
-  ) AS next_at,
-  if(isNull(next_at) AND step = 0, noted_at, next_at) AS ended_at
-  FROM session_fact_days`
+  multiIf(count() OVER later > 0, toNullable(min(noted_at) OVER later), step = 0, noted_at, NULL) AS ended_at
+  FROM session_fact_days
+  WINDOW later AS (
+    PARTITION BY project_id, definition, day ORDER BY fill ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+  )`
 
 /**
  * The days whose sessions are in `session_facts`, as the leader of the facts keeps them. A day is noted once its rows are
@@ -62,6 +63,8 @@ export class SessionDays {
   readonly #epoch: number
   #fills = 0n
   #voids = 0
+  /** whether there may be rows of fills that were not noted, such as those of an earlier leader */
+  #mayHaveOrphans = true
   /** projects that may have days or rows, which nobody adds but the leader */
   readonly #projects = new Set<string>()
 
@@ -97,7 +100,6 @@ export class SessionDays {
     const projects = found?.projects ?? []
     if (projects.length === 0 && Number(found?.rows ?? 0) > 0) await this.#truncate()
     for (const project of projects) this.#projects.add(project)
-    if (projects.length > 0) await this.prune()
   }
 
   /** Forgets all days, and removes all rows, because the generation of the facts is over. */
@@ -110,7 +112,8 @@ export class SessionDays {
   }
 
   async #truncate(): Promise<void> {
-    await this.#clickhouse.command('TRUNCATE TABLE session_facts', {}, {}, DELETE_LIMIT_MS)
+    // The next leader waits until it has ended.
+    await this.#clickhouse.command('TRUNCATE TABLE session_facts', {}, { log_comment: FACTS_COMMENT }, DELETE_LIMIT_MS)
   }
 
   /**
@@ -140,9 +143,9 @@ export class SessionDays {
 
   /** Makes the sessions of some days anew, and notes the days. */
   async fill(projectId: string, { first, last }: DayRange, source: SessionSource): Promise<void> {
-    const { maker, definition, step, calls, repairsTexts } = source
+    const { maker, step, calls, repairsTexts } = source
     const range = { from: first * DAY_MS, to: (last + 1) * DAY_MS, step, repairsTexts }
-    const { sql, parameters, settings } = await maker.select(projectId, range)
+    const { definition, sql, parameters, settings } = await maker.select(projectId, range)
     const fill = this.#nextFill()
     const given: Record<string, string> = {
       project_id: literal(projectId),
@@ -150,6 +153,7 @@ export class SessionDays {
       fill: `toUInt64('${fill}')`,
     }
     this.#projects.add(projectId)
+    this.#mayHaveOrphans = true
     const selected = SESSION_FACT_COLUMNS.map((name) => (name in given ? `${given[name]} AS ${name}` : name))
     await this.#change(
       `INSERT INTO session_facts (${SESSION_FACT_COLUMNS.join(', ')})
@@ -279,12 +283,15 @@ export class SessionDays {
         { max_threads: 1 },
         { limitMs: DELETE_LIMIT_MS },
       )
-    const old = await this.#orDiscard(find, [])
+    const ended = `SELECT project_id, definition, day, fill FROM (${ALL_DAYS}) WHERE ended_at < ${cutoff}`
+    const isAnyOld = (await this.#clickhouse.rows(`${ended} LIMIT 1`)).length > 0
+    // A search of all rows.
+    const old = isAnyOld || this.#mayHaveOrphans ? await this.#orDiscard(find, []) : []
+    this.#mayHaveOrphans = old.length === DELETED_TOGETHER
     if (old.length > 0) {
       const rows = old.map(({ number, at }) => `(${number}, ${at})`)
       await this.#delete(`(fill, toInt32(day)) IN (${rows.join(', ')})`)
     }
-    const ended = `SELECT project_id, definition, day, fill FROM (${ALL_DAYS}) WHERE ended_at < ${cutoff}`
     await this.#deleteIfAny('session_fact_days', `(project_id, definition, day, fill) IN (${ended})`)
     const newest = 'SELECT project_id, max(asked_at) FROM session_facts_asked GROUP BY project_id'
     await this.#deleteIfAny('session_facts_asked', `(project_id, asked_at) NOT IN (${newest})`)
@@ -303,7 +310,7 @@ export class SessionDays {
 /** How many events and calls a day has. */
 export interface DayCount {
   events: number
-  /** of these, those that its rows lack */
+  /** those of the days that its sessions are made of that its rows lack */
   later: number
 }
 
@@ -316,30 +323,31 @@ export async function countSessionDays(
   projectId: string,
   days: readonly SessionDay[],
 ): Promise<Map<number, DayCount>> {
+  const ofProject = 'WHERE project_id = {project:String}'
+  const startedOn = `toInt32(${toDay('started_at')})`
   const selects = [
-    'SELECT day AS at, count() AS counted, 0 AS missed FROM event_facts WHERE project_id = {project:String} GROUP BY at',
-    `SELECT ${toDay('started_at')} AS at, count() AS counted, 0 AS missed FROM sessions
-     WHERE project_id = {project:String} AND is_deleted = 0 GROUP BY at`,
+    `SELECT toInt32(day) AS at, count() AS counted, 0 AS missed FROM event_facts ${ofProject} GROUP BY at`,
+    `SELECT ${startedOn} AS at, count() AS counted, 0 AS missed FROM sessions ${ofProject} AND is_deleted = 0 GROUP BY at`,
   ]
   if (days.length > 0) {
     const steps = toReach(days, ({ step }) => String(step))
     const calls = toReach(days, ({ calls }) => calls)
+    const near = `ARRAY JOIN range(-${WINDOW.after}, ${WINDOW.before + 1}) AS distance`
     selects.push(
       // The index of steps skips what all days have.
-      `SELECT day AS at, 0 AS counted, countIf(step > ${steps.of('at')}) AS missed FROM event_facts
-       WHERE project_id = {project:String} AND step > ${steps.least} GROUP BY at`,
-      `SELECT ${toDay('started_at')} AS at, 0 AS counted, countIf(version > ${calls.of('at')}) AS missed FROM sessions
-       WHERE project_id = {project:String} AND is_deleted = 0 AND version > ${calls.least} GROUP BY at`,
+      `SELECT toInt32(day) + distance AS at, 0 AS counted, countIf(step > ${steps.of('at')}) AS missed FROM event_facts ${near}
+       ${ofProject} AND step > ${steps.least} GROUP BY at`,
+      `SELECT ${startedOn} + distance AS at, 0 AS counted, countIf(version > ${calls.of('at')}) AS missed FROM sessions ${near}
+       ${ofProject} AND is_deleted = 0 AND version > ${calls.least} GROUP BY at`,
     )
   }
-  const rows = await clickhouse.rows<{ number: number; count: string; lacking: string }>(
-    `SELECT toInt32(at) AS number, sum(counted) AS count, sum(missed) AS lacking
-     FROM (${selects.join(' UNION ALL ')}) GROUP BY at`,
+  const rows = await clickhouse.rows<{ at: number; count: string; lacking: string }>(
+    `SELECT at, sum(counted) AS count, sum(missed) AS lacking FROM (${selects.join(' UNION ALL ')}) GROUP BY at`,
     { project: projectId },
     { max_threads: 1 },
     { limitMs: DELETE_LIMIT_MS },
   )
-  return new Map(rows.map(({ number, count, lacking }) => [number, { events: Number(count), later: Number(lacking) }]))
+  return new Map(rows.map(({ at, count, lacking }) => [Number(at), { events: Number(count), later: Number(lacking) }]))
 }
 
 /** SQL for what the rows of a day have seen, and for the least of all days. */

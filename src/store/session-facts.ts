@@ -27,7 +27,18 @@ export interface SessionFactsMaker {
   select(
     projectId: string,
     range: { from: number; to: number; step: number; repairsTexts: boolean },
-  ): Promise<{ sql: string; parameters: Parameters; settings?: ClickHouseSettings }>
+  ): Promise<{ definition: string; sql: string; parameters: Parameters; settings?: ClickHouseSettings }>
+}
+
+const DAY_MS = 86_400_000
+
+/**
+ * The first day, since 1970, whose rows may be read. What expires later than its rows were made is hidden from questions, and
+ * may have been a part of any session of the days before.
+ * @param expiry epoch ms before which events or calls may have expired; null: none have
+ */
+export function findFirstDay(expiry: number | null): number {
+  return expiry === null ? Number.NEGATIVE_INFINITY : Math.floor(expiry / DAY_MS) + 2
 }
 
 /** A UTC day whose sessions are in `session_facts`. */

@@ -45,6 +45,7 @@ export function openMaker(parts: Partial<SessionFactsMaker> = {}): SessionFactsM
     define: () => '18446744073709551615',
     since: () => null,
     select: async (projectId, range) => ({
+      definition: '18446744073709551615',
       sql: `SELECT ${[...COMPARED, ...rest].join(', ')} FROM (${selectSessions(projectId, range)})`,
       parameters: {},
     }),
