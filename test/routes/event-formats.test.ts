@@ -262,7 +262,7 @@ t.test('rows are returned as they were sent', async (t) => {
       t.match(response.json(), {
         status: 0,
         code: 'invalid_request',
-        details: [{ path: '/format', message: /json, ndjson/ }],
+        details: [{ path: '/format', message: format.includes('&') ? 'is given more than once' : /json, ndjson/ }],
       })
     }
     const response = await call('GET', '/public/events?format=csv&limit=10001')
