@@ -239,8 +239,8 @@ class LoggedChange {
   #rows(id: string, state: number): NoteRow[] {
     return Array.from(this.#scopes, ([project_id, { kind, ...scope }]) => {
       // If it has found none of its events, there is nothing for facts to follow.
-      const isFollowed = 'ids' in scope && scope.ids.length === 0
-      return { project_id, id, kind, scope: JSON.stringify(scope), state: isFollowed ? SETTLED : state }
+      const hasNone = 'ids' in scope && scope.ids.length === 0
+      return { project_id, id, kind, scope: JSON.stringify(scope), state: hasNone ? SETTLED : state }
     })
   }
 }

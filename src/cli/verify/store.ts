@@ -170,7 +170,7 @@ async function compareCounts({ clickhouse }: Shard, where: string, known: KnownP
   }
 }
 
-/** Says how many events are in parts of which nobody had noted what they have, as after an import. */
+/** Reports the events that there was nothing to compare with: their parts were not noted before this run. */
 function reportNew(active: readonly Part[], known: readonly KnownPart[], where: string, report: Report): void {
   const before = new Set(known.map(toPartKey))
   const parts = active.filter((part) => part.table === 'events' && !isPatch(part) && !before.has(toPartKey(part)))
