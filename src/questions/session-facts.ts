@@ -66,7 +66,10 @@ export class SessionFacts {
     const days = statement.context.facts?.findSessions?.() ?? []
     if (days.length === 0) return null
     const found = new SessionFacts(statement, scope, days)
-    return found.#fills.every((fill) => fill === 0n) ? null : found
+    if (found.#fills.every((fill) => fill === 0n)) return null
+    // Sessions that have changed are looked for twice: none may be missing, or counted twice, because it changes in between.
+    statement.set({ enable_shared_storage_snapshot_in_query: 1 })
+    return found
   }
 
   private constructor(statement: Statement, { from, to }: Range, days: readonly SessionDay[]) {

@@ -4,7 +4,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 import { readShardOrder } from '../store/distributed.js'
-import { askForColumn, askForFacts, noteErasedCalls } from '../store/event-changes.js'
+import { askForColumn, askForFacts, noteCalls } from '../store/event-changes.js'
 import { compareWithPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
 import {
   type ColumnSource,
@@ -232,7 +232,7 @@ export class FactsReader {
     this.#points.delete(projectId)
     if (performance.now() - this.#sessionsDamagedAt < DAMAGE_MS) return
     this.#sessionsDamagedAt = performance.now()
-    await this.#shards.each(({ clickhouse }) => noteErasedCalls(clickhouse, projectId, null))
+    await this.#shards.each(({ clickhouse }) => noteCalls(clickhouse, projectId, { keys: null }))
     for (const journal of this.#journals) journal.wakeWriter()
   }
 

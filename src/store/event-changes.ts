@@ -23,6 +23,8 @@ export type ChangeScope =
    * hashes; null: of any
    */
   | { kind: 'calls'; keys: string[] | null }
+  /** none, but calls that were last changed before a time (epoch ms) are deleted */
+  | { kind: 'calls'; before: number }
   /** none: an operator wants the facts of all projects to be copied again, or those of one to be kept or not */
   | { kind: 'rebuild' | 'leave_out' | 'take_in' }
   /** none: questions often ask for values, which are to have a column in facts */
@@ -288,15 +290,15 @@ export async function askForFacts(
   )
 }
 
-/** Has the sessions of calls that were erased removed from session facts. @param keys as in ChangeScope */
-export async function noteErasedCalls(
+/** Has sessions made anew, if session facts have them. @param scope as in ChangeScope */
+export async function noteCalls(
   clickhouse: ClickHouse,
   projectId: string,
-  keys: readonly string[] | null,
+  scope: { keys: readonly string[] | null } | { before: number },
 ): Promise<void> {
   await clickhouse.command(
     `INSERT INTO event_changes (project_id, id, kind, scope, state)
-     SELECT {project:String}, generateUUIDv4(), 'calls', ${literal(JSON.stringify({ keys }))}, ${ENDED}`,
+     SELECT {project:String}, generateUUIDv4(), 'calls', ${literal(JSON.stringify(scope))}, ${ENDED}`,
     { project: projectId },
   )
 }

@@ -393,7 +393,10 @@ export class FactLead {
   async #followOne(projectId: string, scope: Exclude<ChangeScope, { kind: 'events' }>): Promise<FactKey[]> {
     if (scope.kind === 'rebuild') await this.rebuild()
     if (scope.kind === 'column') await this.#addColumn(scope.source)
-    if (scope.kind === 'calls') await this.sessions.eraseCalls(projectId, scope.keys)
+    if (scope.kind === 'calls') {
+      if ('before' in scope) await this.sessions.expire(projectId, scope.before)
+      else await this.sessions.eraseCalls(projectId, scope.keys)
+    }
     // Events that are not copied yet will be copied with their change.
     const hi = this.progress.get(projectId)
     if (hi === undefined) return []

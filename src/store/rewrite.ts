@@ -4,9 +4,8 @@ import { isStoreError, type StoreError } from '../clickhouse/errors.js'
 import { LARGE_QUERY, literal, literalArray, type Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
-import { noteErasedCalls } from './event-changes.js'
-import { hashName } from './fact-columns.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
+import { removeSessionFacts } from './session-facts.js'
 
 /** How long to wait for a mutation, ms; ClickHouse completes it anyway. */
 const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
@@ -188,9 +187,9 @@ export async function purgeOldRows(
     try {
       await shards.each(async ({ clickhouse }) => {
         const found = await clickhouse.rows(`SELECT 1 FROM ${table} WHERE ${isOld} LIMIT 1`, {}, LARGE_QUERY)
+        if (table === 'sessions')
+          await removeSessionFacts(clickhouse, last.project_id, { ids: rows.map(({ name }) => name) })
         if (found.length > 0) await mutate(clickhouse, table, `DELETE WHERE ${isOld}`, signal)
-        const names = rows.map(({ name }) => name)
-        if (table === 'sessions') await removeSessionFacts(clickhouse, rows[0]?.project_id ?? '', names)
       })
     } catch (error) {
       signal.throwIfAborted()
@@ -207,29 +206,6 @@ export async function purgeOldRows(
     )
   }
   if (failure) throw failure.error
-}
-
-/** More sessions than this are not named: all rows of their project are made anew. */
-const MAX_NAMED = 1_000
-
-/**
- * Has what is made of deleted sessions made anew, and removed from the disk, if the project has session facts.
- * @param ids of the sessions
- */
-export async function removeSessionFacts(
-  clickhouse: ClickHouse,
-  project: string,
-  ids: readonly string[],
-): Promise<void> {
-  const names = literalArray(ids.slice(0, MAX_NAMED))
-  const [found] = await clickhouse.rows<{ keys: string[]; has: number }>(
-    `SELECT arrayMap(name -> toString(${hashName('name')}), ${names}) AS keys,
-       {project:String} IN (SELECT project_id FROM session_facts_asked)
-       OR {project:String} IN (SELECT project_id FROM session_facts WHERE project_id = {project:String} LIMIT 1) AS has`,
-    { project },
-    LARGE_QUERY,
-  )
-  if (found?.has === 1) await noteErasedCalls(clickhouse, project, ids.length > MAX_NAMED ? null : found.keys)
 }
 
 /** Some deletions of one project, by name. */

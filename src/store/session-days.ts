@@ -7,7 +7,7 @@ import { ENDED } from './event-changes.js'
 import { FACTS_COMMENT } from './fact-backlog.js'
 import { toDay } from './fact-columns.js'
 import { STILL_LEADS } from './fact-points.js'
-import { SESSION_FACT_COLUMNS, type SessionDay, type SessionFactsMaker } from './session-facts.js'
+import { findFirstDay, SESSION_FACT_COLUMNS, type SessionDay, type SessionFactsMaker } from './session-facts.js'
 
 /** UTC days as numbers since 1970, from `first` up to `last`. */
 export interface DayRange {
@@ -190,6 +190,11 @@ export class SessionDays {
     const matching = `project_id = ${literal(projectId)} AND ${which}`
     const found = await this.#clickhouse.rows(`SELECT 1 FROM session_fact_days WHERE ${matching} AND step > 0 LIMIT 1`)
     if (found.length > 0) await this.#void(matching)
+  }
+
+  /** Voids the days whose sessions may have calls that were last changed before a time, epoch ms. */
+  async expire(projectId: string, before: number): Promise<void> {
+    await this.void(projectId, `toInt32(day) < ${findFirstDay(before)}`)
   }
 
   /**

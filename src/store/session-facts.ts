@@ -1,7 +1,9 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
-import type { Parameters } from '../clickhouse/parameters.js'
+import { LARGE_QUERY, literalArray, type Parameters } from '../clickhouse/parameters.js'
 import { CONTEXT_COLUMNS } from './context-sql.js'
+import { noteCalls } from './event-changes.js'
+import { hashName } from './fact-columns.js'
 
 /** The columns of `session_facts` in their order. */
 export const SESSION_FACT_COLUMNS: readonly string[] = [
@@ -86,4 +88,30 @@ export async function askForSessionFacts(clickhouse: ClickHouse, projectId: stri
   await clickhouse.command('INSERT INTO session_facts_asked (project_id) SELECT {project:String}', {
     project: projectId,
   })
+}
+
+/** More sessions than this are not named: all rows of their project are made anew. */
+const MAX_NAMED = 1_000
+
+/**
+ * Has the rows of sessions removed, also from the disk, if the project has any. To be called before their calls are deleted:
+ * rows that are made from then on are right, and if the process dies before, the calls are still there.
+ * @param which `ids` of the sessions, or `before`: those whose calls were last changed before, epoch ms
+ */
+export async function removeSessionFacts(
+  clickhouse: ClickHouse,
+  projectId: string,
+  which: { ids: readonly string[] } | { before: number },
+): Promise<void> {
+  const ids = 'ids' in which ? which.ids : []
+  const [found] = await clickhouse.rows<{ keys: string[]; has: number }>(
+    `SELECT arrayMap(name -> toString(${hashName('name')}), ${literalArray(ids.slice(0, MAX_NAMED))}) AS keys,
+       {project:String} IN (SELECT project_id FROM session_facts_asked)
+       OR {project:String} IN (SELECT project_id FROM session_facts WHERE project_id = {project:String} LIMIT 1) AS has`,
+    { project: projectId },
+    LARGE_QUERY,
+  )
+  if (found?.has !== 1) return
+  const scope = 'before' in which ? which : { keys: ids.length > MAX_NAMED ? null : found.keys }
+  await noteCalls(clickhouse, projectId, scope)
 }

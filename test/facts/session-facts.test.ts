@@ -5,11 +5,12 @@ import { StoreError } from '../../src/clickhouse/errors.js'
 import { parseEventId } from '../../src/model/event-id.js'
 import type { Session } from '../../src/model/session.js'
 import { deleteEventsOfBatches } from '../../src/store/batches.js'
-import { askForFacts, noteErasedCalls } from '../../src/store/event-changes.js'
+import { askForFacts, noteCalls } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { deleteEventsBefore, deleteEventsOfUsers } from '../../src/store/events.js'
 import { FactLead } from '../../src/store/fact-lead.js'
 import { compareWithPoint, readFactsPoint } from '../../src/store/fact-points.js'
+import { deleteExpiredSessions } from '../../src/store/retention.js'
 import { purgeOldRows } from '../../src/store/rewrite.js'
 import { askForSessionFacts, readSessionDays, type SessionFactsMaker } from '../../src/store/session-facts.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
@@ -318,9 +319,9 @@ t.test('days of which something may expire have no rows', async (t) => {
   const shard = await open(t, { maker: openMaker({ since: () => since }) })
   shard.copier()
   await askForSessionFacts(shard.clickhouse, 'a')
-  await shard.settled('two days later', DAYS.slice(8))
+  await shard.settled('two days later', DAYS.slice(7))
   since += 3 * DAY_MS
-  await shard.settled('as time goes on', DAYS.slice(11))
+  await shard.settled('as time goes on', DAYS.slice(10))
 })
 
 t.test('another definition makes all days anew', async (t) => {
@@ -389,8 +390,21 @@ t.test('nothing is left on the disk of calls that were erased', async (t) => {
   await until('the call again', async () => (await shard.countRows(isThere)) > 0)
   await deleteEventsOfUsers(clickhouse, 'a', ['a person'])
   await shard.settled('of a user who has no events')
-  await noteErasedCalls(clickhouse, 'a', null)
+  await noteCalls(clickhouse, 'a', { keys: null })
   await shard.settled('made anew')
+})
+
+t.test('nothing is read of calls that have expired, even if more is kept from then on', async (t) => {
+  const shard = await open(t)
+  const { clickhouse } = shard
+  await shard.call('a', 'short', call('user 1', TODAY - 3))
+  shard.copier()
+  await askForSessionFacts(clickhouse, 'a')
+  await shard.settled('with the call')
+  const { signal } = new AbortController()
+  t.equal(await deleteExpiredSessions(clickhouse, 'a', (TODAY - 2) * DAY_MS, signal), 1)
+  await until('the day without it', async () => (await countWrong(clickhouse)) === 0)
+  await shard.settled('without the call')
 })
 
 t.test('a call that is stored late is in the rows', async (t) => {

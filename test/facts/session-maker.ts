@@ -41,11 +41,12 @@ export function openMaker(parts: Partial<SessionFactsMaker> = {}): SessionFactsM
     '[] AS names',
     '0 AS is_irregular',
   ]
+  const { define = () => '18446744073709551615' } = parts
   return {
-    define: () => '18446744073709551615',
+    define,
     since: () => null,
     select: async (projectId, range) => ({
-      definition: '18446744073709551615',
+      definition: define(projectId),
       sql: `SELECT ${[...COMPARED, ...rest].join(', ')} FROM (${selectSessions(projectId, range)})`,
       parameters: {},
     }),

@@ -8,7 +8,7 @@ import type { ReadBarrier } from '../../reads/read-barrier.js'
 import type { StateStore } from '../../states/state-store.js'
 import { eraseFromDeadLetters } from '../../store/dead-letter-erasure.js'
 import { countEventsOfUsers, deleteEventsOfUsers } from '../../store/events.js'
-import { removeSessionFacts } from '../../store/rewrite.js'
+import { removeSessionFacts } from '../../store/session-facts.js'
 import { findUserSessions } from '../../store/sessions.js'
 import type { Aliases } from '../aliases/aliases.js'
 
@@ -79,7 +79,7 @@ export class Erasure {
     if (stored.length > 0) {
       // Later calls may start them again, at another time.
       const ids = stored.map(({ sessionId }) => sessionId)
-      await shards.each(({ clickhouse }) => removeSessionFacts(clickhouse, projectId, ids))
+      await shards.each(({ clickhouse }) => removeSessionFacts(clickhouse, projectId, { ids }))
     }
     const events = await this.#deleteEvents(shards, projectId, names)
     const profiles = await this.#deleteProfiles(projectId, names)
