@@ -48,7 +48,10 @@ const ASKED_MS = 24 * 3_600_000
 /** A request for a column or for session facts, and the note that they are in use, are not repeated before this, ms. */
 const REPEAT_MS = 3_600_000
 
-/** How long days of session facts are used, ms: much shorter than the rows of days are kept that are superseded. */
+/**
+ * How long days of session facts are used, or not known, ms: much shorter than the rows of days are kept that are
+ * superseded.
+ */
 const SESSION_DAYS_MS = 10_000
 /** How long a request for session facts is not repeated while there are none, ms. */
 const ASKED_AGAIN_MS = 60_000
@@ -305,7 +308,7 @@ function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
 /** Whether a point can be used again without reading it, even to learn that there are no later events. */
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
   const now = performance.now()
-  if (point.sessionDays.length > 0 && now - readAt > SESSION_DAYS_MS) return false
+  if (now - readAt > SESSION_DAYS_MS) return false
   const isSame = appended !== null && appended === before
   if (isSame && !point.hasLater && !point.isStepping) return now - at < COMPLETE_POINT_MS
   const mayBeSure = appended !== null && !isSame && !point.hasLater

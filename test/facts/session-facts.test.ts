@@ -4,6 +4,7 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreError } from '../../src/clickhouse/errors.js'
 import { parseEventId } from '../../src/model/event-id.js'
 import type { Session } from '../../src/model/session.js'
+import { FactsReader } from '../../src/reads/facts-reader.js'
 import { deleteEventsOfBatches } from '../../src/store/batches.js'
 import { askForFacts, noteCalls } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
@@ -264,6 +265,23 @@ t.test('a start of ClickHouse forgets which days have rows', async (t) => {
   await askForSessionFacts(clickhouse, 'a')
   await until('the days', async () => (await readSessionDays(clickhouse, 'a')).length === DAYS.length)
   t.equal(await countWrong(clickhouse), 0)
+})
+
+t.test('a point that is used again and again learns of the days', async (t) => {
+  const shard = await open(t)
+  const { clickhouse, shards } = shard
+  shard.copier()
+  await shard.complete(['a'])
+  const reader = new FactsReader(shards, [])
+  await reader.noteSessions('a', { isUsed: false, isSlow: true })
+  const ask = async () => {
+    const point = await reader.point('a', shard.appended)
+    t.ok(point && (await reader.stillHolds('a', point, false)))
+    return point?.sessionDays.length === DAYS.length
+  }
+  t.equal(await ask(), false)
+  await askForSessionFacts(clickhouse, 'a')
+  await until('the days', ask)
 })
 
 t.test('only rows that are superseded or void are removed, and not at once', async (t) => {

@@ -215,8 +215,8 @@ t.test('questions about sessions have the same answers from their facts, whateve
       }
     },
   )
-  const numRuns = Number(process.env.SESSION_RUNS ?? 4)
-  await fc.assert(property, { numRuns, seed: Number(process.env.SESSION_SEED ?? 44) })
+  const numRuns = Number(process.env.SESSION_RUNS ?? 3)
+  await fc.assert(property, { numRuns })
   t.ok(used > numRuns, `${used} answers had sessions of facts`)
 })
 
