@@ -103,7 +103,7 @@ function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
         once('path', ['"/plain?x=1"', '"Home"', '5']),
         once('referrer', [...pools.REFERRERS, ...pools.NO_TEXTS]),
         once('title', ['"5 things"', '"[x]"', '"true"', '"\\u00e9"', ...(areRefused ? ['"\\ud83d"', '1e400'] : [])]),
-        once('utm_source', ['"google"', '"Newsletter"', '"fb.example"', '"chatgpt.com"', '"Hacker News"']),
+        once('utm_source', ['"google"', '"Newsletter"', '"fb.example"', '"chatgpt.com"', '"Hacker News"', '"fb"']),
         once('utm_medium', ['"cpc"', '"CPM"', '"email"', '"social"', '"organic"', '"affiliates"', '"x"', '"referral"']),
         once('utm_campaign', ['"2024"', '2024', '"spring"']),
         once('context', pools.CONTEXTS),
