@@ -42,9 +42,10 @@ interface Column {
  * The sessions of days that session facts cover. They are right for each session of which nothing was stored since; the
  * question groups the events of all others itself.
  *
- * A session that has a row has all its events and calls within a day, so a range that counts it has all of them. A new event may
- * belong to a session that starts up to a day before or after it, or may show that one that starts two days before goes on
- * for more than a day.
+ * A session that has a row has all its events and calls within a day, so a range that counts it has all of them. Funnels and
+ * paths also look at sessions around the range, of which the question may have only a part: it groups those itself, too. A
+ * new event may belong to a session that starts up to a day before or after it, or may show that one that starts two days
+ * before goes on for more than a day.
  */
 export class SessionFacts {
   readonly #statement: Statement
@@ -77,7 +78,8 @@ export class SessionFacts {
     this.#range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS }
     this.#definition = days[0]?.definition ?? '0'
     const covered = days.map(({ day }) => day)
-    this.#first = Math.max(Math.min(...covered), toDayNumber(this.#range.from ?? 0))
+    // A session that starts a day before the events of the question may reach into them.
+    this.#first = Math.max(Math.min(...covered), toDayNumber((this.#range.from ?? 0) - DAY_MS))
     const last = Math.min(Math.max(...covered), toDayNumber(this.#range.to))
     if (last - this.#first >= MAX_DAYS) return
     const byDay = new Map(days.map((day) => [day.day, day]))
@@ -97,11 +99,12 @@ export class SessionFacts {
   selectChanged(): string {
     const { project, context } = this.#statement
     const { facts } = context
+    const { from, to } = this.#range
     const ofProject = `project_id = ${project}`
     const oldest = this.#calls.filter((_, i) => this.#fills[i] !== 0n).reduce(least, MAX)
     const conditions = {
       event_facts: [
-        ...this.#bounds('day', toDay),
+        ...this.#bounds('day', toDay, DAY_MS),
         'session != 0',
         ...(facts?.step ? [`step <= ${this.#statement.ofShard(facts.step, 'UInt32')}`] : []),
         `step > ${this.#ofDay(this.#steps, 'toInt32(day)')}`,
@@ -118,6 +121,7 @@ export class SessionFacts {
       `SELECT session AS key FROM event_facts PREWHERE ${[ofProject, ...conditions.event_facts].join(' AND ')}`,
       `SELECT ${hashName('session_id')} AS key FROM sessions WHERE ${[ofProject, ...conditions.sessions].join(' AND ')}`,
       `SELECT key FROM session_facts WHERE ${this.#isCurrent} AND is_irregular`,
+      ...[from, to].flatMap((end) => (end === undefined ? [] : [this.#selectCut(end)])),
     ]
     if (facts?.hasLater) {
       const isLater = `toUInt128(event_id) > ${this.#statement.ofShard(facts.hi, 'UInt128')}`
@@ -146,12 +150,26 @@ export class SessionFacts {
     return `SELECT ${list} FROM session_facts AS e ${user ? joins[user]() : ''} WHERE ${conditions.join(' AND ')}`
   }
 
-  /** @param toValue SQL of a time, epoch ms, as the column has it */
-  #bounds(column: string, toValue: (time: string) => string): string[] {
+  /** SELECT of the keys of the sessions that the question has only up to a time, epoch ms, or only from it on. */
+  #selectCut(time: number): string {
+    const at = this.#statement.number(time)
+    const [first, last] = [time - DAY_MS, time].map((day) => this.#time(day, toDay))
+    return `SELECT key FROM session_facts WHERE ${this.#isCurrent} AND day >= ${first} AND day <= ${last} AND start < ${at} AND until >= ${at}`
+  }
+
+  /**
+   * @param toValue SQL of a time, epoch ms, as the column has it
+   * @param before how much earlier the lower bound is, ms
+   */
+  #bounds(column: string, toValue: (time: string) => string, before = 0): string[] {
     const { from, to } = this.#range
+    const lower = from === undefined ? [] : [`${column} >= ${this.#time(from - before, toValue)}`]
+    return [...lower, `${column} <= ${this.#time(to, toValue)}`]
+  }
+
+  #time(time: number, toValue: (time: string) => string): string {
     // Days have no times outside of these bounds.
-    const value = (time: number) => toValue(this.#statement.number(Math.min(Math.max(time, 0), MAX_TIMESTAMP)))
-    return [...(from === undefined ? [] : [`${column} >= ${value(from)}`]), `${column} <= ${value(to)}`]
+    return toValue(this.#statement.number(Math.min(Math.max(time, 0), MAX_TIMESTAMP)))
   }
 
   get #isCurrent(): string {

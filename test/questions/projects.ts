@@ -11,7 +11,7 @@ import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { dataFolder, PUBLIC_KEY, type Scope, SECRET_KEY, until } from '../helper.js'
 import type { Plan } from './generate/data.js'
-import { type StoredEvent, type World, withoutUsers, worldOf } from './reference/data.js'
+import { type Context, type StoredEvent, type World, withoutUsers, worldOf } from './reference/data.js'
 import type { Question } from './reference/question.js'
 
 /** Some data that a service has, and what there is to know about it. */
@@ -185,7 +185,9 @@ export class Projects {
     const replace = () =>
       this.#store.shards.each(async ({ number, clickhouse }) => {
         const rows = (started[number] ?? []).map(({ session_id, version }) => {
-          return JSON.stringify({ ...planned.get(session_id), project_id, version, is_deleted: 0 })
+          const { context, ...session } = planned.get(session_id) ?? { context: undefined }
+          const { bot, ...texts }: Context = context ?? {}
+          return JSON.stringify({ ...session, ...texts, bot: Number(bot ?? 0), project_id, version, is_deleted: 0 })
         })
         if (rows.length > 0) await clickhouse.command(`INSERT INTO sessions FORMAT JSONEachRow\n${rows.join('\n')}`)
       })

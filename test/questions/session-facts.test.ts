@@ -79,6 +79,9 @@ const QUESTIONS: object[] = [
   series({ event: '*' }, { breakdown: ['session.start'], where: ['session_has', { event: 'buy' }] }),
   { kind: 'funnel', steps: [visits(), { event: 'buy' }] },
   { kind: 'retention', start: visits(), return: visits(), unit: 'day' },
+  // What is around the range, of which only a day belongs to sessions.
+  { kind: 'funnel', steps: [{ event: 'x' }, visits(['gt', 'session.events', 1])], window: '3d' },
+  { kind: 'paths', end: { event: 'x' }, where: ['is', 'session.pages', [0, 1]], window: '3d' },
 ]
 
 t.test('questions about sessions have the same answers from their facts, whatever came later', async (t) => {
@@ -218,6 +221,40 @@ t.test('questions about sessions have the same answers from their facts, whateve
   const numRuns = Number(process.env.SESSION_RUNS ?? 3)
   await fc.assert(property, { numRuns })
   t.ok(used > numRuns, `${used} answers had sessions of facts`)
+
+  const one = (event: string, hours: number, session_id = '') => {
+    const sender = { distinct_id: 'ann', country: '', bot: 0 }
+    return { event, ...sender, timestamp: START + hours * HOUR_MS, session_id, properties: '{}' }
+  }
+  // With the range below, events from the 36th hour up to the 96th belong to sessions.
+  const events = [
+    ...[one('$pageview', 35, 's1'), one('buy', 58, 's1'), one('x', 61)],
+    ...[one('$pageview', 94, 's2'), one('buy', 95, 's2'), one('buy', 97, 's2')],
+  ]
+  const days: [number, number] = [0, 6]
+  const { fromFacts, fromEvents } = await open({ stages: [{ events, calls: [], days }], starts: [], tail: false })
+  const at = { from: START + 60 * HOUR_MS, to: START + 72 * HOUR_MS }
+  const isPart = (count: number) => ['is', 'session.events', [count]]
+  const cases: [question: object, wanted: object][] = [
+    [
+      { kind: 'funnel', steps: [{ event: 'x' }, visits(isPart(2))], window: '3d' },
+      { steps: [{ users: 1 }, { users: 1 }] },
+    ],
+    [
+      { kind: 'funnel', steps: [{ event: 'x' }, visits(isPart(3))], window: '3d' },
+      { steps: [{ users: 1 }, { users: 0 }] },
+    ],
+    [
+      { kind: 'paths', end: 'x', where: ['or', [['is', 'event', ['x']], isPart(1)]], window: '30h' },
+      { nodes: [{ event: 'x' }, { event: 'buy' }] },
+    ],
+  ]
+  for (const [question, wanted] of cases) {
+    for (const [name, ask] of Object.entries({ fromEvents, fromFacts })) {
+      const results = await ask({ ...question, ...at })
+      t.match([results].flat()[0], wanted, `${name}: ${JSON.stringify(question)}`)
+    }
+  }
 })
 
 /** Values with the same number may come in any order. */

@@ -65,8 +65,8 @@ export function askNumbers(source: WebSource): object {
 export const SERIES = { visitors: 0, visits: 1, views: 2, pages: 3, bounces: 4, seconds: 5 } as const
 
 /** Who has sent anything in the last minutes. */
-export function askOnline(where: Filter | null, { from, to }: { from: number; to: number }): object {
-  return { kind: 'series', series: [{ event: '*', metric: 'users' }], interval: 'none', from, to, where }
+export function askOnline(where: Filter | null, source: WebSource, range: { from: number; to: number }): object {
+  return buildSeries([{ event: '*', metric: 'users' }], source, { interval: 'none', ...range, where })
 }
 
 /** A list of values, each with its visitors. */
