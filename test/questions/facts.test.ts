@@ -207,7 +207,10 @@ t.test('pages are the same, whether their texts have columns or are in the prope
   const events = rows.map((row) => JSON.stringify(row)).join('\n')
   await clickhouse.command(`INSERT INTO events FORMAT JSONEachRow ${events}`)
   // One has other properties.
-  const page_fields = { ...DEFAULT_SETTINGS.page_fields, term: ['properties.1', 'properties.utm_term'] as const }
+  const page_fields = {
+    ...DEFAULT_SETTINGS.page_fields,
+    term: ['properties.1', ['properties', ''], 'properties.utm_term'] as const,
+  }
   const pages = { ...DEFAULT_SETTINGS, page_fields }
   const shards = Shards.of(clickhouse)
   const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: false, pages }

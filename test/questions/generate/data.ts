@@ -141,7 +141,10 @@ const settings: fc.Arbitrary<Settings> = fc
       ),
       source: fc.constantFrom<Field[]>(['properties.plan', 'properties.utm_source', 'properties.plan'], []),
       medium: fc.constantFrom<Field[]>(['properties.null', 'properties.1', 'properties.utm_medium'], []),
-      campaign: fc.constantFrom<Field[]>(['properties.n', 'properties.o.x.y'], ['properties.utm_campaign']),
+      campaign: fc.constantFrom<Field[]>(
+        ['properties.n', 'properties.o.x.y'],
+        [['properties', ''], 'properties.utm_campaign'],
+      ),
     }),
     sessions: fc.constantFrom<Settings['sessions']>(
       ...[
