@@ -136,6 +136,8 @@ t.test('the view of a site', async (t) => {
     )
     const channels = ['Direct 2', 'Email 1', 'Organic Search 1']
     await waitForRows(page, 'Where visitors come from', channels)
+    await findPanel(page, 'Where visitors come from').getByRole('tab', { name: 'Sources' }).click()
+    await waitForRows(page, 'Where visitors come from', ['Direct / None 2', 'Google 1', 'news 1'])
     await waitForRows(page, 'Pages', ['/ 2', '/pricing 2', '/blog 1'])
     await waitForRows(page, 'Goals', ['purchased 1 25%'])
     await checkAccessibility(t, page, 'the view of a site')
