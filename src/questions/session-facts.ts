@@ -101,6 +101,9 @@ export class SessionFacts {
     const { facts } = context
     const { from, to } = this.#range
     const ofProject = `project_id = ${project}`
+    // The question has only a part of these.
+    const ends = [from, to].flatMap((end) => (end === undefined ? [] : [this.#statement.number(end)]))
+    const isCut = ends.map((end) => `start < ${end} AND until >= ${end}`)
     const oldest = this.#calls.filter((_, i) => this.#fills[i] !== 0n).reduce(least, MAX)
     const conditions = {
       event_facts: [
@@ -120,8 +123,7 @@ export class SessionFacts {
     const parts = [
       `SELECT session AS key FROM event_facts PREWHERE ${[ofProject, ...conditions.event_facts].join(' AND ')}`,
       `SELECT ${hashName('session_id')} AS key FROM sessions WHERE ${[ofProject, ...conditions.sessions].join(' AND ')}`,
-      `SELECT key FROM session_facts WHERE ${this.#isCurrent} AND is_irregular`,
-      ...[from, to].flatMap((end) => (end === undefined ? [] : [this.#selectCut(end)])),
+      `SELECT key FROM session_facts WHERE ${this.#isCurrent} AND (is_irregular${isCut.map((cut) => ` OR ${cut}`).join('')})`,
     ]
     if (facts?.hasLater) {
       const isLater = `toUInt128(event_id) > ${this.#statement.ofShard(facts.hi, 'UInt128')}`
@@ -148,13 +150,6 @@ export class SessionFacts {
     const joins = { name: () => joinUsers(statement, null, null), hash: () => joinUserHashes(statement, 'e.user') }
     const list = columns.map(({ name, sql }) => `${sql} AS ${name}`).join(', ')
     return `SELECT ${list} FROM session_facts AS e ${user ? joins[user]() : ''} WHERE ${conditions.join(' AND ')}`
-  }
-
-  /** SELECT of the keys of the sessions that the question has only up to a time, epoch ms, or only from it on. */
-  #selectCut(time: number): string {
-    const at = this.#statement.number(time)
-    const [first, last] = [time - DAY_MS, time].map((day) => this.#time(day, toDay))
-    return `SELECT key FROM session_facts WHERE ${this.#isCurrent} AND day >= ${first} AND day <= ${last} AND start < ${at} AND until >= ${at}`
   }
 
   /**

@@ -89,10 +89,14 @@ async function open(t: Test, { maker = openMaker(), path }: { maker?: SessionFac
 
 /** How many sessions of covered days that are not later than their days have no equal row, or rows no session. */
 async function countWrong(clickhouse: ClickHouse): Promise<number> {
+  // Once, as a question does: a fill may end in between.
+  const days = await readSessionDays(clickhouse, 'a')
+  if (days.length === 0) return 0
+  const rows = days.map(({ day, fill, step, calls }) => `(toDate32(${day}), ${fill}, ${step}, ${calls})`)
   const [found] = await clickhouse.rows<{ count: string }>(`
     WITH covered AS (
-      SELECT definition, day, max(fill) AS newest, argMax(step, fill) AS reach, argMax(calls, fill) AS called
-      FROM session_fact_days WHERE project_id = 'a' GROUP BY definition, day HAVING reach > 0
+      SELECT of_day.1 AS day, of_day.2 AS newest, of_day.3 AS reach, of_day.4 AS called
+      FROM (SELECT arrayJoin([${rows.join(', ')}]) AS of_day)
     ), made AS (${selectSessions('a', { from: 0, to: (TODAY + 10) * DAY_MS })})
     SELECT count() AS count FROM (
       SELECT h, sum(sign) AS difference FROM (
@@ -462,7 +466,7 @@ t.test('whatever changes, the rows of a day are those of the facts that it claim
   // Copiers that take over from one another.
   let copier = shard.copier()
   const reading = read()
-  for (let i = 0; i < 60; i++) {
+  for (let i = 0; i < 40; i++) {
     const day = DAYS[(i * 7) % DAYS.length] ?? TODAY
     const eventId = ids[(i * 13) % ids.length] ?? ''
     if (i % 5 === 0) ids.push(...(await shard.store('a', visits([day, day + 1], `s${i % 3}`))))
@@ -492,5 +496,5 @@ t.test('whatever changes, the rows of a day are those of the facts that it claim
   isOver = true
   await reading
   t.equal(await countWrong(clickhouse), 0)
-  t.ok(readings.held >= 15, JSON.stringify(readings))
+  t.ok(readings.held >= 10, JSON.stringify(readings))
 })

@@ -222,8 +222,8 @@ t.test('questions about sessions have the same answers from their facts, whateve
   await fc.assert(property, { numRuns })
   t.ok(used > numRuns, `${used} answers had sessions of facts`)
 
-  const one = (event: string, hours: number, session_id = '') => {
-    const sender = { distinct_id: 'ann', country: '', bot: 0 }
+  const one = (event: '$pageview' | 'buy' | 'x', hours: number, session_id: '' | 's1' | 's2' = '') => {
+    const sender = { distinct_id: 'ann', country: '', bot: 0 } as const
     return { event, ...sender, timestamp: START + hours * HOUR_MS, session_id, properties: '{}' }
   }
   // With the range below, events from the 36th hour up to the 96th belong to sessions.
