@@ -37,6 +37,7 @@ const MEMORY_BYTES = 2 * 1024 ** 3
 const TOGETHER = [
   { files: /^test\/web\/[^/]+$/, programs: 2, startsShared: true },
   { files: /^test\/routes\/vendors\//, programs: 1 },
+  { files: /^test\/routes\//, programs: 4 },
 ]
 /** What a file starts before its tests runs until the program ends, so it has one of its own; the page's files share it. */
 const STARTS = /^(?:const|let) .*= await |^t\.(?:before|teardown)\(/m

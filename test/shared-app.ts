@@ -14,10 +14,13 @@ let shared: Promise<Client> | undefined
 
 /**
  * The embedded service with the default settings, which all tests of this process share: to start one costs as much CPU
- * time as hundreds of calls. A test that looks at more than its own project, or stops the service, starts its own.
+ * time as hundreds of calls. A test that looks at more than its own project, or stops the service, starts its own. So does
+ * one that asks questions about facts: they are copied for large projects only, as by default.
  */
 export function sharedApp(): Promise<Client> {
-  shared ??= settingsFor(root, 'embedded').then((env) => startApp(root, env, { keysRefreshMs: 200 }))
+  shared ??= settingsFor(root, 'embedded').then((env) =>
+    startApp(root, { ...env, FACTS: 'on' }, { keysRefreshMs: 200 }),
+  )
   return shared
 }
 
