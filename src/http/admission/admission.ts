@@ -7,7 +7,7 @@ import type { RecentOwners } from '../../lib/recent-owners.js'
 import { Turns } from '../../lib/turns.js'
 import type { ClientLimits } from '../socket/connection-limits.js'
 import { Authentication, setDefaultAccess } from './authenticate.js'
-import { acceptJson, findOwner, type Intake } from './body.js'
+import { acceptJson, type Intake, takeTurn } from './body.js'
 import { BodyBudget } from './body-budget.js'
 import { type BrowserLimitSettings, BrowserLimits } from './browser-limits.js'
 import { acceptLines } from './line-body.js'
@@ -116,7 +116,7 @@ export class Admission {
    * @returns when the request may go on; null: immediately
    */
   turn(request: FastifyRequest): Promise<void> | null {
-    return this.#intake.turns.take(() => findOwner(request, () => null))
+    return takeTurn(this.#intake.turns, request)
   }
 
   /** Whether a key that has admitted a request is still good. */
@@ -137,7 +137,7 @@ export class Admission {
 /** Makes requests without a body wait for their turn; those with a body have waited before it was parsed. */
 function waitForTurn(turns: Turns): preValidationHookHandler {
   return (request, _reply, done) => {
-    const turn = request.rawBody ? null : turns.take(() => findOwner(request, () => null))
+    const turn = request.rawBody ? null : takeTurn(turns, request)
     if (turn) turn.then(() => done())
     else done()
   }

@@ -72,9 +72,7 @@ export function acceptBodies(
   app.addContentTypeParser(contentTypes, async (request: FastifyRequest, payload: Payload) => {
     try {
       const raw = await readBody(request, payload, intake, keys, frame)
-      const turn = turns.take(() =>
-        findOwner(request, () => keys.findBodyGrant(request, findKey(raw))?.projectId ?? null),
-      )
+      const turn = takeTurn(turns, request, () => keys.findBodyGrant(request, findKey(raw))?.projectId ?? null)
       if (turn) await turn
       const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
       const { account } = request
@@ -103,11 +101,20 @@ export function acceptBodies(
   })
 }
 
-/** The owner whose turn a request takes: the project and kind of key; before the key is known, the best guess. */
-export function findOwner(request: FastifyRequest, projectInBody: () => string | null): string {
-  const { keyKind, projectId, account } = request
-  if (keyKind !== null) return `${projectId} ${keyKind}`
-  return account?.owner ?? projectInBody() ?? clientAddress(request)
+/**
+ * Takes the turn of a request's project and kind of key; before the key is known, that of the best guess.
+ * @returns when the request may be worked on; null: immediately
+ */
+export function takeTurn(
+  turns: Turns,
+  request: FastifyRequest,
+  findProject: () => string | null = () => null,
+): Promise<void> | null {
+  return turns.take(() => {
+    const { keyKind, projectId, account } = request
+    if (keyKind !== null) return `${projectId} ${keyKind}`
+    return account?.owner ?? findProject() ?? clientAddress(request)
+  })
 }
 
 function announcesBody({ headers }: FastifyRequest): boolean {

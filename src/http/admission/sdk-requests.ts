@@ -4,7 +4,7 @@ import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../../json/complexity.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import { isBrowserKey } from '../../keys/keys.js'
 import { type Authentication, continueBody } from './authenticate.js'
-import { findOwner, type Intake, readBody } from './body.js'
+import { type Intake, readBody, takeTurn } from './body.js'
 import { SMALL_BODY } from './body-budget.js'
 import { findBodyKey, type KeyPath } from './body-key.js'
 import { openAccount } from './body-watch.js'
@@ -80,7 +80,6 @@ export function acceptSdkRequests(
   scope.addContentTypeParser('*', async (request: FastifyRequest, payload: Parameters<typeof readBody>[1]) => {
     return await readBody(request, payload, bounds, keys)
   })
-  const takeTurn = (request: FastifyRequest) => intake.turns.take(() => findOwner(request, () => null))
   const read = async (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -90,7 +89,7 @@ export function acceptSdkRequests(
     const query = url.slice(url.indexOf('?') + 1 || url.length)
     const grow = (bytes: number) => countGrowth(request, bytes, intake)
     const { json, fields } = await unwrap(raw, query, request.routeOptions.bodyLimit ?? 0, grow)
-    const turn = takeTurn(request)
+    const turn = takeTurn(intake.turns, request)
     if (turn) await turn
     const value = readJson(json, MAX_BATCH_WEIGHT)
     if (value) request.account?.take(value.textWeight * WEIGHT_BYTES)
@@ -103,7 +102,7 @@ export function acceptSdkRequests(
   const readAll: preValidationAsyncHookHandler = async (request, reply) => {
     const raw = Buffer.isBuffer(request.body) ? request.body : NOTHING
     const release = () => intake.pool.release(raw)
-    const turn = takeTurn(request)
+    const turn = takeTurn(intake.turns, request)
     try {
       if (turn) await turn
       request.sdk = { ...(await read(request, reply, raw)), release }
