@@ -202,12 +202,17 @@ export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: AppOpti
   const config = loadConfig({ FACTS: 'all', ...env })
   const app = await buildApp(config, { purgePace: { pauseMs: 0, pauseFactor: 0 }, reviewMs: WAIT_LIMIT_MS, ...options })
   t.teardown(() => app.close())
+  return clientOf(app, config, { public: PUBLIC_KEY, secret: SECRET_KEY })
+}
+
+/** The calls of the project that these are keys of. */
+export function clientOf(app: FastifyInstance, config: Config, keys: { public: string; secret: string }): Client {
   const call: Client['call'] = (method, url, body, headers = {}) =>
     app.inject({
       method: method ?? 'GET',
       url,
       headers: {
-        'x-api-key': SECRET_KEY,
+        'x-api-key': keys.secret,
         ...(body !== undefined && { 'content-type': 'application/json' }),
         ...headers,
       },
@@ -220,7 +225,7 @@ export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: AppOpti
     config,
     call,
     browser: (url, body) =>
-      app.inject({ method: 'POST', url, headers: { 'user-agent': 'node' }, payload: { apiKey: PUBLIC_KEY, ...body } }),
+      app.inject({ method: 'POST', url, headers: { 'user-agent': 'node' }, payload: { apiKey: keys.public, ...body } }),
     events: async (limit = 1000, query = '') => {
       const all: StoredEvent[] = []
       for (let page = 1; ; page++) {

@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { freemem, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -30,10 +30,17 @@ const MEMORY = '/dev/shm'
 const OF_DISK = ['test/delivery/', 'test/journal/']
 /** Must be free there, and in the machine's memory. */
 const MEMORY_BYTES = 2 * 1024 ** 3
-/** Files that drive a browser. Several of them share one, and one service: to start these takes half their CPU time. */
-const TOGETHER = /^test\/web\/[^/]+$/
-/** Programs that run these files, at the same time. */
-const PARTS = 2
+/**
+ * Files that share programs, and how many: to load the service takes a second of CPU time. Those of the page share a browser
+ * and a service, too, which take half of theirs to start.
+ */
+const TOGETHER = [
+  { files: /^test\/web\/[^/]+$/, programs: 2, startsShared: true },
+  { files: /^test\/routes\/vendors\//, programs: 1 },
+  { files: /^test\/routes\//, programs: 4 },
+]
+/** What a file starts before its tests runs until the program ends, so it has one of its own; the page's files share it. */
+const STARTS = /^(?:const|let) .*= await |^t\.(?:before|teardown)\(/m
 /** From this number of files on, a ready-made store saves more than it costs. */
 const ENOUGH_FILES = 4
 /** Runs a command, and prints how many seconds of CPU time it and its children have used. */
@@ -165,12 +172,16 @@ async function runAll(files) {
  */
 function programs(files) {
   // With a pattern, the tests that separate the files are left out.
-  const together = values.grep === undefined ? files.filter((file) => TOGETHER.test(file)) : []
-  const parts = Array.from({ length: PARTS }, (_, part) => together.filter((_, i) => i % PARTS === part))
-  return [
-    ...parts.filter((part) => part.length > 0),
-    ...files.filter((file) => !together.includes(file)).map((file) => [file]),
-  ]
+  if (values.grep !== undefined) return files.map((file) => [file])
+  const left = new Set(files)
+  const shared = TOGETHER.flatMap(({ files: pattern, programs, startsShared }) => {
+    const together = [...left].filter(
+      (file) => pattern.test(file) && (startsShared || !STARTS.test(readFileSync(file, 'utf8'))),
+    )
+    for (const file of together) left.delete(file)
+    return Array.from({ length: programs }, (_, part) => together.filter((_, i) => i % programs === part))
+  })
+  return [...shared.filter((part) => part.length > 0), ...Array.from(left, (file) => [file])]
 }
 
 /**

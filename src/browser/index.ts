@@ -147,14 +147,11 @@ export class Tallyhouse {
 
   #watchPage(): void {
     document.addEventListener('visibilitychange', () => (document.hidden ? this.#hide() : this.#show()))
-    addEventListener('pagehide', () => {
-      this.#hide()
-      // No path: if the page returns, it is viewed again, once, although it may be in sight before `pageshow`.
-      this.#viewed &&= '-'
-    })
+    addEventListener('pagehide', () => this.#hide())
     addEventListener('pageshow', ({ persisted }) => {
       if (!persisted) return
       this.#outbox.forgetRequests()
+      this.#viewed = ''
       this.#show()
     })
     const route = () => setTimeout(() => this.#viewPage(), ROUTE_MS)

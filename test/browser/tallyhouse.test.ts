@@ -231,21 +231,6 @@ t.test('the script in a browser', async (t) => {
     t.strictSame(names, ['/one', '/next', '/one', 'from the cache'])
   })
 
-  t.test('a page that returns from the back/forward cache to another visit is viewed again once', async (t) => {
-    const site = await startSite(t, service)
-    const { page } = await openPage(t, browser, `${site.origin}/one`)
-    await waitForScript(page)
-    await run(page, "addEventListener('pageshow', ({ persisted }) => persisted && tallyhouse.track('from the cache'))")
-    await page.click('#next')
-    await site.waitFor('/one', '/next')
-    await waitForScript(page)
-    await run(page, "tallyhouse.reset(), tallyhouse.track('signed out')")
-    const expected = ['/one', '/next', '/next', 'signed out', '/one', 'from the cache']
-    await site.waitForEvents(4)
-    run(page, 'history.back()').catch(() => undefined)
-    t.strictSame((await site.waitFor(...expected)).names, expected)
-  })
-
   t.test('a prerendered page is viewed once it is shown', async (t) => {
     const drive = `addEventListener('load', async () => {
       if (document.prerendering) {

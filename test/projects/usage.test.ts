@@ -6,28 +6,27 @@ import { Usage } from '../../src/projects/usage.js'
 import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
 import { readUsage } from '../../src/store/project-usage.js'
-import { settingsFor, startApp, until } from '../helper.js'
+import { until } from '../helper.js'
+import { sharedApp } from '../shared-app.js'
 
 const quiet = { warn: () => undefined }
 
 t.test('Usage keeps what was counted before midnight and not stored by then', async (t) => {
-  const client = await startApp(t, await settingsFor(t, 'embedded'))
-  const { shards, close } = await openStore(client.config)
+  const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
   let at = Date.parse('2026-12-31T23:59:59Z')
-  const byProject = new Map([['shop', { events: 10, bytes: 100 }]])
+  const byProject = new Map([['midnight', { events: 10, bytes: 100 }]])
   const closing = new AbortController().signal
   const usage = new Usage({ shards, commits: [{ metrics: { byProject } }], log: quiet, closing, now: () => at })
-  t.match(usage.own('shop'), { events: 10, bytes: 100 })
+  t.match(usage.own('midnight'), { events: 10, bytes: 100 })
   at = Date.parse('2027-01-01T00:00:01Z')
-  byProject.set('shop', { events: 13, bytes: 130 })
-  t.match(usage.own('shop'), { events: 3, bytes: 30 })
+  byProject.set('midnight', { events: 13, bytes: 130 })
+  t.match(usage.own('midnight'), { events: 3, bytes: 30 })
   await usage.write()
   t.strictSame(
-    [...((await readUsage(shards, ['shop'], { from: '2026-12-01' })).get('shop') ?? [])].map(([day, { events }]) => [
-      day,
-      events,
-    ]),
+    [...((await readUsage(shards, ['midnight'], { from: '2026-12-01' })).get('midnight') ?? [])].map(
+      ([day, { events }]) => [day, events],
+    ),
     [
       ['2026-12-31', 10],
       ['2027-01-01', 3],
@@ -36,8 +35,7 @@ t.test('Usage keeps what was counted before midnight and not stored by then', as
 })
 
 t.test('the quotas of many projects are looked at together', async (t) => {
-  const client = await startApp(t, await settingsFor(t, 'embedded'))
-  const { shards, close } = await openStore(client.config)
+  const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
   const today = Date.now()
   const now = () => today
@@ -88,13 +86,12 @@ t.test('the quotas of many projects are looked at together', async (t) => {
 })
 
 t.test('a quota is checked although the names of a project cannot be read', async (t) => {
-  const client = await startApp(t, await settingsFor(t, 'embedded'))
-  const { shards, close } = await openStore(client.config)
+  const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
   const limit = { limit: 1, mode: 'soft' as const }
   const quotas = { new_property_names_per_day: limit, stored_bytes: limit }
   const shop = { settings: changeSettings(DEFAULT_SETTINGS, { quotas }), revision: 1, updatedAt: 0 }
-  const projects = { list: () => new Map(['faulty', 'shop'].map((id) => [id, shop])), get: () => shop }
+  const projects = { list: () => new Map(['faulty', 'sound'].map((id) => [id, shop])), get: () => shop }
   const closing = new AbortController()
   t.teardown(() => closing.abort())
   const { signal } = closing
@@ -117,10 +114,10 @@ t.test('a quota is checked although the names of a project cannot be read', asyn
   }
   const failing = watch(() => Promise.reject(new Error('too many names')))
   await until('the names of the other project', () =>
-    failing.statuses.some(({ projectId, name }) => projectId === 'shop' && name === 'new_property_names_per_day'),
+    failing.statuses.some(({ projectId, name }) => projectId === 'sound' && name === 'new_property_names_per_day'),
   )
   const stalled = watch(() => new Promise(() => undefined))
-  await until('the bytes of both', () => stalled.storedBytes('shop') === 0 && stalled.storedBytes('faulty') === 0)
+  await until('the bytes of both', () => stalled.storedBytes('sound') === 0 && stalled.storedBytes('faulty') === 0)
   const read = await stalled.read(['faulty'])
   t.strictSame(
     read.map(({ name }) => name),
@@ -130,20 +127,19 @@ t.test('a quota is checked although the names of a project cannot be read', asyn
 })
 
 t.test('names of properties are new on the first day that has them', async (t) => {
-  const client = await startApp(t, await settingsFor(t, 'embedded'))
-  const { shards, close } = await openStore(client.config)
+  const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
   const noon = Date.parse('2026-03-31T12:00:00Z')
   let at = noon
   const store = async (properties: object[], ms = at) => {
     const events = properties.map((properties) => ({ event: 'e', distinct_id: 'u', properties }))
     const body = Buffer.from(JSON.stringify({ events }))
-    const entry = { kind: 'events', projectId: 'shop', count: events.length, receivedAt: ms, body } as const
+    const entry = { kind: 'events', projectId: 'named', count: events.length, receivedAt: ms, body } as const
     const position = BigInt(ms) << 16n
     await insertEvents(shards.first, 7, [{ ...entry, position }], `names ${ms}`, AbortSignal.timeout(60_000))
   }
   const names = new PropertyNames(shards, new AbortController().signal)
-  const used = () => names.countNew('shop', at)
+  const used = () => names.countNew('named', at)
 
   await store([{ plan: 1 }], noon - 86_400_000)
   await store([{ plan: 1, price: { amount: 2 } }, {}, { coupon: 'x' }])

@@ -5,6 +5,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { PAGE_FIELDS, PAGE_NAMES, PAGE_PLACES } from '../../src/contract/page-fields.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
+import type { FieldName } from '../../src/contract/questions.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { splitField } from '../../src/questions/field-name.js'
 import { PageColumns } from '../../src/questions/page-columns.js'
@@ -207,10 +208,8 @@ t.test('pages are the same, whether their texts have columns or are in the prope
   const events = rows.map((row) => JSON.stringify(row)).join('\n')
   await clickhouse.command(`INSERT INTO events FORMAT JSONEachRow ${events}`)
   // One has other properties.
-  const page_fields = {
-    ...DEFAULT_SETTINGS.page_fields,
-    term: ['properties.1', ['properties', ''], 'properties.utm_term'] as const,
-  }
+  const term: FieldName[] = ['properties.1', ['properties', ''], 'properties.utm_term']
+  const page_fields = { ...DEFAULT_SETTINGS.page_fields, term }
   const pages = { ...DEFAULT_SETTINGS, page_fields }
   const shards = Shards.of(clickhouse)
   const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: false, pages }

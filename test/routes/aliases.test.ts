@@ -89,19 +89,19 @@ for (const storage of LAYOUTS) {
     })
 
     t.test('a long chain leads to its end, and is short afterwards', async (t) => {
-      const names = Array.from({ length: 60 }, (_, i) => `link-${i}`)
+      const names = Array.from({ length: 30 }, (_, i) => `link-${i}`)
       for (const [i, name] of names.entries()) if (i > 0) t.equal((await alias(name, `link-${i - 1}`)).statusCode, 200)
       await identify('link-0', { end: 1 })
-      t.equal(await userOf('link-0'), 'link-59')
-      t.equal(await userOf('link-30'), 'link-59')
+      t.equal(await userOf('link-0'), 'link-29')
+      t.equal(await userOf('link-12'), 'link-29')
       t.equal(await remove('link-3'), 200)
-      t.equal(await userOf('link-59'), undefined)
+      t.equal(await userOf('link-29'), undefined)
       await identify('link-0', {})
       t.equal(await userOf('link-0'), 'link-0', 'every name is free again')
     })
 
     t.test('two concurrent calls that make a cycle leave one user', async (t) => {
-      const pairs = Array.from({ length: 30 }, (_, i) => [`cycle-a-${i}`, `cycle-b-${i}`] as const)
+      const pairs = Array.from({ length: 12 }, (_, i) => [`cycle-a-${i}`, `cycle-b-${i}`] as const)
       await Promise.all(
         pairs.map(async ([a, b]) => {
           const made = await Promise.all([alias(a, b), alias(b, a), alias(a, b)])

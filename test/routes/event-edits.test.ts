@@ -212,7 +212,7 @@ for (const storage of STORAGES) {
     t.test('many concurrent edits of one event leave one of them', async (t) => {
       const distinct_id = user()
       const id = await track(distinct_id, 'e', { properties: { n: -1 } })
-      for (let round = 0; round < 5; round++) {
+      for (let round = 0; round < 2; round++) {
         const answers = await Promise.all(Array.from({ length: 40 }, (_, n) => put(id, { round, n })))
         t.strictSame([...new Set(answers.map(({ body }) => body))], [DONE])
         const [event, ...rest] = await stored(distinct_id)
@@ -242,12 +242,12 @@ for (const storage of STORAGES) {
       const others = user()
       let isDone = false
       const writers = Promise.all(
-        Array.from({ length: 4 }, async () => {
+        Array.from({ length: 2 }, async () => {
           while (!isDone) await trackBatch(others, 20)
         }),
       )
       const wanted: string[] = []
-      for (let n = 0; n < 8; n++) {
+      for (let n = 0; n < 4; n++) {
         const ids = await Promise.all([0, 1, 2, 3].map((i) => track(distinct_id, `e${n}-${i}`)))
         const answers = await Promise.all(ids.map((id, i) => (i === 3 ? remove(id) : put(id, { n, i }))))
         if (answers.some(({ body }) => body !== DONE)) t.fail(answers.map(({ body }) => body).join())
@@ -260,7 +260,7 @@ for (const storage of STORAGES) {
       }
       isDone = true
       await writers
-      t.equal((await stored(distinct_id)).length, 24)
+      t.equal((await stored(distinct_id)).length, 12)
     })
   })
 }

@@ -145,7 +145,7 @@ for (const storage of LAYOUTS) {
       const whole: SentEvent[] = []
       const fresh = await openStream(t, url)
       const onlyOne = await openStream(t, url, { query: '?event=e1' })
-      for (let i = 0; i < 8; i++) {
+      for (let i = 0; i < 4; i++) {
         const stream = await openStream(t, url, { lastEventId: whole.at(-1)?.id ?? last })
         // A reader hastens the writer.
         await client.call('GET', '/public/events?limit=1')

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { startSdkApp } from './sdk-app.js'
+import { addSdkProject } from './sdk-app.js'
 
 t.test("Amplitude's calls", async (t) => {
-  const { keys, inject, events, user } = await startSdkApp(t)
+  const { keys, inject, events, user } = await addSdkProject()
   const event = (user_id: string, more: object = {}) => ({ event_type: 'e', user_id, time: Date.now(), ...more })
   const send = (list: unknown, api_key = keys.write, path = '/2/httpapi') =>
     inject({ method: 'POST', url: `/amplitude${path}`, payload: { api_key, events: list, options: {} } })

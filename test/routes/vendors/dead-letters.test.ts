@@ -1,7 +1,7 @@
 import t from 'tap'
 import { openStore } from '../../../src/store/open.js'
 import { until } from '../../helper.js'
-import { startSdkApp } from './sdk-app.js'
+import { addSdkProject, startSdkApp } from './sdk-app.js'
 
 t.test('messages of Mixpanel, Amplitude and OpenPanel that cannot be stored become dead letters', async (t) => {
   const { client, keys, inject, user } = await startSdkApp(t)
@@ -61,7 +61,7 @@ t.test('messages of Mixpanel, Amplitude and OpenPanel that cannot be stored beco
 })
 
 t.test('a request with more messages than any vendor allows is refused', async (t) => {
-  const { keys, inject } = await startSdkApp(t)
+  const { keys, inject } = await addSdkProject()
   const many = `[${'0,'.repeat(20_000)}0]`
   const key = `"${keys.write}"`
   for (const [url, payload] of [

@@ -3,7 +3,7 @@ import { Turns } from '../../../src/lib/turns.js'
 import { planMessages } from '../../../src/routes/vendors/ingest.js'
 import type { SdkMessage } from '../../../src/vendors/message.js'
 import { fromServer } from '../../helper.js'
-import { startSdkApp } from './sdk-app.js'
+import { addSdkProject } from './sdk-app.js'
 
 const HOSTILE = [
   '{"toString":""}',
@@ -13,7 +13,7 @@ const HOSTILE = [
 ]
 
 t.test('no value in a message affects its neighbours, at any call', async (t) => {
-  const { post, events, keys } = await startSdkApp(t)
+  const { post, events, keys } = await addSdkProject()
   const token = keys.write
   /** A request with a good message before and after this one. */
   const doors: [url: string, wrap: (good: string, hostile: string) => string, fields: string[]][] = [
@@ -65,7 +65,7 @@ t.test('no value in a message affects its neighbours, at any call', async (t) =>
 })
 
 t.test('a first message without a key of the project does not affect the others', async (t) => {
-  const { post, events, keys } = await startSdkApp(t)
+  const { post, events, keys } = await addSdkProject()
   const token = keys.write
   const firsts = ['null', '1', '"x"', '[]', '{}', '{"properties":null}', '{"properties":[]}']
   const tokens = ['{}', '[]', '""', 'null', '1e400', '"wk_of_nobody"']

@@ -1,11 +1,11 @@
 import t from 'tap'
-import { basic, startSdkApp } from './sdk-app.js'
+import { addSdkProject, basic } from './sdk-app.js'
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const base64 = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64')
 
 t.test("Mixpanel's calls", async (t) => {
-  const { keys, otherKey, inject, events, user } = await startSdkApp(t)
+  const { keys, otherKey, inject, events, user } = await addSdkProject()
   const token = keys.write
   const event = (distinct_id: string, more: object = {}, name = 'e') => {
     return { event: name, properties: { distinct_id, token, ...more } }

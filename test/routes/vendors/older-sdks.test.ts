@@ -1,7 +1,7 @@
 import lzString from 'lz-string'
 import t from 'tap'
 import { zstdFrame } from '../../zstd-frame.js'
-import { startSdkApp } from './sdk-app.js'
+import { addSdkProject } from './sdk-app.js'
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const base64 = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64')
@@ -10,7 +10,7 @@ const form = (fields: Record<string, unknown>) =>
   new URLSearchParams(Object.entries(fields).map(([name, value]): [string, string] => [name, asText(value)])).toString()
 
 t.test('formats of older SDKs and HTTP APIs', async (t) => {
-  const { keys, otherKey, inject, post, events, user } = await startSdkApp(t)
+  const { keys, otherKey, inject, post, events, user } = await addSdkProject()
   const key = keys.write
   const send = (url: string, fields: Record<string, unknown>) =>
     inject({ method: 'POST', url, payload: form(fields), headers: FORM })

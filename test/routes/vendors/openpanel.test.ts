@@ -1,8 +1,8 @@
 import t from 'tap'
-import { startSdkApp } from './sdk-app.js'
+import { addSdkProject } from './sdk-app.js'
 
 t.test("OpenPanel's calls", async (t) => {
-  const { keys, inject, events, user } = await startSdkApp(t)
+  const { keys, inject, events, user } = await addSdkProject()
   const send = (
     type: string,
     payload: unknown,

@@ -1,13 +1,13 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { basic, startSdkApp } from './sdk-app.js'
+import { addSdkProject, basic } from './sdk-app.js'
 
 const ORIGIN = 'https://shop.example'
 const BATCHES = ['/batch', '/e', '/i/v0/e', '/capture', '/track', '/i/v0/ai/batch']
 const event = (more: object = {}) => ({ event: 'e', distinct_id: 'u', properties: { a: 1.5 }, ...more })
 
 t.test("PostHog's calls", async (t) => {
-  const { keys, inject, post, events, user } = await startSdkApp(t)
+  const { keys, inject, post, events, user } = await addSdkProject()
   const send = (url: string, body: unknown, headers: Record<string, string> = {}) =>
     inject({
       method: 'POST',

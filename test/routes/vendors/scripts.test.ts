@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { temporaryFolder } from '../../helper.js'
-import { startSdkApp } from './sdk-app.js'
+import { addSdkProject, startSdkApp } from './sdk-app.js'
 
 const SCRIPTS = [
   [
@@ -79,7 +79,7 @@ t.test('the scripts of installed packages are served', async (t) => {
 })
 
 t.test("PostHog's settings are served as a script", async (t) => {
-  const { inject } = await startSdkApp(t)
+  const { inject } = await addSdkProject()
   const response = await inject({ url: '/posthog/array/wk_%22%5D%3Balert(1)%2F%2F/config.js' })
   t.equal(response.headers['content-type'], 'text/javascript; charset=utf-8')
   const window: { _POSTHOG_REMOTE_CONFIG?: Record<string, { config: object }> } = {}

@@ -1,14 +1,13 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
 import type { AppOptions } from '../../../src/app.js'
-import { KEY_KINDS, type KeyKind, makeKey, storedKey } from '../../../src/keys/keys.js'
-import { insertKeys } from '../../../src/store/api-keys.js'
-import { openStore } from '../../../src/store/open.js'
-import { type Client, type StoredEvent, settingsFor, startApp, until } from '../../helper.js'
+import type { KeyKind } from '../../../src/keys/keys.js'
+import { type Client, type StoredEvent, settingsFor, startApp } from '../../helper.js'
+import { newProject, sharedApp } from '../../shared-app.js'
 
 export interface SdkApp {
+  /** the calls of the default project */
   client: Client
-  /** of the project `sdk` */
   keys: Record<KeyKind, string>
   /** a write key of another project */
   otherKey: string
@@ -21,7 +20,7 @@ export interface SdkApp {
   user(distinctId: string): Promise<Record<string, unknown> | undefined>
 }
 
-/** The service with keys of every kind, as SDKs use it. */
+/** A service of the test's own, with the project `sdk`. */
 export async function startSdkApp(
   t: Test,
   env: NodeJS.ProcessEnv = {},
@@ -29,20 +28,22 @@ export async function startSdkApp(
   options: AppOptions = {},
 ): Promise<SdkApp> {
   const settings = { ...(storage ?? (await settingsFor(t, 'embedded'))), ...env }
-  const client = await startApp(t, settings, { keysRefreshMs: 200, ...options })
-  const keys = Object.fromEntries(KEY_KINDS.map((kind) => [kind, makeKey(kind)])) as Record<KeyKind, string>
-  const otherKey = makeKey('write')
-  const { clickhouse, close } = await openStore(client.config)
-  const stored = KEY_KINDS.map((kind) => storedKey(keys[kind], { projectId: 'sdk', kind }))
-  await insertKeys(clickhouse, [...stored, storedKey(otherKey, { projectId: 'other', kind: 'write' })], Date.now())
-  await close()
+  return await addSdkProject(await startApp(t, settings, { keysRefreshMs: 200, ...options }), 'sdk')
+}
+
+/**
+ * A new project of a service, as SDKs use it.
+ * @param service default: the one that all tests of this process share
+ */
+export async function addSdkProject(service?: Client, name?: string): Promise<SdkApp> {
+  const client = service ?? (await sharedApp())
+  const [{ keys }, other] = await Promise.all([newProject(client, name), newProject(client)])
   const inject = (options: InjectOptions) => client.app.inject(options)
   const read = async (url: string) => await inject({ url, headers: { 'x-api-key': keys.read } })
-  await until('the keys', async () => (await read('/public/users')).statusCode === 200)
   return {
     client,
     keys,
-    otherKey,
+    otherKey: other.keys.write,
     inject,
     post: (url, body, headers = {}) => {
       const payload = typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)

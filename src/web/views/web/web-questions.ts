@@ -113,7 +113,14 @@ export const PANELS: readonly { id: string; title: string; tabs: readonly Tab[] 
     id: 'places',
     title: 'Places',
     tabs: [
-      { id: 'countries', title: 'Countries', one: 'Country', field: 'context.country', unset: UNKNOWN, label: labelPlace },
+      {
+        id: 'countries',
+        title: 'Countries',
+        one: 'Country',
+        field: 'context.country',
+        unset: UNKNOWN,
+        label: labelPlace,
+      },
       { id: 'regions', title: 'Regions', one: 'Region', field: 'context.region', isSet: true },
       { id: 'cities', title: 'Cities', one: 'City', field: 'context.city', isSet: true },
     ],

@@ -1,0 +1,44 @@
+import root from 'tap'
+import { KEY_KINDS, type KeyKind, makeKey, storedKey } from '../src/keys/keys.js'
+import { insertKeys } from '../src/store/api-keys.js'
+import { openStore } from '../src/store/open.js'
+import { type Client, clientOf, randomName, settingsFor, startApp, until } from './helper.js'
+
+/** The service as one project uses it. */
+export interface Project extends Client {
+  projectId: string
+  keys: Record<KeyKind, string>
+}
+
+let shared: Promise<Client> | undefined
+
+/**
+ * The embedded service with the default settings, which all tests of this process share: to start one costs as much CPU
+ * time as hundreds of calls. A test that looks at more than its own project, or stops the service, starts its own. So does
+ * one that asks questions about facts: they are copied for large projects only, as by default.
+ */
+export function sharedApp(): Promise<Client> {
+  shared ??= settingsFor(root, 'embedded').then((env) =>
+    startApp(root, { ...env, FACTS: 'on' }, { keysRefreshMs: 200 }),
+  )
+  return shared
+}
+
+/**
+ * A new project with a key of each kind, so that its tests see nothing of others.
+ * @param client default: the service that all tests of this process share
+ */
+export async function newProject(client?: Client, projectId = randomName('project')): Promise<Project> {
+  const { app, config } = client ?? (await sharedApp())
+  const keys = Object.fromEntries(KEY_KINDS.map((kind) => [kind, makeKey(kind)])) as Record<KeyKind, string>
+  const { clickhouse, close } = await openStore(config)
+  await insertKeys(
+    clickhouse,
+    KEY_KINDS.map((kind) => storedKey(keys[kind], { projectId, kind })),
+    Date.now(),
+  )
+  await close()
+  const project = clientOf(app, config, keys)
+  await until('the keys', async () => (await project.call('GET', '/public/key')).statusCode === 200)
+  return { ...project, projectId, keys }
+}
