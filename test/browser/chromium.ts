@@ -19,8 +19,11 @@ const PROGRAMS = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ]
 
-/** Chromium without the windows around its pages, which take half of its CPU time. Debian has it as a package. */
-const SHELLS = ['chromium-headless-shell']
+/**
+ * Chromium without the windows around its pages, which take half of its CPU time. Debian has it as a package. The script
+ * on PATH waits for this program, which a signal to the script would leave running.
+ */
+const SHELLS = ['/usr/lib/chromium/chromium-headless-shell']
 
 const ARGUMENTS = [
   '--headless',
