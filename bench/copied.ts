@@ -66,6 +66,23 @@ export async function giveColumns(store: Store, url: string, asked: HttpRequest)
   while (performance.now() < deadline && (await isBusy())) await wait(POLL_MS)
 }
 
+/** Waits until each day with events has rows of its sessions, which slow questions have asked for. */
+export async function untilSessionsKept(bench: Bench, store: Store): Promise<void> {
+  const missing = `SELECT count() FROM (SELECT DISTINCT day FROM event_facts WHERE session != 0) WHERE day NOT IN (
+    SELECT day FROM session_fact_days GROUP BY day HAVING argMax(step, fill) > 0)`
+  const deadline = performance.now() + COPY_LIMIT_MS
+  while ((await store.number(missing)) > 0) {
+    if (performance.now() > deadline) throw new Error('the sessions are not complete')
+    await wait(POLL_MS)
+  }
+  await store.quiet()
+  const bytes = await store.number(
+    `SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND table = 'session_facts' AND database = currentDatabase()`,
+  )
+  const rows = await store.number('SELECT count() FROM session_facts')
+  bench.note(`sessions have ${rows} rows of ${(bytes / rows).toFixed(1)} bytes`)
+}
+
 /** The names of the columns that facts have for properties. */
 export async function readColumns(store: Store): Promise<string[]> {
   const names = await store.text(

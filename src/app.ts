@@ -38,6 +38,7 @@ import { openProjects } from './projects/open.js'
 import type { Projects } from './projects/projects.js'
 import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
+import { SessionFactsSource } from './questions/session-facts-source.js'
 import { withAging } from './reads/aging-barrier.js'
 import { EventReads } from './reads/event-reads.js'
 import { FactsReader } from './reads/facts-reader.js'
@@ -116,6 +117,8 @@ export interface AppOptions {
   purgePace?: PurgePace
   /** how often to look for what has expired, ms; default: an hour */
   retentionEveryMs?: number
+  /** how often at most to look which session facts of a project have to be made, ms; default: half a minute */
+  sessionsEveryMs?: number
 }
 
 /**
@@ -157,7 +160,7 @@ async function open(
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
   const owners = new RecentOwners()
-  const { now, retentionEveryMs } = options
+  const { now, retentionEveryMs, sessionsEveryMs } = options
   const own = openProjects({ log, closing, everyMs, retentionEveryMs, now })
   const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, ...own.reads }))
   const { clickhouse, shards } = store
@@ -177,7 +180,8 @@ async function open(
   opened.add(keys.usage)
   const intervalMs = HOUR_MS * config.PURGE_INTERVAL
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
-  const facts = opened.add(openFacts(config, { shards: inBackground, barrier, journals, log }))
+  const asked = openAsked(config, { shards, journals, projects: own.projects })
+  const facts = opened.add(openFacts(config, { inBackground, barrier, journals, log, sessionsEveryMs, ...asked }))
   const projects = own.open({ ...lanes, shards, purge })
   opened.add(projects.retention)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
@@ -215,7 +219,6 @@ async function open(
   )
   const limits = { ...toLiveLimits(config), ...options.liveLimits }
   const live = new LiveHub({ shards, barrier, journals, limits, log, closing })
-  const role = config.ROLE
   const storage = () => readStorage(store, usesDataDir(config) ? config.DATA_DIR : null)
   const counted = {
     ...counts,
@@ -229,9 +232,10 @@ async function open(
     quotas: projects.quotas,
     facts,
   }
-  const metrics = opened.add(new Metrics({ role, storage, ...counted }))
+  const metrics = opened.add(new Metrics({ role: config.ROLE, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
-  return { store, projects, lanes, journals, parts, ledger, purge, admission, live, closing, keys, metrics: { read } }
+  const stored = { store, lanes, journals, parts, ledger, purge }
+  return { ...stored, projects, admission, live, closing, keys, asked, metrics: { read } }
 }
 
 interface KeysOptions {
@@ -259,14 +263,43 @@ function usesFacts({ FACTS }: Config, shards: Shards): boolean {
   return FACTS !== 'off' && shards.all.every(({ clickhouse }) => !clickhouse.hasReplicas)
 }
 
-/** Opens what copies the events of each shard into facts. */
-function openFacts(
+/** What questions know of the facts and of the settings of projects. */
+function openAsked(
   config: Config,
-  { shards, ...parts }: Pick<FactCopierOptions, 'barrier' | 'journals' | 'log'> & { shards: Shards },
+  {
+    shards,
+    journals,
+    projects,
+  }: { shards: Shards; journals: ConstructorParameters<typeof FactsReader>[1]; projects: Projects },
 ) {
+  return {
+    shards,
+    facts: usesFacts(config, shards) ? new FactsReader(shards, journals) : undefined,
+    getSettings: (projectId: string) => projects.get(projectId).settings,
+    getExpiry: (projectId: string) => {
+      const { events, sessions } = projects.kept(projectId)
+      const latest = Math.max(events ?? 0, sessions ?? 0)
+      return latest > 0 ? latest : null
+    },
+  }
+}
+
+interface FactsOptions
+  extends Pick<FactCopierOptions, 'barrier' | 'journals' | 'log' | 'sessionsEveryMs'>,
+    ReturnType<typeof openAsked> {
+  /** the shards, for work that nobody waits for */
+  inBackground: Shards
+}
+
+/** Opens what copies the events of each shard into facts. */
+function openFacts(config: Config, { shards, inBackground, facts, getSettings, getExpiry, ...parts }: FactsOptions) {
   const least = config.FACTS === 'all' ? 0 : LEAST_EVENTS
-  const options = { ...parts, isOn: usesFacts(config, shards), least, isShared: config.REDIS_URL !== undefined }
-  const copiers = shards.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
+  const isOn = usesFacts(config, shards)
+  // The events of a session may be on several shards.
+  const hasSessions = facts && !shards.areSeveral
+  const sessions = hasSessions ? new SessionFactsSource({ shards, facts, getSettings, getExpiry }) : undefined
+  const options = { ...parts, isOn, least, sessions, isShared: config.REDIS_URL !== undefined }
+  const copiers = inBackground.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
   return {
     get waiting() {
       return copiers.map(({ waiting }) => waiting)
@@ -344,12 +377,10 @@ function registerApi(
   const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config
   const origins = splitList(config.CORS_ORIGIN)
   const asked = new Questions({
-    shards,
+    ...parts.asked,
     barrier,
     aliases,
-    facts: usesFacts(config, shards) ? new FactsReader(shards, journals) : undefined,
     limits: config,
-    getSettings: (projectId) => projects.get(projectId).settings,
     now,
     load,
     reviewMs,

@@ -9,7 +9,7 @@ import {
 } from '../../src/web/views/web/web-questions.js'
 import { type Benchmark, eachRound, get } from '../benchmark.js'
 import { call, time } from '../calls.js'
-import { copyAll, giveColumns } from '../copied.js'
+import { copyAll, giveColumns, untilSessionsKept } from '../copied.js'
 import { fillMonth, MONTH } from '../month.js'
 import type { HttpRequest } from '../requests.js'
 import { Store } from '../store.js'
@@ -63,6 +63,7 @@ export const sessions: Benchmark = async (bench) => {
     askGoals(GOALS, BY_ID),
   ]
   for (const { asked } of panels) await giveColumns(store, service.url, asked)
+  await untilSessionsKept(bench, store)
   await eachRound(bench, store, async () => {
     for (const { asked, ideal, figure } of panels) {
       const limit = await time(store.url, ideal, 1)

@@ -65,7 +65,7 @@ export async function copyTables(clickhouse: ClickHouse, model: ClickHouse, migr
   if (left.length === 0) return
   const tables = await model.rows<{ sql: string }>(
     `SELECT create_table_query AS sql FROM system.tables
-     WHERE database = currentDatabase() AND (engine LIKE '%MergeTree' OR engine IN ('Set', 'MaterializedView'))
+     WHERE database = currentDatabase() AND (engine LIKE '%MergeTree' OR engine IN ('Set', 'Memory', 'MaterializedView'))
        AND name != 'schema_migrations' AND NOT startsWith(name, '.inner')
      ORDER BY engine = 'MaterializedView', name`,
   )

@@ -16,7 +16,9 @@ import {
 } from '../store/event-changes.js'
 import { isCarriedOut, isDiskShort } from '../store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../store/fact-lead.js'
+import type { SessionFactsMaker } from '../store/session-facts.js'
 import { type CountedRange, FactBacklog } from './fact-backlog.js'
+import { SessionFiller } from './session-filler.js'
 import { StepSize } from './step-size.js'
 
 export interface FactCopierOptions {
@@ -35,6 +37,10 @@ export interface FactCopierOptions {
   most?: { rows: number; bytes: number }
   /** how many events of a project are copied before its properties are checked again */
   guessEvery?: number
+  /** what the rows of sessions are made of; absent: there are none */
+  sessions?: SessionFactsMaker | undefined
+  /** shortest pause between two looks at the sessions of a project, ms */
+  sessionsEveryMs?: number | undefined
   /** pause between two checks for new events, ms */
   pauseMs?: number
   /** how long to wait for a change that has not ended, ms */
@@ -99,12 +105,15 @@ export class FactCopier {
   #lookedAt = Number.NEGATIVE_INFINITY
   #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
   readonly #size: StepSize
+  readonly #filler: SessionFiller | null
   /** by project: events that were copied since its properties were looked at */
   readonly #unseen = new Map<string, number>()
 
   constructor(options: FactCopierOptions) {
     this.#options = options
     this.#size = new StepSize(options.most ?? MOST)
+    const { sessions: maker, sessionsEveryMs: everyMs } = options
+    this.#filler = maker ? new SessionFiller({ ...options, maker, everyMs }) : null
     this.#backlog = this.#newBacklog(new Set())
     this.#stopListening = options.journals.map((journal) => journal.listen({ onWake: () => this.wake() }))
   }
@@ -116,6 +125,7 @@ export class FactCopier {
 
   async #resetBacklog(): Promise<void> {
     this.#lookedAt = Number.NEGATIVE_INFINITY
+    this.#filler?.reset()
     this.#backlog = this.#newBacklog(await readLeftOut(this.#options.clickhouse))
   }
 
@@ -204,7 +214,17 @@ export class FactCopier {
     // If an operator left projects out or took them in, the backlog is another one.
     if (changes.slice(0, followed).some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
     const isMore = this.#options.isOn ? await this.#copyStep(lead) : await this.#remove(lead)
-    return isMore || !areAll || followed < changes.length
+    // Changes and events come first, and between any two fills.
+    const isFilling = await this.#fillSessions(lead)
+    return isMore || isFilling || !areAll || followed < changes.length
+  }
+
+  /** Makes the sessions of some days, if facts are not far behind. @returns whether there is more to make */
+  async #fillSessions(lead: FactLead): Promise<boolean> {
+    if (!this.#options.isOn || !this.#filler || !(await this.#filler.isDue(lead))) return false
+    if (this.#backlog.rows >= this.#size.most.rows || !(await this.#check(lead))) return false
+    if ((await this.#mustYield()) || (await this.#lacksDisk())) return false
+    return await this.#filler.fill(lead)
   }
 
   /** Does the periodic work, however much there is to follow and to copy. */

@@ -2,12 +2,13 @@ import { buffer } from 'node:stream/consumers'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isDataError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
-import type { Entry, Journal } from '../journal/journal.js'
+import type { Entry, EntryKind, Journal } from '../journal/journal.js'
 import { elementTexts } from '../json/texts.js'
 import { formatPosition } from '../model/position.js'
 import type { StateKind } from '../model/state-key.js'
 import { EntryError, findErasedIndexes, rewriteEntry } from '../model/verbatim.js'
 import { type DeadLetter, insertReplay, readDeadLetterBody } from '../store/dead-letters.js'
+import { logChange } from '../store/event-changes.js'
 import { deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry, logReplay } from '../store/events.js'
 import { REPLAYED } from '../store/insert.js'
 import { VERSIONED_TABLES } from '../store/newest-rows.js'
@@ -44,14 +45,29 @@ export async function replayDeadLetter(
     const body = await buffer(await readDeadLetterBody(deadLetter))
     const skip = kind === 'events' ? findErasedIndexes(body) : []
     const entry = { position, projectId, kind, count: 0, receivedAt, body, ...(skip.length > 0 && { skip }) }
-    const store = () => insert(clickhouse, journalId, entry)
-    const replay = await (kind === 'events' ? logReplay(clickhouse, place, store) : store())
+    const store = async () => {
+      const replay = await insert(clickhouse, journalId, entry)
+      if (replay.isStored && kind !== 'events') await deleteErasedStates(deadLetter, kind, body)
+      return replay
+    }
+    const replay = await logged(clickhouse, kind, place, store)
     if (!replay.isStored) return replay
-    if (kind !== 'events') await deleteErasedStates(deadLetter, kind, body)
   }
   if (kind === 'events') await deleteErased(shards, deadLetter, place, noteDeletion)
   await insertReplay(deadLetter, now)
   return { isStored: true }
+}
+
+/** Runs the storing of an entry, and logs it for what is made of events and sessions. */
+async function logged<T>(
+  clickhouse: ClickHouse,
+  kind: EntryKind,
+  place: EntryPlace,
+  store: () => Promise<T>,
+): Promise<T> {
+  if (kind === 'events') return await logReplay(clickhouse, place, store)
+  if (kind !== 'sessions') return await store()
+  return await logChange(clickhouse, new Map([[place.projectId, { kind: 'calls', keys: null }]]), store)
 }
 
 /**

@@ -62,5 +62,5 @@ export function openProjects({ retentionEveryMs, ...options }: OpenProjectsOptio
     }
     return { projects, usage: counted, quotas, limited, retention, visitors, start }
   }
-  return { reads, open }
+  return { projects, reads, open }
 }

@@ -24,8 +24,8 @@ export interface RowRange {
   from?: number | undefined
   /** epoch ms, exclusive */
   to: number
-  /** whether only events of sessions by id are needed */
-  hasSession?: boolean
+  /** whether only events of sessions by id are needed; a SELECT of the hashes of their ids, if not of all */
+  hasSession?: boolean | string
 }
 
 /** Where rows are read from. */
@@ -41,11 +41,12 @@ interface Source {
   kept?: KeptValues | null
 }
 
+const SESSION_OF_EVENT = hashSession('session_id')
 const EVENTS: Omit<Source, 'table'> = {
   columns: {
     id: 'toUInt128(event_id) AS id',
     day: `${toDay('timestamp')} AS day`,
-    session: `${hashSession('session_id')} AS session`,
+    session: `${SESSION_OF_EVENT} AS session`,
     json: 'properties AS json',
   } satisfies Partial<Record<EventColumn, string>>,
   own: hashName('e.distinct_id'),
@@ -145,12 +146,12 @@ export class EventRows implements FieldRows {
     const project = `project_id = ${statement.project}`
     const selectEvents = (kept: KeptValues | null, more: readonly string[]) => {
       const conditions = [project, ...selectRange(statement, range), ...narrow]
-      conditions.push(...(range.hasSession ? [`session_id != ''`] : []), ...more)
+      conditions.push(...selectSessions(range, `session_id != ''`, SESSION_OF_EVENT), ...more)
       return this.#selectRaw(columns, { ...EVENTS, table: shards.table('events'), kept }, conditions)
     }
     if (!facts) return this.#select(`(${this.#divide(selectEvents(null, []), () => selectEvents(null, ['0']))})`, null)
     const conditions = [project, ...selectDays(statement, range), ...narrow]
-    if (range.hasSession) conditions.push('session != 0')
+    conditions.push(...selectSessions(range, 'session != 0', 'session'))
     if (facts.step !== null) conditions.push(`step <= ${statement.ofShard(facts.step, 'UInt32')}`)
     const kept = { find: facts.findColumn, isThere: true }
     const copied = this.#selectRaw(columns, { ...FACTS, table: shards.table('event_facts'), kept }, conditions)
@@ -262,6 +263,12 @@ export class EventRows implements FieldRows {
 function selectRange(statement: Statement, { from, to }: RowRange): string[] {
   const lower = from === undefined ? [] : [`timestamp >= ${statement.number(from)}`]
   return [...lower, `timestamp < ${statement.number(to)}`]
+}
+
+/** @param hash SQL for the hash of the session's id */
+function selectSessions({ hasSession = false }: RowRange, has: string, hash: string): string[] {
+  if (hasSession === false) return []
+  return hasSession === true ? [has] : [has, `${hash} IN ${hasSession}`]
 }
 
 /** A range of facts, which are sorted by days. Reading times takes twice as long, and days that are whole need none. */

@@ -4,7 +4,8 @@
  *
  * From Matomo's lists of search engines, social networks and AI assistants
  * (https://github.com/matomo-org/searchengine-and-social-list, revision 3b3a82d of 2026-07-15, CC0 1.0); the sites for
- * video are split from the social networks as in Google Analytics 4, and those for mail are ours.
+ * video are split from the social networks as in Google Analytics 4, and those for mail are ours. So are `fb` and `ig`,
+ * which no host is called: Meta's ads have them as their `utm_source`.
  */
 export const REFERRERS = {
   email: `
@@ -63,7 +64,7 @@ Geni.com: *.geni.com
 GitHub: *.github.com
 Douban: *.douban.com
 Dribbble: *.dribbble.com
-Facebook: *.facebook.com *.fb.me m.facebook.com l.facebook.com com.facebook.katana
+Facebook: *.facebook.com *.fb.me m.facebook.com l.facebook.com com.facebook.katana fb
 Fetlife: *.fetlife.com
 Flickr: *.flickr.com
 Flixster: *.flixster.com
@@ -78,7 +79,7 @@ hi5: *.hi5.com
 Huya: *.huya.com
 Hyves: *.hyves.nl
 identi.ca: *.identi.ca
-Instagram: *.instagram.com l.instagram.com
+Instagram: *.instagram.com l.instagram.com ig
 lang-8: *.lang-8.com
 Last.fm: *.last.fm *.lastfm.ru *.lastfm.de *.lastfm.es *.lastfm.fr *.lastfm.it *.lastfm.jp *.lastfm.pl *.lastfm.com.br
   *.lastfm.se *.lastfm.com.tr

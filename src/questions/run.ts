@@ -34,9 +34,11 @@ import {
   type Pattern,
   toPatternsTooLargeError,
 } from './patterns.js'
+import { identifySessions } from './session-facts-source.js'
 import type { FactsBounds, Query, QueryContext } from './statement.js'
 import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
 import { UnusualProjects } from './unusual-projects.js'
+import { UsableDays } from './usable-days.js'
 import { ValueColumns } from './value-columns.js'
 
 interface QuestionLimits {
@@ -54,12 +56,22 @@ export interface QuestionsOptions {
   facts?:
     | Pick<
         FactsReader,
-        'point' | 'stillHolds' | 'readColumns' | 'forgetColumns' | 'noteSlow' | 'noteUsed' | 'noteDamage'
+        | 'point'
+        | 'stillHolds'
+        | 'readColumns'
+        | 'forgetColumns'
+        | 'noteSlow'
+        | 'noteUsed'
+        | 'noteSessions'
+        | 'noteDamage'
+        | 'noteDamagedSessions'
       >
     | undefined
   limits: QuestionLimits
   /** what a project has set; default: nothing */
   getSettings?: ((projectId: string) => QuestionDefaults & PageSettings) | undefined
+  /** epoch ms before which events or sessions of a project may have expired; null or default: none have */
+  getExpiry?: ((projectId: string) => number | null) | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
   /** how long an answer waits for its warnings, ms; default: a second */
@@ -321,7 +333,7 @@ export class Questions {
       const data = { repairsTexts, hasTies, hasManyValues }
       let isGreedy = false
       try {
-        return await this.#readFacts({ projectId, appended, signal }, async (facts) => {
+        return await this.#readFacts({ projectId, appended, pages, signal }, async (facts) => {
           const query = await build({ projectId, now, shards, hasAliases, ...data, pages, facts })
           isGreedy = query.isGreedy ?? false
           return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
@@ -354,7 +366,12 @@ export class Questions {
    * rows of later steps, and then without facts.
    */
   async #readFacts<T>(
-    { projectId, appended, signal }: Pick<QuestionRun, 'projectId' | 'appended'> & Pick<Running, 'signal'>,
+    {
+      projectId,
+      appended,
+      pages,
+      signal,
+    }: Pick<QuestionRun, 'projectId' | 'appended'> & Pick<QueryContext, 'pages'> & Pick<Running, 'signal'>,
     read: (facts: FactsBounds | null) => Promise<T>,
   ): Promise<T> {
     const { facts } = this.#options
@@ -367,6 +384,10 @@ export class Questions {
         return await facts.stillHolds(projectId, point, isBounded).catch((error: unknown) => this.#withoutFacts(error))
       }
       const values = new ValueColumns(await facts.readColumns())
+      const sessions = new UsableDays(point.sessionDays, {
+        definition: identifySessions(pages),
+        expiry: this.#options.getExpiry?.(projectId) ?? null,
+      })
       // Losing these notes only costs speed.
       const noteSlow = () => void facts.noteSlow(projectId, values.sources).catch(() => undefined)
       const began = performance.now()
@@ -375,11 +396,13 @@ export class Questions {
         hasLater: point.hasLater,
         step: isBounded ? point.shards.map((shard) => shard?.step ?? 0) : null,
         findColumn: (source) => values.find(source),
+        findSessions: () => sessions.find(),
       }).catch(async (error: unknown) => {
         const damaged = findUnreadablePart(error)
         // A column was dropped.
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
         else if (damaged?.table === 'event_facts') void facts.noteDamage().catch(() => undefined)
+        else if (damaged?.table === 'session_facts') void facts.noteDamagedSessions(projectId).catch(() => undefined)
         // Without a name, the table may be that of the facts: `events` has all that they have.
         else if (!damaged || damaged.table !== null) {
           if (isTooLarge(error)) noteSlow()
@@ -391,7 +414,11 @@ export class Questions {
       const tookMs = performance.now() - began
       if (!(await stillHolds())) continue
       void facts.noteUsed(values.used).catch(() => undefined)
-      if (tookMs > SLOW_MS) noteSlow()
+      const isSlow = tookMs > SLOW_MS
+      if (isSlow) noteSlow()
+      if (sessions.areAsked) {
+        void facts.noteSessions(projectId, { isSlow, isUsed: sessions.areUsed }).catch(() => undefined)
+      }
       return found
     }
     return await read(null)

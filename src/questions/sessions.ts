@@ -11,8 +11,9 @@ import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql
 import { buildCondition } from './filter.js'
 import { isPageView, PageColumns } from './page-columns.js'
 import { Paths } from './property-paths.js'
+import { ENTRY_FIELDS, EXIT_FIELDS, findPageColumn, groupNames, hadEvent, SessionFacts } from './session-facts.js'
 import type { Statement } from './statement.js'
-import { NOBODY_HASH, selectAliasEnds } from './users-join.js'
+import { NOBODY_HASH, selectAliasEnds, userHashSql, userSql } from './users-join.js'
 
 const DAY_MS = 86_400_000
 
@@ -23,6 +24,14 @@ export interface SessionsScope {
   from?: number | undefined
   to: number
   timezone: string
+}
+
+/** A column of the sessions. */
+interface SessionColumn {
+  name: string
+  sql: string
+  /** SQL for it in `session_facts`; null if they do not have it */
+  fact: string | null
 }
 
 /** A column of the moments of a session, which are its events and the start of the session of the calls. */
@@ -66,10 +75,14 @@ export class Sessions implements SessionTable {
   readonly #calls = new Paths('q')
   readonly #moments: MomentColumn[] = []
   /** the columns of a session by what they are */
-  readonly #columns = new Map<string, { name: string; sql: string }>()
+  readonly #columns = new Map<string, SessionColumn>()
   readonly #pages = new Map<Chosen, ChosenPage>()
   #hasContext = false
   #hasUser = false
+  /** SELECT of the keys of the sessions to group; null: all */
+  #only: string | null = null
+  /** whether sessions that are too long are cut, or make the query fail */
+  #isCut = true
 
   constructor(statement: Statement, scope: SessionsScope) {
     this.#statement = statement
@@ -87,7 +100,7 @@ export class Sessions implements SessionTable {
     const counted = NUMBERS.get(name)
     if (counted) {
       // Null for an event without a session, to which none is joined.
-      const number = this.#column(name, () => `toNullable(${counted})`)
+      const number = this.#column(name, () => `toNullable(${counted.grouped})`, `toNullable(${counted.fact})`)
       const token = `if(isNull(${number}), '', ${formatNumber(`assumeNotNull(${number})`)})`
       return { type: 'json', sql: token, isScalar: true, number }
     }
@@ -108,6 +121,7 @@ export class Sessions implements SessionTable {
         return this.#column(
           `${name} ${JSON.stringify(path)}`,
           () => `${find}(${this.#take(path)}, place, ${condition})`,
+          path[0] === 'page' ? findPageColumn(name, path[1] as PageName) : null,
         )
       }
       case 'properties':
@@ -122,26 +136,36 @@ export class Sessions implements SessionTable {
         return this.#column(name, () => `max(${this.#moment('call_duration', `''`, formatNumber(duration))})`)
       }
       case 'id':
-        return this.#column(name, () => (this.#isById ? 'toJSONString(any(session_id))' : `any('')`))
+        return this.#column(
+          name,
+          () => (this.#isById ? 'toJSONString(any(session_id))' : `any('')`),
+          'toJSONString(session_id)',
+        )
       default:
-        return this.#column(name, () => BOUNCED)
+        return this.#column(name, () => BOUNCED.grouped, BOUNCED.fact)
     }
   }
 
   /** The column with the token of a session's context: that of the calls, or of the first event that has one. */
   context(name: string): string {
-    return this.#column(`context ${name}`, () => {
-      this.#hasContext = true
-      const value = this.#moment(`sent_${name}`, name, name)
-      const hasContext = this.#moment('has_context', HAS_CONTEXT, HAS_CONTEXT)
-      const found = `argMinIf(${value}, place, ${hasContext})`
+    const build = () => {
+      const found = this.#findContext(name)
       return formatContext(name, name === 'bot' ? found : `toLowCardinality(${found})`)
-    })
+    }
+    return this.#column(`context ${name}`, build, formatContext(name, name))
+  }
+
+  #findContext(name: string): string {
+    this.#hasContext = true
+    const value = this.#moment(`sent_${name}`, name, name)
+    return `argMinIf(${value}, place, ${this.#moment('has_context', HAS_CONTEXT, HAS_CONTEXT)})`
   }
 
   /** The column that says whether a session has such an event. */
   has({ event, where }: SessionEvents): string {
-    return this.#column(`has ${JSON.stringify([event, where ?? null])}`, () => {
+    const names = event === '*' ? null : [event].flat()
+    const fact = where || event === SESSION ? null : hadEvent(this.#statement, names)
+    const build = () => {
       const context = { rows: this.#events, timezone: this.scope.timezone }
       // The name alone would mean sessions, which are no events of a session.
       if (event === SESSION) return 'toUInt8(0)'
@@ -149,20 +173,23 @@ export class Sessions implements SessionTable {
       if (where) tests.push(buildCondition(context, where))
       const name = this.#moment(`is_had${this.#moments.length}`, `toUInt8(${tests.join(' AND ')})`, 'toUInt8(0)')
       return `max(${name})`
-    })
+    }
+    return this.#column(`has ${JSON.stringify([event, where ?? null])}`, build, fact)
   }
 
   /** The column with a session's user. */
   user(): string {
     this.#hasUser = true
-    return this.#column('user', () => `argMax(${this.#moment('person', this.#events.user(), 'person')}, place)`)
+    const build = () => `argMax(${this.#moment('person', this.#events.user(), 'person')}, place)`
+    return this.#column(USER, build, userSql(this.#statement))
   }
 
   /** The column with the hash of a session's user. */
   userHash(): string {
     this.#hasUser = true
     const hash = () => this.#moment('person_hash', this.#events.userHash(), hashName('person'))
-    return this.#column('user hash', () => `argMax(${hash()}, place)`)
+    // Overwritten where the name is joined, too.
+    return this.#column(USER_HASH, () => `argMax(${hash()}, place)`, userHashSql(this.#statement, 'e.user'))
   }
 
   /**
@@ -180,6 +207,83 @@ export class Sessions implements SessionTable {
 
   /** Operand of FROM. Columns: `session_key`, `session_start` (epoch ms), `session_order` and those of the fields. */
   sql(): string {
+    const columns = this.#findFacts()
+    const facts = columns && SessionFacts.find(this.#statement, this.scope)
+    if (!facts) return this.#select()
+    this.#only = facts.selectChanged()
+    const user = this.#columns.has(USER) ? 'name' : this.#hasUser ? 'hash' : null
+    const names = columns.map(({ name }) => name).join(', ')
+    return `(SELECT ${names} FROM ${this.#select()} UNION ALL ${facts.selectOthers(columns, user)})`
+  }
+
+  /** The columns as session facts have them; null if they do not have all of them. */
+  #findFacts(): { name: string; sql: string }[] | null {
+    if (!this.#isById) return null
+    const isNamed = this.#columns.has(USER)
+    const ofSession = [
+      { name: 'session_key', sql: 'key' },
+      { name: 'session_start', sql: 'start' },
+      { name: 'session_order', sql: 'toUInt128(place)' },
+    ]
+    const ofPages = [...this.#pages].flatMap(([chosen, { names }]) =>
+      Array.from(names, ([field, name]) => ({ name, fact: findPageColumn(chosen, field) })),
+    )
+    const all = [...this.#columns]
+      .map(([key, { name, fact }]) => ({
+        name,
+        fact: key === USER_HASH && isNamed ? hashName(userSql(this.#statement)) : fact,
+      }))
+      .concat(ofPages)
+    const found = all.flatMap(({ name, fact }) => (fact === null ? [] : [{ name, sql: fact }]))
+    return found.length < all.length ? null : [...ofSession, ...found]
+  }
+
+  /**
+   * SELECT of the rows of `session_facts` for the UTC days of [from, to), epoch ms, but for the columns that say whose and of
+   * which fill they are. Sessions that a question has to group itself have a row for each day that they touch.
+   * @param scope reaches a day before `from` and two days behind `to`
+   */
+  selectFacts({ from, to }: { from: number; to: number }): string {
+    this.#isCut = false
+    const columns = this.#nameFacts()
+    const span = this.#addFact('span', 'max(at) - min(at)')
+    const { names, areMany } = groupNames(this.#moment('name', 'event', `''`), 'is_event')
+    const all = [...columns, ['names', this.#addFact('names', names)] as const]
+    const isIrregular = `${span} > ${DAY_MS} OR ${this.#addFact('many', areMany)}`
+    const lastDay = `if(is_irregular, floor((start + ${span}) / ${DAY_MS}), floor(start / ${DAY_MS}))`
+    const days = `range(toInt32(greatest(floor(start / ${DAY_MS}), ${from / DAY_MS})),
+      toInt32(least(${lastDay}, ${to / DAY_MS - 1})) + 1)`
+    const rows = `(SELECT *, session_key AS key, session_start AS start, ${isIrregular} AS is_irregular FROM ${this.#select()})`
+    const list = all.map(([name, column]) => `${column} AS ${name}`).join(', ')
+    return `SELECT addDays(toDate32('1970-01-01'), arrayJoin(${days})) AS day, key, start, toUInt64(session_order) AS place,
+      ${list}, is_irregular FROM ${rows}`
+  }
+
+  /** What `session_facts` has of a session, and the columns with it. */
+  #nameFacts(): (readonly [string, string])[] {
+    const page = (chosen: 'entry' | 'exit', fields: readonly PageName[]) =>
+      fields.map((field) => [`${chosen}_${field}`, this.#token([chosen, 'page', field])] as const)
+    const user = this.user()
+    return [
+      ['until', this.#addFact('until', 'max(until)')],
+      ['session_id', this.#addFact('id', 'any(session_id)')],
+      ['events', this.#addFact('events', 'toUInt32(sum(is_event))')],
+      ['pages', this.#addFact('pages', 'toUInt32(sum(is_page))')],
+      ['distinct_id', user],
+      ['user', hashName(user)],
+      ['caller', this.#addFact('caller', `max(${this.#moment('caller', 'toUInt64(0)', hashName('distinct_id'))})`)],
+      ...CONTEXT_NAMES.map((name) => [name, this.#addFact(name, this.#findContext(name))] as const),
+      ...page('entry', ENTRY_FIELDS),
+      ...page('exit', EXIT_FIELDS),
+    ]
+  }
+
+  #addFact(name: string, sql: string): string {
+    return this.#column(`fact ${name}`, () => sql)
+  }
+
+  /** Operand of FROM: the sessions, grouped from their events and calls. */
+  #select(): string {
     const pages = [...this.#pages]
     const known = [
       'session_key',
@@ -209,6 +313,8 @@ export class Sessions implements SessionTable {
       ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))`
       : 'toUInt128(0)'
     const all = [`${order} AS session_order`, ...columns]
+    if (!this.#isCut)
+      return `(SELECT key AS session_key, min(at) AS session_start, ${all.join(', ')} FROM ${moments} GROUP BY key)`
     if (this.#isById && !this.#statement.context.repairsTexts) {
       // Everything depends on the check.
       const isWhole = `throwIf(max(at) - min(at) > ${DAY_MS}, 'a session may have to be cut')`
@@ -269,11 +375,12 @@ export class Sessions implements SessionTable {
     return column
   }
 
-  #column(key: string, build: () => string): string {
+  /** @param fact SQL for it in `session_facts`; null if they do not have it */
+  #column(key: string, build: () => string, fact: string | null = null): string {
     const known = this.#columns.get(key)
     if (known) return known.name
     const name = `session_${this.#columns.size}`
-    const column = { name, sql: '' }
+    const column = { name, sql: '', fact }
     this.#columns.set(key, column)
     column.sql = build()
     return name
@@ -311,7 +418,8 @@ export class Sessions implements SessionTable {
     if (this.#hasContext) columns.push(...CONTEXT_NAMES)
     if (this.#pages.size > 0) columns.push('json')
     const { from, to } = this.scope
-    const range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS, hasSession: this.#isById }
+    const hasSession = this.#only ?? this.#isById
+    const range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS, hasSession }
     const list = (side: 'ofEvent' | 'ofCall') => all.map((one) => `${one[side]} AS ${one.name}`).join(', ')
     const events = `SELECT ${list('ofEvent')} FROM ${rows.sql(range, [], columns)} AS rows WHERE ${belongs}`
     if (!this.#isById) return `(${events})`
@@ -327,7 +435,8 @@ export class Sessions implements SessionTable {
     const columns = ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at']
     const keys = `project_id = ${project}`
     const newest = newestRows(asked.shards, 'sessions', { keys, columns: [...columns, ...CONTEXT_NAMES] })
-    const where = `WHERE ${[keys, ...this.#bounds('toFloat64(started_at)')].join(' AND ')}`
+    const only = this.#only === null ? [] : [`${hashName('session_id')} IN ${this.#only}`]
+    const where = `WHERE ${[keys, ...this.#bounds('toFloat64(started_at)'), ...only].join(' AND ')}`
     const taken = ['session_id', ...columns, ...CONTEXT_NAMES]
     const user = asked.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
     const aliases = asked.hasAliases
@@ -349,6 +458,7 @@ export class Sessions implements SessionTable {
     const gap = definition === 'id' ? DAY_MS : (parseDuration(definition.gap) ?? 0)
     // Without the columns of fields.
     const least = new Sessions(this.#statement, this.scope)
+    least.#only = this.#only
     const far = this.#statement.number(gap)
     return `(SELECT key, starts FROM (
         SELECT key, arraySort(groupArray(at)) AS ats, arrayFilter((at, since) -> since > ${far}, ats, arrayDifference(ats)) AS starts
@@ -363,14 +473,20 @@ export class Sessions implements SessionTable {
  */
 const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(timestamp + 0)), 128), toUInt256(id))'
 
-/** The fields of a session that are numbers. */
+/** The keys of the columns with a session's user, by name and by hash. */
+const USER = 'user'
+const USER_HASH = 'user hash'
+
+/** The fields of a session that are numbers: of grouped moments, and in `session_facts`. */
 const NUMBERS = new Map([
-  ['start', 'min(at)'],
-  ['seconds', '(max(until) - min(at)) / 1000'],
-  ['events', 'toFloat64(sum(is_event))'],
-  ['pages', 'toFloat64(sum(is_page))'],
+  ['start', { grouped: 'min(at)', fact: 'start' }],
+  ['seconds', { grouped: '(max(until) - min(at)) / 1000', fact: '(until - start) / 1000' }],
+  ['events', { grouped: 'toFloat64(sum(is_event))', fact: 'toFloat64(events)' }],
+  ['pages', { grouped: 'toFloat64(sum(is_page))', fact: 'toFloat64(pages)' }],
 ])
-const BOUNCED = `multiIf(sum(is_page) = 0, '', sum(is_page) = 1 AND sum(is_event) = 1, 'true', 'false')`
+const isBounced = (pages: string, events: string) =>
+  `multiIf(${pages} = 0, '', ${pages} = 1 AND ${events} = 1, 'true', 'false')`
+const BOUNCED = { grouped: isBounced('sum(is_page)', 'sum(is_event)'), fact: isBounced('pages', 'events') }
 
 const HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
 

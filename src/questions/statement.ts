@@ -4,6 +4,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { PageSettings } from '../contract/page-fields.js'
 import type { ColumnSource } from '../store/fact-values.js'
 import { encodeText } from '../store/json-sql.js'
+import type { SessionDay } from '../store/session-facts.js'
 import type { Buckets } from './time.js'
 
 /** Which rows a statement reads from `event_facts`; those of the events after `hi` it reads from `events`. */
@@ -16,6 +17,8 @@ export interface FactsBounds {
   step: readonly number[] | null
   /** the column of facts that has these values, apart from the properties */
   findColumn: (source: ColumnSource) => string | null
+  /** the days that session facts have of the project's sessions; absent: none */
+  findSessions?: () => readonly SessionDay[]
 }
 
 /** What the SQL of a question depends on, apart from the question itself. */

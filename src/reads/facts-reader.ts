@@ -4,7 +4,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 import { readShardOrder } from '../store/distributed.js'
-import { askForColumn, askForFacts } from '../store/event-changes.js'
+import { askForColumn, askForFacts, noteCalls } from '../store/event-changes.js'
 import { compareWithPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
 import {
   type ColumnSource,
@@ -13,6 +13,7 @@ import {
   noteColumnsUsed,
   readValueColumns,
 } from '../store/fact-values.js'
+import { askForSessionFacts, readSessionDays, type SessionDay } from '../store/session-facts.js'
 
 /** How long a point is used: what came later is read from `events`. */
 const POINT_MS = 1_000
@@ -44,8 +45,16 @@ const MAX_COUNTED = 1_000
  */
 const MAX_ASKED = 20
 const ASKED_MS = 24 * 3_600_000
-/** A request for a column, and the note that a column is in use, are not repeated before this, ms. */
+/** A request for a column or for session facts, and the note that they are in use, are not repeated before this, ms. */
 const REPEAT_MS = 3_600_000
+
+/**
+ * How long days of session facts are used, or not known, ms: much shorter than the rows of days are kept that are
+ * superseded.
+ */
+const SESSION_DAYS_MS = 10_000
+/** How long a request for session facts is not repeated while there are none, ms. */
+const ASKED_AGAIN_MS = 60_000
 
 /** What questions may read of a project's facts, by shard in the order of `shardNum()`. */
 export interface FactsPoint {
@@ -59,6 +68,8 @@ export interface FactsPoint {
   isMoving: boolean
   /** whether there may be events of the project that facts do not have */
   hasLater: boolean
+  /** the days that session facts have, if questions of the project have looked for them before */
+  sessionDays: readonly SessionDay[]
 }
 
 /** The last point of a project. */
@@ -90,7 +101,10 @@ export class FactsReader {
   readonly #asked = new Map<string, Map<string, number>>()
   /** by column: when its use was noted */
   readonly #used = new Map<string, number>()
+  /** by project that looked for session facts: slow questions about them, and when they were asked for */
+  readonly #ofSessions = new Map<string, { questions: number; askedAt: number }>()
   #damagedAt = Number.NEGATIVE_INFINITY
+  #sessionsDamagedAt = Number.NEGATIVE_INFINITY
   #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
 
   /** @param journals wake the process that copies */
@@ -116,7 +130,9 @@ export class FactsReader {
       const found = await this.#shards.each(({ clickhouse }) => readFactsPoint(clickhouse, projectId))
       const isWaiting = found.some(({ point, isOpen }) => point && isOpen)
       if (!isWaiting || performance.now() > deadline) {
-        const next = await this.#note(projectId, found, { at, appended })
+        // Read after the point: what makes them void is a change, or was followed before.
+        const sessionDays = await this.#readSessionDays(projectId)
+        const next = await this.#note(projectId, found, { at, appended, sessionDays })
         return next && toPoint(next, appended)
       }
       for (const journal of this.#journals) journal.wakeWriter()
@@ -130,7 +146,7 @@ export class FactsReader {
   async #note(
     projectId: string,
     found: readonly { point: ShardPoint | null; isOpen: boolean }[],
-    { at, appended }: Pick<Known, 'at' | 'appended'>,
+    { at, appended, sessionDays }: Pick<Known, 'at' | 'appended'> & Pick<FactsPoint, 'sessionDays'>,
   ): Promise<Known | null> {
     const before = this.#points.get(projectId)
     this.#points.delete(projectId)
@@ -146,6 +162,7 @@ export class FactsReader {
       // A shard whose facts may not be read has none up to step 0.
       isStepping: shards.some((one) => !one || one.isStepping),
       hasLater: shards.some((one) => !one || one.hasLater),
+      sessionDays,
     }
     const known = { point, readAt: at, at, movedAt, appended }
     // What is open is looked at again by each question.
@@ -153,6 +170,13 @@ export class FactsReader {
     const [oldest] = this.#points.keys()
     if (this.#points.size > MAX_POINTS && oldest !== undefined) this.#points.delete(oldest)
     return known
+  }
+
+  /** Sessions may have events on several shards, so there are facts of them on a single one only. */
+  async #readSessionDays(projectId: string): Promise<readonly SessionDay[]> {
+    if (this.#shards.areSeveral || !this.#ofSessions.has(projectId)) return []
+    const [days = []] = await this.#shards.each(({ clickhouse }) => readSessionDays(clickhouse, projectId))
+    return days
   }
 
   /** The numbers of the shards in the order in which their tables over all shards have them. */
@@ -206,6 +230,15 @@ export class FactsReader {
     for (const journal of this.#journals) journal.wakeWriter()
   }
 
+  /** Has the session facts of a project made again, because a question could not read a part of them. */
+  async noteDamagedSessions(projectId: string): Promise<void> {
+    this.#points.delete(projectId)
+    if (performance.now() - this.#sessionsDamagedAt < DAMAGE_MS) return
+    this.#sessionsDamagedAt = performance.now()
+    await this.#shards.each(({ clickhouse }) => noteCalls(clickhouse, projectId, { keys: null }))
+    for (const journal of this.#journals) journal.wakeWriter()
+  }
+
   /**
    * Counts a project's slow question about these values. Values that many ask about get a column, or have it completed
    * for older facts. No project takes the columns of all others.
@@ -222,6 +255,28 @@ export class FactsReader {
       this.#slow.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
       if (isDue) await this.#shards.each(({ clickhouse }) => askForColumn(clickhouse, source))
     }
+  }
+
+  /**
+   * Notes that a question has looked for session facts. Once several such questions of a project were slow, they are made.
+   * @param isUsed whether it has read some
+   */
+  async noteSessions(projectId: string, { isUsed, isSlow }: { isUsed: boolean; isSlow: boolean }): Promise<void> {
+    if (this.#shards.areSeveral) return
+    const now = performance.now()
+    const none = { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
+    const known = this.#ofSessions.get(projectId)
+    // It has been read without the days.
+    if (!known) this.#points.delete(projectId)
+    const { questions, askedAt } = known ?? none
+    // ClickHouse forgets who has asked when it restarts.
+    const isDue = isUsed
+      ? now - askedAt > REPEAT_MS
+      : isSlow && questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > ASKED_AGAIN_MS
+    if (this.#ofSessions.size > MAX_COUNTED) this.#ofSessions.clear()
+    const next = { questions: isSlow ? questions + 1 : questions, askedAt }
+    this.#ofSessions.set(projectId, isDue ? { questions: 0, askedAt: now } : next)
+    if (isDue) await this.#shards.each(({ clickhouse }) => askForSessionFacts(clickhouse, projectId))
   }
 
   /** Whether a project may ask for a column, which counts as asked for then. */
@@ -253,6 +308,7 @@ function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
 /** Whether a point can be used again without reading it, even to learn that there are no later events. */
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
   const now = performance.now()
+  if (now - readAt > SESSION_DAYS_MS) return false
   const isSame = appended !== null && appended === before
   if (isSame && !point.hasLater && !point.isStepping) return now - at < COMPLETE_POINT_MS
   const mayBeSure = appended !== null && !isSame && !point.hasLater

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
-import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { literal, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { hashName } from './fact-columns.js'
 import type { ColumnSource } from './fact-values.js'
@@ -18,6 +18,13 @@ export type ChangeScope =
   | { kind: 'entry'; first: string; last: string }
   /** entries that are deleted, by the ids of their first events */
   | { kind: 'entry'; deleted: string[] }
+  /**
+   * none, but calls that were stored after later ones, or are to leave the disk: those of these sessions, by their
+   * hashes; null: of any
+   */
+  | { kind: 'calls'; keys: string[] | null }
+  /** none, but calls that were last changed before a time (epoch ms) are deleted */
+  | { kind: 'calls'; before: number }
   /** none: an operator wants the facts of all projects to be copied again, or those of one to be kept or not */
   | { kind: 'rebuild' | 'leave_out' | 'take_in' }
   /** none: questions often ask for values, which are to have a column in facts */
@@ -40,7 +47,8 @@ const POLL_MS = 50
 const BEGUN = 0
 /** No more of its statements will have an effect, except those that ClickHouse has already begun. */
 export const ABANDONED = 1
-const ENDED = 2
+/** The state of a change that has ended. */
+export const ENDED = 2
 /** The state of a change that facts have followed. */
 export const SETTLED = 3
 /** A change that takes longer than this checks at its end whether it was abandoned, ms. */
@@ -279,6 +287,19 @@ export async function askForFacts(
     `INSERT INTO event_changes (project_id, id, kind, scope, state)
      SELECT {project:String}, generateUUIDv4(), {kind:String}, '{}', ${ENDED}`,
     values,
+  )
+}
+
+/** Has sessions made anew, if session facts have them. @param scope as in ChangeScope */
+export async function noteCalls(
+  clickhouse: ClickHouse,
+  projectId: string,
+  scope: { keys: readonly string[] | null } | { before: number },
+): Promise<void> {
+  await clickhouse.command(
+    `INSERT INTO event_changes (project_id, id, kind, scope, state)
+     SELECT {project:String}, generateUUIDv4(), 'calls', ${literal(JSON.stringify(scope))}, ${ENDED}`,
+    { project: projectId },
   )
 }
 

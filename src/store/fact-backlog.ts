@@ -131,6 +131,10 @@ export async function isCarriedOut(clickhouse: ClickHouse, { scope, ageMs }: Eve
 function matchStatements(scope: ChangeScope): string {
   if (scope.kind === 'entry' && !('deleted' in scope))
     return `endsWith(Settings['insert_deduplication_token'], '${REPLAYED}')`
+  // A process that begins one later is alive, and logs the change again.
+  if (scope.kind === 'calls') {
+    return "query_kind = 'Insert' AND position(query, 'INSERT INTO sessions (') > 0 AND elapsed > {s:Float64}"
+  }
   const isChanging = `query_kind IN ('Delete', 'Update') AND Settings['log_comment'] != '${FACTS_COMMENT}'`
   // Statements that have begun since then have no effect.
   if (scope.kind === 'events') return `${isChanging} AND elapsed > {s:Float64}`

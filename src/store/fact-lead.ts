@@ -10,7 +10,7 @@ import { FACTS_COMMENT, type FactRange } from './fact-backlog.js'
 import { type Comparison, FactCheck, isChecked } from './fact-check.js'
 import { hashName, insertFacts, toDay } from './fact-columns.js'
 import { findFrequentNames } from './fact-guesses.js'
-import { TAKING_LEAD } from './fact-points.js'
+import { STILL_LEADS, TAKING_LEAD } from './fact-points.js'
 import {
   addValueColumns,
   type ColumnSource,
@@ -24,6 +24,7 @@ import {
   noteColumnsUsed,
   type ValueColumn,
 } from './fact-values.js'
+import { DAY_MS, SessionDays } from './session-days.js'
 
 /** Another process leads now. */
 export class LeadLostError extends Error {
@@ -73,7 +74,6 @@ const RELEASED = 0
 const LEADING = 1
 /** Versions are ordered by epoch: what an earlier leader writes late is not the latest state. */
 const VERSIONS_OF_EPOCH = 2 ** 32
-const STILL_LEADS = '(SELECT max(epoch) FROM facts_state) = {epoch:UInt32}'
 /** SQL for the month in which an event was accepted: its partition of `events`. */
 const MONTH = "toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))"
 /** One thread, so that copying leaves the others to events and questions. */
@@ -140,6 +140,8 @@ async function readLeader(clickhouse: ClickHouse): Promise<LastState | null> {
 export class FactLead {
   /** by project: facts have its events with ids up to here */
   readonly progress = new Map<string, bigint>()
+  /** the days whose sessions have rows of their own */
+  readonly sessions: SessionDays
   readonly #clickhouse: ClickHouse
   readonly #process: string
   readonly #comparison: FactCheck
@@ -151,6 +153,20 @@ export class FactLead {
     this.#process = process
     this.#comparison = new FactCheck(clickhouse)
     this.#state = state
+    this.sessions = new SessionDays(clickhouse, {
+      epoch: state.epoch,
+      change: (statement, parameters, settings) => this.#change(statement, parameters, { ...settings, ...COPYING }),
+      assertLeads: () => this.assertLeads(),
+    })
+  }
+
+  get epoch(): number {
+    return this.#state.epoch
+  }
+
+  /** Facts have all rows of steps up to here that they will ever have. */
+  get step(): number {
+    return this.#state.begun
   }
 
   /**
@@ -235,6 +251,9 @@ export class FactLead {
     for (const { project, reached } of rows) this.progress.set(project, BigInt(reached))
     const done = rows.reduce((most, { last }) => Math.max(most, last), 0)
     await this.#change(`DELETE FROM event_facts WHERE step > ${done}`)
+    // Otherwise, what is there may be of an earlier generation.
+    if (rows.length > 0) await this.sessions.load()
+    else await this.sessions.clear()
   }
 
   /** Empties the facts, to be copied again. @param engine the version of ClickHouse that will write them */
@@ -242,7 +261,7 @@ export class FactLead {
     this.progress.clear()
     // In this order, so that a question that misses rows of the table notices that its generation is over.
     await this.#write({ engine, generation: this.#state.generation + 1 })
-    await this.assertLeads()
+    await this.sessions.clear()
     await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, {}, DELETE_LIMIT_MS)
     await dropValueColumns(this.#clickhouse, [...this.#columns.keys()])
     await this.#loadColumns()
@@ -374,6 +393,10 @@ export class FactLead {
   async #followOne(projectId: string, scope: Exclude<ChangeScope, { kind: 'events' }>): Promise<FactKey[]> {
     if (scope.kind === 'rebuild') await this.rebuild()
     if (scope.kind === 'column') await this.#addColumn(scope.source)
+    if (scope.kind === 'calls') {
+      if ('before' in scope) await this.sessions.expire(projectId, scope.before)
+      else await this.sessions.eraseCalls(projectId, scope.keys)
+    }
     // Events that are not copied yet will be copied with their change.
     const hi = this.progress.get(projectId)
     if (hi === undefined) return []
@@ -382,7 +405,9 @@ export class FactLead {
         if ('deleted' in scope) {
           const fields = new QueryParameters()
           const which = matchEntries(fields, projectId, scope.deleted)
-          await this.#deleteAllBut(`SELECT event_id FROM events WHERE ${which}`, which, fields.parameters)
+          const { parameters } = fields
+          await this.sessions.voidFacts(projectId, which, parameters)
+          await this.#deleteAllBut(`SELECT event_id FROM events WHERE ${which}`, which, parameters)
           return []
         }
         return await this.#clickhouse.rows<FactKey>(
@@ -396,7 +421,9 @@ export class FactLead {
         // Looked up by their ids, because events are not found by the hash of their user.
         const left = `SELECT event_id FROM events WHERE project_id = {project:String}
           AND toUInt128(event_id) IN (SELECT toUInt128(event_id) FROM event_facts WHERE ${facts})`
-        await this.#deleteAllBut(left, facts, { project: projectId, users: scope.users })
+        const parameters = { project: projectId, users: scope.users }
+        await this.sessions.erase(projectId, { facts, parameters, users: scope.users })
+        await this.#deleteAllBut(left, facts, parameters)
         return []
       }
       case 'month': {
@@ -404,10 +431,13 @@ export class FactLead {
         const events = `project_id = {project:String} AND ${isBefore}`
         const left = `SELECT event_id FROM events WHERE ${events} AND _partition_id = {month:String}`
         const facts = `${events} AND ${MONTH} = toUInt32({month:String})`
-        await this.#deleteAllBut(left, facts, { project: projectId, month: scope.month })
+        const parameters = { project: projectId, month: scope.month }
+        await this.sessions.erase(projectId, { facts, parameters })
+        await this.#deleteAllBut(left, facts, parameters)
         return []
       }
       case 'leave_out':
+        await this.sessions.eraseCalls(projectId, null)
         // Questions read all its events in `events` from now on.
         await this.#write({ begun: this.#state.begun + 1 })
         await this.#finish(this.#state.begun, [{ projectId, hi: 0n }])
@@ -416,6 +446,7 @@ export class FactLead {
       case 'rebuild':
       case 'take_in':
       case 'column':
+      case 'calls':
         return []
       default:
         throw new Error(`no such change: ${scope satisfies never}`)
@@ -475,6 +506,10 @@ export class FactLead {
       return `(project_id = ${literal(projectId)} AND event_id IN ${distinct(ids, 'UUID')}
         AND toUInt128(event_id) <= ${uint128(hi)})`
     })
+    const days = new Map(
+      Array.from(events, ([projectId, keys]) => [projectId, keys.map(({ day }) => toDayNumber(day))]),
+    )
+    await this.sessions.voidAround(days)
     await this.#step(reached, stored.join(' OR '), {}, () => this.#change(`DELETE FROM event_facts WHERE (${facts})`))
   }
 
@@ -532,6 +567,11 @@ export class FactLead {
 /** SQL for a number that is too large for a plain literal. */
 function uint128(value: bigint): string {
   return `toUInt128('${value}')`
+}
+
+/** Days since 1970. @param day such as 2026-11-26 */
+function toDayNumber(day: string): number {
+  return Date.parse(`${day}T00:00:00Z`) / DAY_MS
 }
 
 type ListType = 'String' | 'UUID' | 'Date32' | 'UInt64'

@@ -3,6 +3,8 @@ import { SETTLED } from './event-changes.js'
 
 /** `is_leading` of a new leader that has not removed the unfinished step of the previous one yet. */
 export const TAKING_LEAD = 2
+/** A condition for every statement on facts, which names the epoch that it belongs to: it does nothing in a later one. */
+export const STILL_LEADS = '(SELECT max(epoch) FROM facts_state) = {epoch:UInt32}'
 /** Time limit of a look at facts, ms: a question then reads `events`. */
 const LIMIT_MS = 5_000
 
@@ -96,6 +98,7 @@ export async function compareWithPoint(
   )
   if (!row || row.checked === 0) return 'other'
   if (Number(row.generation) !== point.generation || row.changes !== point.changes) return 'other'
-  // The next leader may not know of the last step of the previous one.
-  return Number(row.epoch) === point.epoch && Number(row.begun) === point.begun ? 'same' : 'stepped'
+  // The next leader may not know of the last step of the previous one, nor have the rows of sessions that it had.
+  if (Number(row.epoch) !== point.epoch) return 'other'
+  return Number(row.begun) === point.begun ? 'same' : 'stepped'
 }

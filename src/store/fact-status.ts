@@ -9,7 +9,7 @@ export interface FactsStatus {
   facts: number
   /** events of projects that are not copied, because they have few */
   few: number
-  /** of facts, on the disk */
+  /** of facts and session facts, on the disk */
   bytes: number
   /** when the last event that was copied was accepted, epoch ms; null if there is none */
   reachedAt: number | null
@@ -31,12 +31,12 @@ export async function readFactsStatus(
   const counts = await countCopied(clickhouse, { least, leftOut }, signal)
   const [row] = await clickhouse.rows<Record<'facts' | 'bytes' | 'reached' | 'silent' | 'changes', string>>(
     `WITH (SELECT argMax((generation, written_at), version) FROM facts_state) AS state
-     SELECT sum(rows) AS facts, sum(bytes_on_disk) AS bytes,
+     SELECT sumIf(rows, table = 'event_facts') AS facts, sum(bytes_on_disk) AS bytes,
        (SELECT toString(bitShiftRight(max(hi), 80)) FROM facts_progress WHERE generation = state.1) AS reached,
        if(state.1 = 0, -1, date_diff('millisecond', state.2, now64(3))) AS silent,
        (SELECT count() FROM event_changes FINAL WHERE state < ${SETTLED}) AS changes
      FROM system.parts
-     WHERE database = currentDatabase() AND table = 'event_facts' AND active
+     WHERE database = currentDatabase() AND table IN ('event_facts', 'session_facts') AND active
        AND NOT startsWith(partition_id, 'patch-')`,
     {},
     {},

@@ -43,8 +43,10 @@ export function nameValueColumn(source: ColumnSource): string {
 
 /** Whether values may have a column: unpaired surrogates are found in repaired texts only. */
 export function mayHaveColumn(source: ColumnSource): boolean {
-  return (isPath(source) ? [source] : source.firstOf).every(
-    (path) => path.every((name) => name.isWellFormed()) && path.join('').length <= MAX_PATH_CHARACTERS,
+  const paths = isPath(source) ? [source] : source.firstOf
+  return (
+    paths.length > 0 &&
+    paths.every((path) => path.every((name) => name.isWellFormed()) && path.join('').length <= MAX_PATH_CHARACTERS)
   )
 }
 

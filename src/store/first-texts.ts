@@ -105,7 +105,7 @@ function formatType({ children }: Names): string {
 
 /** Whether a name has another meaning for ClickHouse in the type of a tuple, or after it. */
 function isUnsafe(name: string): boolean {
-  return /^(?:[0-9]+|null|true|false|nan|inf)$/i.test(name)
+  return /^(?:[0-9]*|null|true|false|nan|inf)$/i.test(name)
 }
 
 function quoteName(name: string): string {

@@ -6,6 +6,7 @@ import type { Kept } from '../contract/project-settings.js'
 import { deleteEventsBefore } from './events.js'
 import { newestRows } from './newest-rows.js'
 import { mutate } from './rewrite.js'
+import { removeSessionFacts } from './session-facts.js'
 
 /** The earliest times that are kept, epoch ms; absent: everything is. */
 export type KeptTimes = Partial<Record<Kept, number>>
@@ -120,7 +121,15 @@ export async function deleteExpiredSessions(
     values,
   )
   const count = Number(found?.count ?? 0)
-  if (count > 0) await mutate(clickhouse, 'sessions', `DELETE WHERE ${condition}`, signal, values)
+  if (count === 0) return 0
+  const removeFacts = () => removeSessionFacts(clickhouse, projectId, { before: values.before })
+  await removeFacts()
+  try {
+    await mutate(clickhouse, 'sessions', `DELETE WHERE ${condition}`, signal, values)
+  } finally {
+    // If the project keeps more from now on, rows may have been made of these calls in the meantime.
+    await removeFacts()
+  }
   return count
 }
 

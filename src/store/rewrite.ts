@@ -5,6 +5,7 @@ import { LARGE_QUERY, literal, literalArray, type Parameters } from '../clickhou
 import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
+import { removeSessionFacts } from './session-facts.js'
 
 /** How long to wait for a mutation, ms; ClickHouse completes it anyway. */
 const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
@@ -186,6 +187,8 @@ export async function purgeOldRows(
     try {
       await shards.each(async ({ clickhouse }) => {
         const found = await clickhouse.rows(`SELECT 1 FROM ${table} WHERE ${isOld} LIMIT 1`, {}, LARGE_QUERY)
+        if (table === 'sessions')
+          await removeSessionFacts(clickhouse, last.project_id, { ids: rows.map(({ name }) => name) })
         if (found.length > 0) await mutate(clickhouse, table, `DELETE WHERE ${isOld}`, signal)
       })
     } catch (error) {

@@ -19,6 +19,9 @@ const PROGRAMS = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ]
 
+/** Chromium without the windows around its pages, which take half of its CPU time. Debian has it as a package. */
+const SHELLS = ['chromium-headless-shell']
+
 const ARGUMENTS = [
   '--headless',
   '--no-sandbox',
@@ -43,6 +46,8 @@ const ARGUMENTS = [
   '--renderer-process-limit=1',
   '--process-per-site',
   '--disable-site-isolation-trials',
+  // Most code of a page runs a few times: the first compiler costs less than the interpreter.
+  '--js-flags=--always-sparkplug',
 ]
 
 /**
@@ -50,8 +55,18 @@ const ARGUMENTS = [
  * treats every page as visible and has no back/forward cache. It is killed at the end, because closing it would wait
  * for an orderly exit that may never come.
  */
-export async function startChromium(t: Test): Promise<BrowserContext> {
-  const { child, ended, output } = await launch(t, 'about:blank', ['--remote-debugging-pipe'])
+export function startChromium(t: Test): Promise<BrowserContext> {
+  return connect(t, chromiumProgram())
+}
+
+/** A browser for which every page is visible, and that has no back/forward cache, if it is installed. */
+export function startShell(t: Test): Promise<BrowserContext> | undefined {
+  const shell = findProgram(SHELLS)
+  return shell === undefined ? undefined : connect(t, shell)
+}
+
+async function connect(t: Test, program: string): Promise<BrowserContext> {
+  const { child, ended, output } = await launch(t, program, 'about:blank', ['--remote-debugging-pipe'])
   const [, , , commands, answers] = child.stdio
   const pipes = transport(commands as Writable, answers as Readable)
   const browser = await Promise.race([
@@ -68,12 +83,12 @@ export async function startChromium(t: Test): Promise<BrowserContext> {
 
 /** Opens a page that nothing controls but its own script: DevTools turn prerendering off. */
 export async function openAlone(t: Test, address: string): Promise<void> {
-  await launch(t, address, [])
+  await launch(t, chromiumProgram(), address, [])
 }
 
-async function launch(t: Test, address: string, options: string[]) {
+async function launch(t: Test, program: string, address: string, options: string[]) {
   const profile = await temporaryFolder(t)
-  const child = spawn(program(), [...ARGUMENTS, ...options, `--user-data-dir=${profile}`, address], {
+  const child = spawn(program, [...ARGUMENTS, ...options, `--user-data-dir=${profile}`, address], {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
   })
   const ended = once(child, 'exit')
@@ -88,8 +103,11 @@ async function launch(t: Test, address: string, options: string[]) {
   return { child, ended, output: () => output }
 }
 
+/** One that is missing, if none is installed, so that the error names it. */
+const chromiumProgram = () => findProgram(PROGRAMS) ?? 'chromium'
+
 /** The first one installed. Asking for its version would start it. */
-function program(): string {
+function findProgram(programs: string[]): string | undefined {
   const folders = (process.env.PATH ?? '').split(delimiter)
   const isInstalled = (name: string) =>
     folders.some((folder) => {
@@ -100,7 +118,7 @@ function program(): string {
         return false
       }
     })
-  return PROGRAMS.find(isInstalled) ?? PROGRAMS[0] ?? ''
+  return programs.find(isInstalled)
 }
 
 /** Exchanges DevTools messages through pipes, each followed by a zero. A WebSocket would compress every message. */

@@ -3,10 +3,14 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { FactCopier, type FactCopierOptions } from '../../src/facts/fact-copier.js'
+import { type Replay, replayDeadLetter } from '../../src/ingest/replay.js'
 import { formatEventId } from '../../src/model/event-id.js'
+import type { Session } from '../../src/model/session.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
+import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { insertEvents, logReplay } from '../../src/store/events.js'
 import { FACT_COLUMNS, selectFacts } from '../../src/store/fact-columns.js'
+import { SESSIONS } from '../../src/store/sessions.js'
 import { startClickHouse, until } from '../helper.js'
 
 /** The statements of a leader, in the order in which it sends them. */
@@ -28,11 +32,15 @@ export interface StoredEvent {
   distinct_id: string
   timestamp: number
   properties: string
+  session_id?: string
 }
 
-/** A shard whose events are stored without a service, and copied by as many copiers as a test wants. */
-export async function openShard(t: Test) {
-  const engine = await startClickHouse(t)
+/**
+ * A shard whose events are stored without a service, and copied by as many copiers as a test wants.
+ * @param path folder of the engine; default: a new one
+ */
+export async function openShard(t: Test, path?: string) {
+  const engine = await startClickHouse(t, path)
   const open = () => {
     const clickhouse = new ClickHouse({ url: engine.url })
     t.teardown(() => clickhouse.close())
@@ -61,9 +69,14 @@ export async function openShard(t: Test) {
     await insertEvents(clickhouse, JOURNAL, [entry], `${at}`, UNINTERRUPTED)
     return events.map((_, index) => formatEventId({ position: at, index, journalId: JOURNAL }))
   }
+  const toEntry = (projectId: string, sessionId: string, session: Session | null) => {
+    const row = Buffer.from(SESSIONS.row(projectId, sessionId, session))
+    return { position: ++position, projectId, kind: 'sessions' as const, count: 1, receivedAt: Date.now(), body: row }
+  }
   return {
     clickhouse,
     url: engine.url,
+    stop: () => engine.close(),
     open,
     shards: Shards.of(clickhouse),
     /** the last position, if everything up to there is stored */
@@ -76,6 +89,24 @@ export async function openShard(t: Test) {
       const ids = await insert(projectId, at, events)
       stored = at
       return ids
+    },
+    /** Stores a session of the calls, or the deletion of one. */
+    async call(projectId: string, sessionId: string, session: Session | null): Promise<void> {
+      const entry = toEntry(projectId, sessionId, session)
+      await SESSIONS.insert(clickhouse, [entry], UNINTERRUPTED)
+      stored = entry.position
+    },
+    /** Keeps a session of the calls as a dead letter. @returns a function that replays it */
+    async skipCall(projectId: string, sessionId: string, session: Session): Promise<() => Promise<Replay>> {
+      const entry = toEntry(projectId, sessionId, session)
+      await insertDeadLetter(clickhouse, JOURNAL, entry, 'a test', `${entry.position}`)
+      stored = entry.position
+      const shards = Shards.of(clickhouse)
+      return async () => {
+        const [deadLetter] = await readDeadLetters(shards, { limit: 1, at: [entry.position] })
+        if (!deadLetter) throw new Error('no such dead letter')
+        return await replayDeadLetter(shards, deadLetter, Date.now())
+      }
     },
     /** Leaves out an entry, as if it had become a dead letter. @returns a function that stores it late */
     skip(projectId: string, events: readonly StoredEvent[]): () => Promise<string[]> {

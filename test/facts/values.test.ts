@@ -6,6 +6,7 @@ import { askForFacts } from '../../src/store/event-changes.js'
 import { readFactsStatus } from '../../src/store/fact-status.js'
 import {
   addValueColumns,
+  type ColumnSource,
   dropValueColumns,
   listValueColumns,
   MAX_VALUE_COLUMNS,
@@ -32,9 +33,9 @@ const event = (properties: object | string) => ({
 const readPaths = async ({ clickhouse }: Shard) =>
   Array.from((await listValueColumns(clickhouse)).values(), ({ source }) => source)
 
-async function readValues({ clickhouse }: Shard, path: string[]): Promise<string[]> {
+async function readValues({ clickhouse }: Shard, source: ColumnSource): Promise<string[]> {
   const rows = await clickhouse.rows<{ value: string }>(
-    `SELECT ${nameValueColumn(path)} AS value FROM event_facts ORDER BY event_id`,
+    `SELECT ${nameValueColumn(source)} AS value FROM event_facts ORDER BY event_id`,
   )
   return rows.map(({ value }) => value)
 }
@@ -77,6 +78,24 @@ t.test('a property that slow questions ask for is given a column, until facts ar
   await shard.complete([PROJECT])
   t.equal(await shard.countFacts(), 3)
 })
+
+t.test(
+  'the first text of a list of properties may be of one without a name; an empty list has no column',
+  async (t) => {
+    const shard = await openShard(t)
+    shard.copier()
+    const reader = new FactsReader(shard.shards, [])
+    const list = { firstOf: [[''], ['n']] }
+    for (let i = 0; i < 3; i++) await reader.noteSlow(PROJECT, [{ firstOf: [] }, list])
+    await until('the column', async () => (await readValueColumns(shard.clickhouse)).size > 0)
+    await shard.store(PROJECT, [event('{"":"a","n":"b"}'), event('{"n":"b"}'), event('{}')])
+    await shard.complete([PROJECT])
+    const columns = await readValueColumns(shard.clickhouse)
+    t.ok(columns.has(nameValueColumn(list)))
+    t.notOk(columns.has(nameValueColumn({ firstOf: [] })))
+    t.strictSame(await readValues(shard, list), ['a', 'b', ''])
+  },
+)
 
 t.test('frequent properties have columns before anybody asks', async (t) => {
   const shard = await openShard(t)

@@ -5,6 +5,7 @@ import type { Shard, Shards } from '../../src/clickhouse/shards.js'
 import { FactCopier, type FactCopierOptions } from '../../src/facts/fact-copier.js'
 import { LevelBarrier } from '../../src/lanes/level-barrier.js'
 import { parseEventId } from '../../src/model/event-id.js'
+import { SessionFactsSource } from '../../src/questions/session-facts-source.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
 import { ReadBarrier } from '../../src/reads/read-barrier.js'
 import { askForFacts } from '../../src/store/event-changes.js'
@@ -28,21 +29,33 @@ export const HABITS = [
 export type Habit = (typeof HABITS)[number]
 
 /** The statements of a leader, and those that it rarely sends. */
-const STATEMENTS = [...LEADER_STATEMENTS, 'INSERT INTO facts_checked', 'TRUNCATE TABLE event_facts']
+const STATEMENTS = [
+  ...LEADER_STATEMENTS,
+  ...['INSERT INTO facts_checked', 'TRUNCATE TABLE event_facts'],
+  ...['INSERT INTO session_facts (', 'INSERT INTO session_fact_days'],
+]
 
 /** Between two looks of a copier: a question or two, which take longer to plan than a look takes. */
 const PAUSE_MS = 100
 
-/** How many readings of facts were of their point, and how many had to be repeated. */
+/**
+ * How many readings of facts were of their point, and how many had to be repeated; and how many questions about sessions
+ * have read rows of whole sessions.
+ */
 export interface Readings {
   held: number
   moved: number
+  ofSessions: number
 }
 
 /** Counts the readings of facts by all services of this process. */
 export function countReadings(): Readings {
-  const readings = { held: 0, moved: 0 }
-  const { stillHolds } = FactsReader.prototype
+  const readings = { held: 0, moved: 0, ofSessions: 0 }
+  const { stillHolds, noteSessions } = FactsReader.prototype
+  FactsReader.prototype.noteSessions = async function (...args) {
+    if (args[1].isUsed) readings.ofSessions++
+    await noteSessions.apply(this, args)
+  }
   FactsReader.prototype.stillHolds = async function (...args) {
     const holds = await stillHolds.apply(this, args)
     readings[holds ? 'held' : 'moved']++
@@ -55,6 +68,7 @@ export function countReadings(): Readings {
 export class Copiers {
   static forgetService(): void {
     barriers.last = null
+    makers.last = undefined
   }
 
   readonly #habit: Habit
@@ -165,7 +179,8 @@ export class Copiers {
     const log = { info: () => undefined, warn: silent.warn }
     const journals: [] = []
     const barrier = { reach: lastReach }
-    return { clickhouse, barrier, journals, isOn: true, isShared: false, log, pauseMs: PAUSE_MS }
+    const sessions = { sessions: makers.last, sessionsEveryMs: PAUSE_MS }
+    return { clickhouse, barrier, journals, isOn: true, isShared: false, log, pauseMs: PAUSE_MS, ...sessions }
   }
 }
 
@@ -180,6 +195,14 @@ for (const { prototype } of [ReadBarrier, LevelBarrier]) {
     if (!(barriers.last instanceof LevelBarrier && this instanceof ReadBarrier)) barriers.last = this
     return await reach.call(this)
   }
+}
+
+/** What the service of this process makes rows of sessions of. */
+const makers: { last: SessionFactsSource | undefined } = { last: undefined }
+const { define } = SessionFactsSource.prototype
+SessionFactsSource.prototype.define = function (...args) {
+  makers.last = this
+  return define.apply(this, args)
 }
 
 async function lastReach(): Promise<Reach> {

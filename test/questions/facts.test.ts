@@ -5,6 +5,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { PAGE_FIELDS, PAGE_NAMES, PAGE_PLACES } from '../../src/contract/page-fields.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
+import type { FieldName } from '../../src/contract/questions.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { splitField } from '../../src/questions/field-name.js'
 import { PageColumns } from '../../src/questions/page-columns.js'
@@ -207,7 +208,8 @@ t.test('pages are the same, whether their texts have columns or are in the prope
   const events = rows.map((row) => JSON.stringify(row)).join('\n')
   await clickhouse.command(`INSERT INTO events FORMAT JSONEachRow ${events}`)
   // One has other properties.
-  const page_fields = { ...DEFAULT_SETTINGS.page_fields, term: ['properties.1', 'properties.utm_term'] as const }
+  const term: FieldName[] = ['properties.1', ['properties', ''], 'properties.utm_term']
+  const page_fields = { ...DEFAULT_SETTINGS.page_fields, term }
   const pages = { ...DEFAULT_SETTINGS, page_fields }
   const shards = Shards.of(clickhouse)
   const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: false, pages }
@@ -329,7 +331,14 @@ t.test('questions have the same answers from facts, from facts and events, and f
             readings++
             const isPart = share < 1
             const shard = { ...point, isStepping: isPart, hasLater: isPart }
-            return { shards: [shard], order: [0], isStepping: isPart, isMoving: false, hasLater: isPart }
+            return {
+              shards: [shard],
+              order: [0],
+              isStepping: isPart,
+              isMoving: false,
+              hasLater: isPart,
+              sessionDays: [],
+            }
           },
           stillHolds: async () => true,
           readColumns: () => readValueColumns(first),
@@ -338,6 +347,8 @@ t.test('questions have the same answers from facts, from facts and events, and f
           noteDamage: async () => void t.fail('a part is damaged'),
           noteSlow: async () => undefined,
           noteUsed: async () => undefined,
+          noteSessions: async () => undefined,
+          noteDamagedSessions: async () => undefined,
         },
       }),
     })
@@ -425,13 +436,22 @@ t.test('what a question finds in facts is not believed if they have changed mean
     aliases: { hasAny: async () => false },
     limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
     facts: {
-      point: async () => ({ shards: [shard], order: [0], isStepping: false, isMoving: false, hasLater: false }),
+      point: async () => ({
+        shards: [shard],
+        order: [0],
+        isStepping: false,
+        isMoving: false,
+        hasLater: false,
+        sessionDays: [],
+      }),
       stillHolds: async () => false,
       readColumns: async () => new Set<string>(),
       forgetColumns: () => undefined,
       noteSlow: async () => undefined,
       noteUsed: async () => undefined,
+      noteSessions: async () => undefined,
       noteDamage: async () => undefined,
+      noteDamagedSessions: async () => undefined,
     },
   })
   const range = { from: '2026-04-20', to: '2026-04-21' }

@@ -11,7 +11,7 @@ import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { dataFolder, PUBLIC_KEY, type Scope, SECRET_KEY, until } from '../helper.js'
 import type { Plan } from './generate/data.js'
-import { type StoredEvent, type World, withoutUsers, worldOf } from './reference/data.js'
+import { type Context, type StoredEvent, type World, withoutUsers, worldOf } from './reference/data.js'
 import type { Question } from './reference/question.js'
 
 /** Some data that a service has, and what there is to know about it. */
@@ -85,7 +85,7 @@ export class Projects {
     const starters = Array.from({ length: count }, () => makeKey('public'))
     const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', FACTS: 'all' }
     const config = loadConfig({ ...common, DATA_DIR: await dataFolder(scope), ...settings })
-    const options: AppOptions = { now: () => clock.getStore() ?? 0, ...(load && { load }) }
+    const options: AppOptions = { now: () => clock.getStore() ?? 0, sessionsEveryMs: 100, ...(load && { load }) }
     const app = await buildApp(config, options)
     scope.teardown(() => app.close())
     const store = await openStore(config)
@@ -97,6 +97,12 @@ export class Projects {
     for (let at = 0; at < stored.length; at += 200)
       await insertKeys(store.clickhouse, stored.slice(at, at + 200), Date.now())
     scope.teardown(() => store.close())
+    // As many slow questions would.
+    await store.shards.each(({ clickhouse }) =>
+      clickhouse.command(
+        `INSERT INTO session_facts_asked (project_id) SELECT concat('project ', toString(number)) FROM numbers(${count})`,
+      ),
+    )
     const projects = new Projects({ app, clock, keys, starters, store })
     await until('the keys', () => projects.#call(keys[0] ?? '', 'GET', '/public/events').catch(() => undefined))
     return projects
@@ -179,7 +185,9 @@ export class Projects {
     const replace = () =>
       this.#store.shards.each(async ({ number, clickhouse }) => {
         const rows = (started[number] ?? []).map(({ session_id, version }) => {
-          return JSON.stringify({ ...planned.get(session_id), project_id, version, is_deleted: 0 })
+          const { context, ...session } = planned.get(session_id) ?? { context: undefined }
+          const { bot, ...texts }: Context = context ?? {}
+          return JSON.stringify({ ...session, ...texts, bot: Number(bot ?? 0), project_id, version, is_deleted: 0 })
         })
         if (rows.length > 0) await clickhouse.command(`INSERT INTO sessions FORMAT JSONEachRow\n${rows.join('\n')}`)
       })

@@ -537,6 +537,21 @@ t.test('filters by the channel of the page, which takes many steps to find', asy
   )
 })
 
+t.test('takes the names that ads of Meta have as their source for those of its sites', async (t) => {
+  await send(
+    ['met', 'ada', 0, '{"url":"https://shop.example/?utm_source=fb&utm_medium=paid"}'],
+    ['met', 'bob', 1, '{"utm_source":"IG"}'],
+    ['met', 'cyd', 2, '{"utm_source":"big"}'],
+  )
+  const question = { series: [{ event: 'met' }], breakdown: ['page.source', 'page.channel'], interval: 'none' }
+  const found = (await lines(question)).map(([breakdown]: [unknown[]]) => breakdown)
+  t.strictSame(found, [
+    ['IG', 'Organic Social'],
+    ['big', 'Unassigned'],
+    ['fb', 'Paid Social'],
+  ])
+})
+
 t.test('counts a user under all names, with the profile as it is now', async (t) => {
   await send(['a5', 'old', 0], ['a5', 'older', 1], ['a5', 'ada', 2], ['a5', 'bob', 3])
   await call('POST', '/public/users/alias', { distinct_id: 'old', alias: 'older' })

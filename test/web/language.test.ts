@@ -3,7 +3,8 @@ import t from 'tap'
 import { until } from '../helper.js'
 import { startSite } from './page.js'
 
-const LANGUAGES = ['de-DE', 'ar-EG', 'ja-JP']
+/** Its numerals, its order of dates and its direction of text all differ, so that whatever follows it shows. */
+const LANGUAGE = 'ar-EG'
 const DAY = 86_400_000
 const VIEWS = ['#/live', '#/users', '#/users/user-1', '#/data', '#/data/events/signed%20up']
 
@@ -32,17 +33,8 @@ t.test('dates and numbers are English, whatever the language of the browser', as
   t.match(texts[3], /2,000/)
   t.match(texts[4], /latest 2,000\sevents/)
 
-  const browser = english.context().browser()
-  const cookies = await english.context().cookies()
-  for (const locale of LANGUAGES) {
-    const window = await browser?.newContext({ locale, timezoneId: 'Europe/Berlin' })
-    if (!window) throw new Error('the browser is not connected')
-    t.teardown(() => window.close())
-    await window.addCookies(cookies)
-    const page = await window.newPage()
-    for (const [i, view] of VIEWS.entries()) {
-      t.equal(await readView(page, `${url}/${view}`), texts[i], `${view} in ${locale}`)
-    }
-    t.equal(await page.evaluate('getComputedStyle(document.documentElement).direction'), 'ltr', locale)
-  }
+  const page = await visit(t, '#/live', undefined, LANGUAGE)
+  for (const [i, view] of VIEWS.entries()) t.equal(await readView(page, `${url}/${view}`), texts[i], view)
+  t.equal(await page.evaluate('navigator.language'), LANGUAGE)
+  t.equal(await page.evaluate('getComputedStyle(document.documentElement).direction'), 'ltr')
 })

@@ -25,7 +25,8 @@ t.test('an outage of ClickHouse', async (t) => {
       ['#/live', page.getByRole('link', { name: 'signed up' })],
     ] as const
     for (const [link, content] of views) {
-      await page.goto('about:blank')
+      // The first one is opened anew; the others, by a link of the page.
+      if (link === '#/users') await page.goto('about:blank')
       process.kill(pid, 'SIGSTOP')
       await page.goto(`${url}/${link}`)
       const before = Date.now()
@@ -50,7 +51,6 @@ t.test('an outage of ClickHouse', async (t) => {
       ['#/health', page.getByRole('region', { name: 'Store' })],
     ] as const
     for (const [link, content] of views) {
-      await page.goto('about:blank')
       await page.goto(`${url}/${link}`)
       await content.first().waitFor()
       await page.route('**/health/ready', (route) => route.abort('connectionrefused'))

@@ -9,7 +9,7 @@ import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys, revokeKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
-import { startChromium } from '../browser/chromium.js'
+import { startChromium, startShell } from '../browser/chromium.js'
 import { type Client, settingsFor, startApp, until, WAIT_LIMIT_MS } from '../helper.js'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -24,12 +24,13 @@ const LOOK_RULES = [
   'scrollable-region-focusable',
   'select-name',
 ]
+/** With a modal dialog, only that, as nothing behind it can be reached: the page is checked without it. */
+const SCOPE = `[...document.querySelectorAll('dialog:modal')].at(-1) ?? document`
 const WIDE = { width: 1280, height: 900 }
 const NARROW = { width: 390, height: 844 }
 /** Time zone of the browsers that `visit` opens. */
 const ZONE = 'Europe/Berlin'
 const LOCALE = 'en-GB'
-const KEYS_REFRESH_MS = 500
 const LIVE_CHECK_MS = 100
 
 export interface Site extends Omit<Client, 'browser' | 'events'> {
@@ -62,7 +63,8 @@ interface Host extends Client {
 
 /** To start a service or a browser takes seconds of CPU time, so the tests that run in one process share theirs. */
 let commonHost: Promise<Host> | undefined
-let commonBrowser: Promise<{ tabs: BrowserContext; windows: Windows }> | undefined
+let commonTabs: Promise<BrowserContext> | undefined
+let commonWindows: Promise<Windows> | undefined
 
 /**
  * Makes a site with a project of its own. With neither settings nor options it shares its service. Serves the output of
@@ -72,7 +74,6 @@ export async function startSite(t: Test, env?: NodeJS.ProcessEnv, options?: AppO
   commonHost ??= env || options ? undefined : startHost(root)
   const host = await (env || options ? startHost(t, env, options) : commonHost)
   if (!host) throw new Error('there is no service')
-  const { windows } = await useBrowser()
   const { url, owners } = host
   const stored = async (act: (clickhouse: ClickHouse) => Promise<void>) => {
     const { clickhouse, close } = await openStore({ ...host.config, CLICKHOUSE_URL: host.store })
@@ -103,19 +104,20 @@ export async function startSite(t: Test, env?: NodeJS.ProcessEnv, options?: AppO
   const own = await addKey('secret')
   const waitForViews = (page: Page) => page.getByRole('navigation', { name: 'Views' }).waitFor()
   const visit: Site['visit'] = async (t, link = '#/', key = own, locale = LOCALE) => {
-    const window = await windows.open(locale, url)
+    const page = await openWindow(t, url, locale)
+    const window = page.context()
     const { headers } = await host.call('POST', '/session', {}, { 'x-api-key': key })
     const [name = '', value = ''] = String(headers['set-cookie']).split(/[=;]/)
     await window.addCookies([{ name, value, url, httpOnly: true, sameSite: 'Strict' }])
-    const page = await openPage(t, window)
     watch(t, page, url)
-    page.once('close', () => windows.release(window, locale))
     await page.goto(`${url}/${link}`)
     await waitForViews(page)
     return page
   }
   const visitInTab: Site['visitInTab'] = async (t, link = '#/', key = own) => {
-    const page = await openTab(t)
+    const tabs = await useTabs()
+    await tabs.clearCookies()
+    const page = await openPage(t, tabs)
     watch(t, page, url)
     await page.goto(`${url}/${link}`)
     await page.getByLabel('Key of the project').fill(key)
@@ -135,7 +137,6 @@ async function startHost(t: Test, env: NodeJS.ProcessEnv = {}, options: AppOptio
     t,
     { ...(await settingsFor(t, 'embedded')), ...env },
     {
-      keysRefreshMs: KEYS_REFRESH_MS,
       liveLimits: { checkMs: LIVE_CHECK_MS },
       ...options,
       onClickHouse: (url) => {
@@ -146,20 +147,32 @@ async function startHost(t: Test, env: NodeJS.ProcessEnv = {}, options: AppOptio
   return { ...client, url: await client.app.listen({ port: 0 }), store, owners: new Map() }
 }
 
-function useBrowser() {
-  commonBrowser ??= startChromium(root).then((tabs) => {
-    const browser = tabs.browser()
-    if (!browser) throw new Error('the browser is not connected')
-    return { tabs, windows: new Windows(browser) }
-  })
-  return commonBrowser
+/** A window whose tabs hide each other. */
+function useTabs() {
+  commonTabs ??= startChromium(root)
+  return commonTabs
 }
 
-/** Opens a tab of a shared window, signed out; closes it after the test. */
-export async function openTab(t: Test): Promise<Page> {
-  const { tabs } = await useBrowser()
-  await tabs.clearCookies()
-  return await openPage(t, tabs)
+/** Windows that never hide each other, of the browser that takes the least CPU time. */
+function useWindows() {
+  commonWindows ??= (startShell(root) ?? useTabs()).then((context) => {
+    const browser = context.browser()
+    if (!browser) throw new Error('the browser is not connected')
+    return new Windows(browser)
+  })
+  return commonWindows
+}
+
+/**
+ * Opens a clean window, signed out; closes it after the test.
+ * @param origin of the site that is to be opened
+ */
+export async function openWindow(t: Test, origin: string, locale = LOCALE): Promise<Page> {
+  const windows = await useWindows()
+  const window = await windows.open(locale, origin)
+  const page = await openPage(t, window)
+  page.once('close', () => windows.release(window, locale))
+  return page
 }
 
 async function openPage(t: Test, window: BrowserContext): Promise<Page> {
@@ -186,7 +199,7 @@ class Windows {
     const place = this.#free.findIndex((free) => free.locale === locale)
     const [free] = place < 0 ? [] : this.#free.splice(place, 1)
     if (free) return await this.#forget(free.window, origin)
-    const window = await this.#browser.newContext({ viewport: WIDE, locale, timezoneId: ZONE })
+    const window = await this.#browser.newContext({ viewport: WIDE, locale, timezoneId: ZONE, reducedMotion: 'reduce' })
     // A context closes with its last tab.
     await window.newPage()
     return window
@@ -251,7 +264,7 @@ function watch(t: Test, page: Page, url: string): void {
   })
 }
 
-/** Checks the page with axe-core in light and dark mode, and that it fits a phone. */
+/** Checks the page, or its modal dialog, with axe-core in light and dark mode, and that it fits a phone. */
 export async function checkAccessibility(t: Test, page: Page, what: string): Promise<void> {
   const looks = [
     { colorScheme: 'light', viewport: WIDE, rules: undefined },
@@ -278,7 +291,7 @@ async function findViolations(page: Page, rules?: readonly string[]): Promise<st
   const options = { resultTypes: ['violations'], preload: false, ...(rules && { runOnly: rules }) }
   // What has passed would be thousands of lines.
   const violations = await page.evaluate<Result[]>(
-    `axe.run(${JSON.stringify(options)}).then((r) => r.violations.filter((v) => /serious|critical/.test(v.impact)))`,
+    `axe.run(${SCOPE}, ${JSON.stringify(options)}).then((r) => r.violations.filter((v) => /serious|critical/.test(v.impact)))`,
   )
   return violations.flatMap(({ id, nodes }) =>
     nodes.map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`),

@@ -303,24 +303,25 @@ t.test('a time zone is one of the list', async (t) => {
   await until('the zone', async () => (await field.inputValue()) === 'Asia/Tokyo')
 })
 
-for (const locale of ['de-DE', 'ar-EG', 'ja-JP']) {
-  for (const width of [1280, 390]) {
-    t.test(`${locale}, ${width} px`, async (t) => {
-      const page = await visitAs(t, linkTo(series('viewed')), { locale, width })
-      const field = findField(page, 'Event')
-      await field.waitFor()
-      if (width < 500) await field.tap()
-      else await field.press('ControlOrMeta+a')
-      await findOption(page, /^purchased/).waitFor()
-      const box = await page.getByRole('listbox', { name: 'Event' }).boundingBox()
-      t.ok(box && box.x >= 0 && box.x + box.width <= width, 'the list is within the window')
-      await page.keyboard.insertText('purch')
-      await until('the best match', async () => (await readActive(field)).startsWith('purchased'))
-      if (width < 500) await findOption(page, /^Repurchased/).tap()
-      else await page.keyboard.press('Enter')
-      await waitForEvent(page, width < 500 ? 'Repurchased' : 'purchased')
-      const overhang = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
-      t.equal(await page.evaluate(overhang), 0)
-    })
-  }
+for (const [locale, width] of [
+  ['ar-EG', 1280],
+  ['ja-JP', 390],
+] as const) {
+  t.test(`${locale}, ${width} px`, async (t) => {
+    const page = await visitAs(t, linkTo(series('viewed')), { locale, width })
+    const field = findField(page, 'Event')
+    await field.waitFor()
+    if (width < 500) await field.tap()
+    else await field.press('ControlOrMeta+a')
+    await findOption(page, /^purchased/).waitFor()
+    const box = await page.getByRole('listbox', { name: 'Event' }).boundingBox()
+    t.ok(box && box.x >= 0 && box.x + box.width <= width, 'the list is within the window')
+    await page.keyboard.insertText('purch')
+    await until('the best match', async () => (await readActive(field)).startsWith('purchased'))
+    if (width < 500) await findOption(page, /^Repurchased/).tap()
+    else await page.keyboard.press('Enter')
+    await waitForEvent(page, width < 500 ? 'Repurchased' : 'purchased')
+    const overhang = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
+    t.equal(await page.evaluate(overhang), 0)
+  })
 }

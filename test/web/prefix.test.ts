@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { openTab, startSite } from './page.js'
+import { openWindow, startSite } from './page.js'
 
 const PREFIX = '/analytics'
 
@@ -31,7 +31,7 @@ async function startProxy(t: Test, target: string): Promise<string> {
 t.test('the page works behind a proxy with a path prefix', async (t) => {
   const { url, call, key } = await startSite(t)
   const base = await startProxy(t, url)
-  const page = await openTab(t)
+  const page = await openWindow(t, new URL(base).origin)
   await page.goto(`${base}/#/live`)
   await page.getByLabel('Key of the project').fill(key)
   await page.getByRole('button', { name: 'Sign in' }).click()

@@ -134,22 +134,19 @@ t.test('a custom range keeps its dates and its dialog when a time zone is chosen
   await until('one day', async () => (await readDates(page)).some((date) => date.endsWith('5:00 PM')))
 })
 
-t.test('dates and numbers are English in a German and a Japanese browser', async (t) => {
-  for (const locale of ['de-DE', 'ja-JP']) {
-    const more = '&range=last_month&compare=1&as=table'
-    const page = await site.visit(t, buildLink({ ...OPENED, interval: 'week' }, more), undefined, locale)
-    const month = new Date(Date.now())
-    month.setUTCDate(0)
-    const name = new Intl.DateTimeFormat('en', { month: 'short', timeZone: 'UTC' }).format(month)
-    const cell = page.getByRole('region', { name: 'Table: Numbers' }).getByRole('cell')
-    await cell
-      .filter({ hasText: new RegExp(`^(?:Week of )?${name} \\d`) })
-      .first()
-      .waitFor()
-    await findBar(page).selectOption('Custom range…')
-    t.match(await page.getByLabel('From', { exact: true }).inputValue(), /^\d{4}-\d\d-01$/)
-    await page.close()
-  }
+t.test('dates and numbers are English in an Egyptian browser', async (t) => {
+  const more = '&range=last_month&compare=1&as=table'
+  const page = await site.visit(t, buildLink({ ...OPENED, interval: 'week' }, more), undefined, 'ar-EG')
+  const month = new Date(Date.now())
+  month.setUTCDate(0)
+  const name = new Intl.DateTimeFormat('en', { month: 'short', timeZone: 'UTC' }).format(month)
+  const cell = page.getByRole('region', { name: 'Table: Numbers' }).getByRole('cell')
+  await cell
+    .filter({ hasText: new RegExp(`^(?:Week of )?${name} \\d`) })
+    .first()
+    .waitFor()
+  await findBar(page).selectOption('Custom range…')
+  t.match(await page.getByLabel('From', { exact: true }).inputValue(), /^\d{4}-\d\d-01$/)
 })
 
 t.test('bars show both periods', async (t) => {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { freePort, SECRET_KEY, settingsFor, startService } from '../helper.js'
 import { waitForEvents, waitForLive } from './live-site.js'
-import { openTab } from './page.js'
+import { openWindow } from './page.js'
 
 t.test('an open page survives a restart of the service without missing events', async (t) => {
   const env = { ...(await settingsFor(t, 'embedded')), PORT: String(await freePort()) }
@@ -12,7 +12,7 @@ t.test('an open page survives a restart of the service without missing events', 
   }
   const first = await startService(t, env)
   await track(first.url, 'before')
-  const page = await openTab(t)
+  const page = await openWindow(t, first.url)
   await page.goto(`${first.url}/#/live`)
   await page.getByLabel('Key of the project').fill(SECRET_KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()

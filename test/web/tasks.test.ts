@@ -137,6 +137,8 @@ t.test('a card and a saved question get a name without typing one, and a board h
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     t.equal(await dialog.getByLabel('Name', { exact: true }).inputValue(), name)
     await dialog.getByRole('button', { name: 'Cancel' }).click()
+    // A card is called as the question would be.
+    if (question !== REVENUE) continue
     await page.getByRole('button', { name: 'Add to board' }).click()
     const title = dialog.getByLabel('Title of the card')
     t.equal(await title.inputValue(), name)
@@ -193,11 +195,11 @@ t.test('what selects say fits into them', async (t) => {
     { kind: 'retention', start: 'searched', return: '*' },
     { kind: 'paths', start: 'searched' },
   ]
-  for (const width of [1280, 390]) {
-    await page.setViewportSize({ width, height: 900 })
-    for (const question of kinds) {
-      await page.goto(`${site.url}/${buildLink(question)}`)
-      await page.getByText('Answered in').waitFor()
+  for (const question of kinds) {
+    await page.goto(`${site.url}/${buildLink(question)}`)
+    await page.getByText('Answered in').waitFor()
+    for (const width of [1280, 390]) {
+      await page.setViewportSize({ width, height: 900 })
       t.strictSame(await findTruncated(page), [], `${JSON.stringify(question)}, ${width} px`)
     }
   }

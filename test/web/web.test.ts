@@ -136,6 +136,8 @@ t.test('the view of a site', async (t) => {
     )
     const channels = ['Direct 2', 'Email 1', 'Organic Search 1']
     await waitForRows(page, 'Where visitors come from', channels)
+    await findPanel(page, 'Where visitors come from').getByRole('tab', { name: 'Sources' }).click()
+    await waitForRows(page, 'Where visitors come from', ['Direct / None 2', 'Google 1', 'news 1'])
     await waitForRows(page, 'Pages', ['/ 2', '/pricing 2', '/blog 1'])
     await waitForRows(page, 'Goals', ['purchased 1 25%'])
     await checkAccessibility(t, page, 'the view of a site')
@@ -315,6 +317,14 @@ t.test('page views without session ids', async (t) => {
   await until('the other definition', () => next.url().includes('visits=id'))
   await next.getByRole('button', { name: 'Make it the project’s default' }).waitFor()
   await checkAccessibility(t, next, 'visits other than the default')
+
+  const now: Visit = { user: 'eve', at: Date.now(), context: GERMANY, events: [[0, '$pageview', { path: '/now' }]] }
+  await send(site, [now])
+  const where = encodeURIComponent(JSON.stringify(['is', 'session.entry.page.path', ['/now']]))
+  const online = await site.visit(t, `#/web?where=${where}`)
+  await online.getByRole('button', { name: '1\u00a0visitor online' }).waitFor()
+  const byId = await site.visit(t, `#/web?visits=id&where=${where}`)
+  await byId.getByRole('button', { name: '0\u00a0visitors online' }).waitFor()
 })
 
 t.test('a project names its page views, and where their fields come from', async (t) => {

@@ -8,6 +8,7 @@ import type { ReadBarrier } from '../../reads/read-barrier.js'
 import type { StateStore } from '../../states/state-store.js'
 import { eraseFromDeadLetters } from '../../store/dead-letter-erasure.js'
 import { countEventsOfUsers, deleteEventsOfUsers } from '../../store/events.js'
+import { removeSessionFacts } from '../../store/session-facts.js'
 import { findUserSessions } from '../../store/sessions.js'
 import type { Aliases } from '../aliases/aliases.js'
 
@@ -75,6 +76,11 @@ export class Erasure {
     })
     const stored = await findUserSessions(shards, projectId, names)
     await forEachInBatches(stored, (session) => this.#deleteSession(projectId, session, sessions))
+    if (stored.length > 0) {
+      // Later calls may start them again, at another time.
+      const ids = stored.map(({ sessionId }) => sessionId)
+      await shards.each(({ clickhouse }) => removeSessionFacts(clickhouse, projectId, { ids }))
+    }
     const events = await this.#deleteEvents(shards, projectId, names)
     const profiles = await this.#deleteProfiles(projectId, names)
     // Remove the aliases last, because a retry finds the other names by them.

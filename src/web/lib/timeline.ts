@@ -20,6 +20,8 @@ export interface Visit<E> {
   events: E[]
 }
 
+const DAY_MS = 86_400_000
+
 /** A day in the time zone of the project. */
 export interface Day<E> {
   /** epoch ms of one of its events */
@@ -48,6 +50,21 @@ export function buildTimeline<E extends Placed>(
   return days
 }
 
+/**
+ * How long a visit lasted, ms. A session of the calls is as long as its heartbeats say: also one of a single page.
+ * @param sessions of the calls
+ */
+export function measureVisit({ sessionId, events }: Visit<Placed>, sessions: readonly Session[]): number {
+  const [first, last] = [events.at(-1)?.timestamp ?? 0, events[0]?.timestamp ?? 0]
+  const call = sessions.find((session) => {
+    return (
+      session.session_id === sessionId && first - DAY_MS <= session.started_at && session.started_at <= last + DAY_MS
+    )
+  })
+  if (!call) return last - first
+  return Math.max(last, call.ended_at ?? call.updated_at) - Math.min(first, call.started_at)
+}
+
 /** @param events the latest first */
 function buildVisits<E extends Placed>(
   events: readonly E[],
@@ -62,7 +79,8 @@ function buildVisits<E extends Placed>(
     const last = visits.at(-1)
     const after = last?.events.at(-1)?.timestamp ?? 0
     const isNext = {
-      id: last?.sessionId === sessionId,
+      // An id that is used again later is another session's, as in questions.
+      id: last?.sessionId === sessionId && after - event.timestamp <= DAY_MS,
       gap: after - event.timestamp <= gapMs,
       none: formatDay(after) === formatDay(event.timestamp),
     }

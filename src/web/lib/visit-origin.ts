@@ -23,7 +23,8 @@ export function findVisitOrigin(events: readonly Viewed[]): { path: string; sour
   const address = read('url')
   const url = parseUrl(address)
   const referrer = parseUrl(read('referrer'))
-  const from = referrer && referrer.host !== url?.host ? referrer.hostname.replace(/^www\./, '') : null
+  const [own, other] = [url, referrer].map((one) => one?.hostname.replace(/^www\./, ''))
+  const from = other && other !== own ? other : null
   const source = read('source') ?? findParameter(address ?? '', 'utm_source') ?? from
   return { path: url?.pathname ?? address?.replace(/[?#].*$/s, '') ?? read('path') ?? '', source }
 }

@@ -45,9 +45,12 @@ const exists = (path: string) =>
     () => false,
   )
 
+/** To start a service takes seconds of CPU time, so the tests share this one, and each of them leaves it without events. */
+const embedded = await startService(t, await settingsFor(t, 'embedded'))
+
 for (const storage of [...STORAGES, 'embedded lanes'] as const) {
   t.test(`an import is undone exactly, on ${storage}`, async (t) => {
-    const service = await startService(t, await settingsFor(t, storage))
+    const service = storage === 'embedded' ? embedded : await startService(t, await settingsFor(t, storage))
     const { run, succeed, counts } = commandsOf(service)
     const folder = await temporaryFolder(t)
 
@@ -111,8 +114,7 @@ for (const storage of [...STORAGES, 'embedded lanes'] as const) {
 }
 
 t.test('an undo that was killed is completed, and nothing is imported before', async (t) => {
-  const service = await startService(t, await settingsFor(t, 'embedded'))
-  const { run, succeed, counts } = commandsOf(service)
+  const { run, succeed, counts } = commandsOf(embedded)
   const folder = await temporaryFolder(t)
   const [file, other] = await Promise.all([
     fileOf(folder, 'file', rowsOf(210_000)),
@@ -120,7 +122,7 @@ t.test('an undo that was killed is completed, and nothing is imported before', a
   ])
   await succeed(file, other)
   const statePath = `${file}.import.json`
-  const undo = startCommand(['import', '--undo', '--yes', '--url', service.url, file])
+  const undo = startCommand(['import', '--undo', '--yes', '--url', embedded.url, file])
   const closed = once(undo, 'close')
   const isBegun = async () => {
     const text = await readFile(statePath, 'utf8').catch(() => '{"undoneSince":1}')
@@ -136,11 +138,12 @@ t.test('an undo that was killed is completed, and nothing is imported before', a
     await succeed('--undo', '--yes', file)
   }
   t.strictSame(await counts(), { other: 10 })
+  await succeed('--undo', '--yes', other)
+  t.strictSame(await counts(), {})
 })
 
 t.test('undo asks for confirmation on a terminal', async (t) => {
-  const service = await startService(t, await settingsFor(t, 'embedded'))
-  const { succeed, counts } = commandsOf(service)
+  const { succeed, counts } = commandsOf(embedded)
   const file = await fileOf(await temporaryFolder(t), 'file', rowsOf(10))
   await succeed(file)
   const answer = async (reply: string) => {
@@ -153,7 +156,7 @@ t.test('undo asks for confirmation on a terminal', async (t) => {
       signal: new AbortController().signal,
     }
     stdin.write(`${reply}\n`)
-    const code = await command.run(['--undo', '--url', service.url, file], io)
+    const code = await command.run(['--undo', '--url', embedded.url, file], io)
     return { code, text: String(stderr.read()) }
   }
   for (const reply of ['', 'n', 'yellow']) {
@@ -167,8 +170,7 @@ t.test('undo asks for confirmation on a terminal', async (t) => {
 })
 
 t.test('undo refuses imports that cannot be undone', async (t) => {
-  const service = await startService(t, await settingsFor(t, 'embedded'))
-  const { run, succeed, counts } = commandsOf(service)
+  const { run, succeed, counts } = commandsOf(embedded)
   const folder = await temporaryFolder(t)
   const file = await fileOf(folder, 'file', rowsOf(10))
   const fails = async (message: RegExp, code = 1, args = ['--undo', '--yes', file]) => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { DEFAULT_SETTINGS } from '../../../src/contract/project-settings.js'
-import type { Settings, StoredSession } from '../reference/data.js'
+import type { Context, Settings, StoredSession } from '../reference/data.js'
 import type { Field } from '../reference/filter.js'
 import * as pools from './pools.js'
 
@@ -18,6 +18,7 @@ export interface Plan {
     timestamp: number
     properties: string
     session_id?: string | undefined
+    context?: Context | undefined
   }[]
   /** sessions of the calls */
   sessions: StoredSession[]
@@ -102,7 +103,7 @@ function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
         once('path', ['"/plain?x=1"', '"Home"', '5']),
         once('referrer', [...pools.REFERRERS, ...pools.NO_TEXTS]),
         once('title', ['"5 things"', '"[x]"', '"true"', '"\\u00e9"', ...(areRefused ? ['"\\ud83d"', '1e400'] : [])]),
-        once('utm_source', ['"google"', '"Newsletter"', '"fb.example"', '"chatgpt.com"', '"Hacker News"']),
+        once('utm_source', ['"google"', '"Newsletter"', '"fb.example"', '"chatgpt.com"', '"Hacker News"', '"fb"']),
         once('utm_medium', ['"cpc"', '"CPM"', '"email"', '"social"', '"organic"', '"affiliates"', '"x"', '"referral"']),
         once('utm_campaign', ['"2024"', '2024', '"spring"']),
         once('context', pools.CONTEXTS),
@@ -140,7 +141,10 @@ const settings: fc.Arbitrary<Settings> = fc
       ),
       source: fc.constantFrom<Field[]>(['properties.plan', 'properties.utm_source', 'properties.plan'], []),
       medium: fc.constantFrom<Field[]>(['properties.null', 'properties.1', 'properties.utm_medium'], []),
-      campaign: fc.constantFrom<Field[]>(['properties.n', 'properties.o.x.y'], ['properties.utm_campaign']),
+      campaign: fc.constantFrom<Field[]>(
+        ['properties.n', 'properties.o.x.y'],
+        [['properties', ''], 'properties.utm_campaign'],
+      ),
     }),
     sessions: fc.constantFrom<Settings['sessions']>(
       ...[
@@ -178,6 +182,7 @@ export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<P
         timestamp: fc.tuple(fc.constantFrom(...distances), aside).map(([away, by]) => era.center + away + by),
         properties,
         session_id: fc.constantFrom(...sessionIds, undefined),
+        context,
       })
       return fc.record({
         zone: fc.constant(era.zone),
@@ -202,6 +207,9 @@ export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<P
     })
 }
 
+/** What the request said about its sender; some have nothing in common, and most events have none. */
+const context = fc.constantFrom<Context | undefined>(undefined, undefined, undefined, ...pools.SENDERS)
+
 /** A session of the calls, which have whole milliseconds. */
 function session(center: number, distances: number[], names: string[], properties: fc.Arbitrary<string>) {
   return fc
@@ -214,6 +222,7 @@ function session(center: number, distances: number[], names: string[], propertie
       at: fc.tuple(fc.constantFrom(...distances), aside).map(([away, by]) => Math.floor(center + away + by)),
       lasting: fc.constantFrom(0, 1, 30 * MINUTE_MS, 26 * HOUR_MS),
       after: fc.constantFrom(0, 1000),
+      context,
     })
     .map(({ at, lasting, after, ...rest }): StoredSession => {
       const updated_at = at + lasting + after

@@ -24,6 +24,16 @@ export const NOBODY = '$anonymous'
 /** Session ids, which are reused after days, and by other users. */
 export const SESSIONS = ['s', 't', 'u', '"', '\u{1f600}', 's'.repeat(200)]
 
+/** Contexts of events and sessions. */
+export const SENDERS: Record<string, string | true>[] = [
+  { browser: 'Chrome', os: 'Windows', device: 'desktop', country: 'AT', language: 'de-AT' },
+  { browser: 'Firefox', country: 'DE' },
+  { browser: '"\\\u{1f600}' },
+  { language: 'de' },
+  { bot: true },
+  { country: 'AT', bot: true },
+]
+
 /** Addresses of pages, as JSON. */
 export const URLS = [
   ...['"https://shop.example/"', '"https://www.shop.example/a?utm_source=x#y"', '"http://Shop.Example:8080/a"'],

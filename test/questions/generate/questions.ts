@@ -27,7 +27,10 @@ const texts = [...pools.TEXTS, ...pools.EVENTS.map((name) => JSON.stringify(name
 )
 const numbers = oddNumbers.map((text) => JSON.parse(text)).filter(Number.isFinite)
 
-const pageFields = [...PAGE_NAMES.map((name) => `page.${name}`), 'context.browser', 'context.country', 'context.bot']
+const pageFields = [
+  ...PAGE_NAMES.map((name) => `page.${name}`),
+  ...['context.browser', 'context.country', 'context.language', 'context.bot'],
+]
 
 const field: fc.Arbitrary<Field> = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom<Field>('properties.plan', 'properties.n', 'properties.m') },

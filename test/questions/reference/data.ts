@@ -24,10 +24,10 @@ export interface StoredEvent {
   /** as JSON, to the letter */
   properties: string
   session_id?: string | undefined
-  context?: Context
+  context?: Context | undefined
 }
 
-type Context = Record<string, string | true>
+export type Context = Record<string, string | true>
 
 export interface StoredSession {
   session_id: string
@@ -39,7 +39,7 @@ export interface StoredSession {
   started_at: number
   updated_at: number
   ended_at: number | null
-  context?: Context
+  context?: Context | undefined
 }
 
 /** All that questions are about. */

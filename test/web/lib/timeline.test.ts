@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Session } from '../../../src/contract/responses.js'
-import { buildTimeline } from '../../../src/web/lib/timeline.js'
+import { buildTimeline, measureVisit } from '../../../src/web/lib/timeline.js'
 
 const MINUTE = 60_000
 const NOON = Date.UTC(2026, 5, 1, 12)
@@ -59,4 +59,31 @@ t.test('buildTimeline tells sessions by gap apart by pauses, and keeps one over 
     ),
     [[['gap', null, '4']], [['gap', null, '3', '2', '1']]],
   )
+})
+
+t.test('buildTimeline takes an id that is used again after more than a day for another session', async (t) => {
+  const day = 24 * 60 * MINUTE
+  const events = [
+    event('1', NOON, { session_id: 'again' }),
+    event('2', NOON + day, { session_id: 'again' }),
+    event('3', NOON + 2 * day + 1, { session_id: 'again' }),
+  ]
+  const visits = buildTimeline(events, [], 'id').flatMap(({ visits }) => visits)
+  t.strictSame(
+    visits.map(({ events }) => events.map(({ eventId }) => eventId)),
+    [['3'], ['2', '1']],
+  )
+})
+
+t.test('measureVisit counts the heartbeats of the session that the events belong to', async (t) => {
+  const measure = (id: string | undefined, at: number, sessions: Session[]) => {
+    const events = [event('1', at, id === undefined ? {} : { session_id: id })]
+    const visits = buildTimeline(events, sessions, 'id').flatMap(({ visits }) => visits)
+    return visits.map((visit) => measureVisit(visit, sessions))
+  }
+  const read = session('read', NOON + 1000, null, NOON + 5 * MINUTE)
+  t.strictSame(measure('read', NOON, [session('other', NOON, NOON + 9 * MINUTE), read]), [5 * MINUTE])
+  t.strictSame(measure('read', NOON + 3 * 24 * 60 * MINUTE, [read]), [0], 'days later')
+  t.strictSame(measure('unknown', NOON, [read]), [0])
+  t.strictSame(measure(undefined, NOON - MINUTE, [read]), [0])
 })

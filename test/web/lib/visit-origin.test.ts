@@ -17,6 +17,10 @@ t.test('a campaign counts before the referrer, and the own site is no source', a
   const cases: [object, string | null][] = [
     [{ url, referrer: 'https://news.example/', utm_source: 'mail' }, 'mail'],
     [{ url, referrer: 'https://shop.example/other' }, null],
+    [{ url, referrer: 'https://www.shop.example/' }, null],
+    [{ url, referrer: 'http://shop.example:8080/' }, null],
+    [{ url: 'https://www.shop.example/', referrer: 'https://shop.example/' }, null],
+    [{ url, referrer: 'android-app://com.google.android.gm/' }, 'com.google.android.gm'],
     [{ url, referrer: 'not a url' }, null],
     [{ $current_url: url, $referrer: '$direct' }, null],
     [{ context: { page: { url, referrer: 'https://news.example/' } } }, 'news.example'],

@@ -5,7 +5,7 @@ import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatClock, formatCount, formatDay, formatDuration } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { getProjectSettings } from '../../lib/project-settings.js'
-import { buildTimeline, type Visit } from '../../lib/timeline.js'
+import { buildTimeline, measureVisit, type Visit } from '../../lib/timeline.js'
 import { findVisitOrigin } from '../../lib/visit-origin.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -39,6 +39,7 @@ export function Timeline({ names, sessions, eventId, access }: TimelineProps) {
             <VisitRows
               key={visit.events[0]?.eventId}
               visit={visit}
+              lengthMs={measureVisit(visit, sessions)}
               distinctId={distinctId}
               // The beginning of the last one may not have been loaded.
               isWhole={!hasMore || day < days.length - 1 || i < visits.length - 1}
@@ -69,12 +70,13 @@ export function Timeline({ names, sessions, eventId, access }: TimelineProps) {
 
 interface VisitRowsProps {
   visit: Visit<ExactEvent>
+  lengthMs: number
   distinctId: string
   /** whether all of its events are known */
   isWhole: boolean
 }
 
-function VisitRows({ visit: { of, sessionId, events }, distinctId, isWhole }: VisitRowsProps) {
+function VisitRows({ visit: { of, sessionId, events }, lengthMs, distinctId, isWhole }: VisitRowsProps) {
   const rows = (
     <ol>
       {events.map((event) => (
@@ -86,14 +88,14 @@ function VisitRows({ visit: { of, sessionId, events }, distinctId, isWhole }: Vi
   )
   if (of === 'none') return rows
   const origin = isWhole ? findVisitOrigin(events) : null
-  const span = (events[0]?.timestamp ?? 0) - (events.at(-1)?.timestamp ?? 0)
   return (
     <div class={styles.visit}>
       <p>
         <small>
           {sessionId === null ? 'Visit' : 'Session '}
           {sessionId !== null && <bdi>{escapeInvisible(sessionId)}</bdi>}
-          {events.length > 1 && `, ${formatCount(events.length, 'event')} in ${formatDuration(span)}`}
+          {(events.length > 1 || lengthMs > 0) &&
+            `, ${formatCount(events.length, 'event')} in ${formatDuration(lengthMs)}`}
           {origin && (
             <>
               {origin.path !== '' && (

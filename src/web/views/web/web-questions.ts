@@ -65,8 +65,8 @@ export function askNumbers(source: WebSource): object {
 export const SERIES = { visitors: 0, visits: 1, views: 2, pages: 3, bounces: 4, seconds: 5 } as const
 
 /** Who has sent anything in the last minutes. */
-export function askOnline(where: Filter | null, { from, to }: { from: number; to: number }): object {
-  return { kind: 'series', series: [{ event: '*', metric: 'users' }], interval: 'none', from, to, where }
+export function askOnline(where: Filter | null, source: WebSource, range: { from: number; to: number }): object {
+  return buildSeries([{ event: '*', metric: 'users' }], source, { interval: 'none', ...range, where })
 }
 
 /** A list of values, each with its visitors. */
@@ -80,8 +80,14 @@ export interface Tab {
   ofPages?: true
   /** whether only visits that have a value are listed */
   isSet?: true
+  /** what visits without a value are called */
+  unset?: string
   label?: (value: Scalar) => string
 }
+
+/** A visit that neither a link nor a tag says the source of, in the words of other analytics. */
+const DIRECT = 'Direct / None'
+const UNKNOWN = 'Unknown'
 
 /** Panels of tabs, by the name of their parameter in the URL. */
 export const PANELS: readonly { id: string; title: string; tabs: readonly Tab[] }[] = [
@@ -90,7 +96,7 @@ export const PANELS: readonly { id: string; title: string; tabs: readonly Tab[] 
     title: 'Where visitors come from',
     tabs: [
       { id: 'channels', title: 'Channels', one: 'Channel', field: 'session.entry.page.channel' },
-      { id: 'sources', title: 'Sources', one: 'Source', field: 'session.entry.page.source' },
+      { id: 'sources', title: 'Sources', one: 'Source', field: 'session.entry.page.source', unset: DIRECT },
       { id: 'campaigns', title: 'Campaigns', one: 'Campaign', field: 'session.entry.page.campaign', isSet: true },
     ],
   },
@@ -107,7 +113,7 @@ export const PANELS: readonly { id: string; title: string; tabs: readonly Tab[] 
     id: 'places',
     title: 'Places',
     tabs: [
-      { id: 'countries', title: 'Countries', one: 'Country', field: 'context.country', label: labelPlace },
+      { id: 'countries', title: 'Countries', one: 'Country', field: 'context.country', unset: UNKNOWN, label: labelPlace },
       { id: 'regions', title: 'Regions', one: 'Region', field: 'context.region', isSet: true },
       { id: 'cities', title: 'Cities', one: 'City', field: 'context.city', isSet: true },
     ],
@@ -116,9 +122,9 @@ export const PANELS: readonly { id: string; title: string; tabs: readonly Tab[] 
     id: 'devices',
     title: 'Devices',
     tabs: [
-      { id: 'browsers', title: 'Browsers', one: 'Browser', field: 'context.browser' },
-      { id: 'systems', title: 'Systems', one: 'System', field: 'context.os' },
-      { id: 'devices', title: 'Devices', one: 'Device', field: 'context.device', label: labelDevice },
+      { id: 'browsers', title: 'Browsers', one: 'Browser', field: 'context.browser', unset: UNKNOWN },
+      { id: 'systems', title: 'Systems', one: 'System', field: 'context.os', unset: UNKNOWN },
+      { id: 'devices', title: 'Devices', one: 'Device', field: 'context.device', unset: UNKNOWN, label: labelDevice },
     ],
   },
 ]
@@ -149,7 +155,8 @@ export function filterByGoal(event: string): Filter {
 }
 
 /** Labels a value of a tab. */
-export function labelValue({ label }: Tab, value: Scalar): string {
+export function labelValue({ label, unset }: Tab, value: Scalar): string {
+  if (value === null && unset !== undefined) return unset
   return value === null || value === '' || !label ? labelBreakdown([value]) : label(value)
 }
 

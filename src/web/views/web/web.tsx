@@ -22,7 +22,7 @@ import * as rangeStyles from '../range-fields.module.css'
 import type { ViewProps } from '../view-props.js'
 import { GoalsPanel } from './goals.js'
 import { buildNumbersCsv, Numbers } from './numbers.js'
-import { PanelFooter, TabPanel, useSeries, WebContext } from './panel.js'
+import { PanelFooter, TabPanel, useSeries, useWeb, WebContext } from './panel.js'
 import { Pills } from './pills.js'
 import * as styles from './web.module.css'
 import {
@@ -178,7 +178,8 @@ function WebBar({ controls, onChange }: { controls: BoardControls; onChange: (co
 function Online({ where, onDrillDown }: { where: Filter | null; onDrillDown: OnDrillDown }) {
   const [now, setNow] = useState(Date.now)
   usePoll(() => setNow(Date.now()), ONLINE_POLL_MS)
-  const question = askOnline(where, { from: now - ONLINE_MS, to: now })
+  const { source } = useWeb()
+  const question = askOnline(where, source, { from: now - ONLINE_MS, to: now })
   const { value } = useSeries(question, {}, null, 1)
   const line = value?.answer.results[0]
   if (!value || !line) return null

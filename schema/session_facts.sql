@@ -1,0 +1,85 @@
+-- Sessions by their ids, a row each, made from `event_facts` and `sessions` for the projects that ask questions about them.
+-- A leader of the facts makes them, one UTC day at a time; only those of the rows in `session_fact_days` are read.
+-- A row can be lost or damaged at any time without harm, because a start of ClickHouse forgets the days.
+CREATE TABLE IF NOT EXISTS session_facts
+(
+    project_id  LowCardinality(String),
+    -- what the rows depend on besides the facts: a day of another one is made again
+    definition  UInt64,
+    -- the UTC day of the start
+    day         Date32,
+    -- the statement that made the row; greater ones supersede it, see session_fact_days
+    fill        UInt64,
+    -- the hash of `session_id`, as `event_facts.session`
+    key         UInt64 CODEC(ZSTD(1)),
+    -- epoch ms
+    start       Float64 CODEC(ZSTD(1)),
+    until       Float64 CODEC(ZSTD(1)),
+    session_id  String CODEC(ZSTD(1)),
+    -- the order of sessions that start at the same time
+    place       UInt64 CODEC(ZSTD(1)),
+    events      UInt32 CODEC(ZSTD(1)),
+    pages       UInt32 CODEC(ZSTD(1)),
+    -- the user of its last event; that of the call, if it has no events
+    distinct_id String CODEC(ZSTD(1)),
+    -- the hash of `distinct_id`
+    user        UInt64 CODEC(ZSTD(1)),
+    -- the hash of the user of the call; 0 without one
+    caller      UInt64 CODEC(ZSTD(1)),
+    browser         LowCardinality(String),
+    browser_version LowCardinality(String),
+    os              LowCardinality(String),
+    os_version      LowCardinality(String),
+    device          LowCardinality(String),
+    country         LowCardinality(String),
+    region          LowCardinality(String),
+    city            LowCardinality(String),
+    language        LowCardinality(String),
+    bot             UInt8,
+    -- fields of its first and last pages, as JSON; empty without a value
+    entry_host      LowCardinality(String),
+    entry_path      LowCardinality(String),
+    entry_referrer  LowCardinality(String),
+    entry_source    LowCardinality(String),
+    entry_medium    LowCardinality(String),
+    entry_campaign  LowCardinality(String),
+    entry_term      LowCardinality(String),
+    entry_content   LowCardinality(String),
+    entry_channel   LowCardinality(String),
+    exit_host       LowCardinality(String),
+    exit_path       LowCardinality(String),
+    -- the names of its events, each once
+    names           Array(LowCardinality(String)),
+    -- its moments are more than a day apart, or it has too many names: questions group its events
+    is_irregular    UInt8
+)
+ENGINE = MergeTree
+-- Rows that are superseded are removed from the part of their month only.
+PARTITION BY toYYYYMM(day)
+ORDER BY (project_id, definition, day, fill)
+-- Nothing here needs to survive a crash, so nothing is flushed; however much of it is damaged, ClickHouse starts.
+SETTINGS max_suspicious_broken_parts = 1000000, max_suspicious_broken_parts_bytes = 1000000000000000,
+    finished_mutations_to_keep = 1;
+
+-- The days whose sessions are in `session_facts`, as those of the greatest `fill`, unless its `step` is 0. They are made of
+-- all facts of steps up to `step` and all rows of `sessions` of versions up to `calls`. In memory only: a start of
+-- ClickHouse, which ignores parts that are damaged or missing, forgets all days.
+CREATE TABLE IF NOT EXISTS session_fact_days
+(
+    project_id LowCardinality(String),
+    definition UInt64,
+    day        Date32,
+    fill       UInt64,
+    step       UInt32,
+    calls      UInt64,
+    noted_at   DateTime64(3) DEFAULT now64(3)
+)
+ENGINE = Memory;
+
+-- The projects whose questions ask for sessions, and when they did.
+CREATE TABLE IF NOT EXISTS session_facts_asked
+(
+    project_id LowCardinality(String),
+    asked_at   DateTime64(3) DEFAULT now64(3)
+)
+ENGINE = Memory;

@@ -1,0 +1,201 @@
+import { MAX_TIMESTAMP } from '../contract/limits.js'
+import type { PageName } from '../contract/page-fields.js'
+import { hashName, toDay } from '../store/fact-columns.js'
+import type { SessionDay } from '../store/session-facts.js'
+import type { Statement } from './statement.js'
+import { joinUserHashes, joinUsers } from './users-join.js'
+
+const DAY_MS = 86_400_000
+/** Different names that the events of a session of session facts may have. */
+const MAX_NAMES = 32
+/** Days that a statement lists; a longer range is not answered from session facts. */
+const MAX_DAYS = 4_000
+
+/** The fields of the first and the last page view that session facts have. */
+export const ENTRY_FIELDS = [
+  ...['host', 'path', 'referrer', 'source', 'medium', 'campaign', 'term', 'content', 'channel'],
+] as readonly PageName[]
+export const EXIT_FIELDS = ['host', 'path'] as readonly PageName[]
+
+/** The column of session facts with a field of a session's page; null if they do not have it. */
+export function findPageColumn(chosen: 'first' | 'last' | 'entry' | 'exit', name: PageName): string | null {
+  const fields = chosen === 'entry' ? ENTRY_FIELDS : chosen === 'exit' ? EXIT_FIELDS : []
+  return fields.includes(name) ? `${chosen}_${name}` : null
+}
+
+/** How many days away from an event the sessions that it may change start. */
+const DISTANCES = [-2, -1, 0, 1]
+const MAX = 2n ** 64n - 1n
+
+interface Range {
+  /** epoch ms; absent: no lower bound */
+  from?: number | undefined
+  to: number
+}
+
+interface Column {
+  name: string
+  sql: string
+}
+
+/**
+ * The sessions of days that session facts cover. They are right for each session of which nothing was stored since; the
+ * question groups the events of all others itself.
+ *
+ * A session that has a row has all its events and calls within a day, so a range that counts it has all of them. Funnels and
+ * paths also look at sessions around the range, of which the question may have only a part: it groups those itself, too. A
+ * new event may belong to a session that starts up to a day before or after it, or may show that one that starts two days
+ * before goes on for more than a day.
+ */
+export class SessionFacts {
+  readonly #statement: Statement
+  readonly #range: Range
+  readonly #definition: string
+  /** the first day, since 1970, of the lists */
+  readonly #first: number
+  /** by day: the fill whose rows count; 0 for none */
+  readonly #fills: bigint[] = []
+  /** by day: the step, and the version of calls, that all sessions that it may change have everything up to; 0 for none */
+  readonly #steps: bigint[] = []
+  readonly #calls: bigint[] = []
+
+  /**
+   * @param scope the range of the question, which sessions reach a day beyond
+   * @returns null if no day of it is covered
+   */
+  static find(statement: Statement, scope: Range): SessionFacts | null {
+    const days = statement.context.facts?.findSessions?.() ?? []
+    if (days.length === 0) return null
+    const found = new SessionFacts(statement, scope, days)
+    if (found.#fills.every((fill) => fill === 0n)) return null
+    // Sessions that have changed are looked for twice: none may be missing, or counted twice, because it changes in between.
+    statement.set({ enable_shared_storage_snapshot_in_query: 1 })
+    return found
+  }
+
+  private constructor(statement: Statement, { from, to }: Range, days: readonly SessionDay[]) {
+    this.#statement = statement
+    this.#range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS }
+    this.#definition = days[0]?.definition ?? '0'
+    const covered = days.map(({ day }) => day)
+    // A session that starts a day before the events of the question may reach into them.
+    this.#first = Math.max(Math.min(...covered), toDayNumber((this.#range.from ?? 0) - DAY_MS))
+    const last = Math.min(Math.max(...covered), toDayNumber(this.#range.to))
+    if (last - this.#first >= MAX_DAYS) return
+    const byDay = new Map(days.map((day) => [day.day, day]))
+    for (let day = this.#first; day <= last; day++) {
+      const own = byDay.get(day)
+      const near = own ? DISTANCES.flatMap((distance) => byDay.get(day + distance) ?? []) : []
+      this.#fills.push(BigInt(own?.fill ?? 0))
+      this.#steps.push(near.map(({ step }) => BigInt(step)).reduce(least, own ? MAX : 0n))
+      this.#calls.push(near.map(({ calls }) => BigInt(calls)).reduce(least, own ? MAX : 0n))
+    }
+  }
+
+  /**
+   * SELECT of the keys of the sessions that are not as their facts say, or have none: operand of IN. A few others may be
+   * among them.
+   */
+  selectChanged(): string {
+    const { project, context } = this.#statement
+    const { facts } = context
+    const { from, to } = this.#range
+    const ofProject = `project_id = ${project}`
+    // The question has only a part of these.
+    const ends = [from, to].flatMap((end) => (end === undefined ? [] : [this.#statement.number(end)]))
+    const isCut = ends.map((end) => `start < ${end} AND until >= ${end}`)
+    const oldest = this.#calls.filter((_, i) => this.#fills[i] !== 0n).reduce(least, MAX)
+    const conditions = {
+      event_facts: [
+        ...this.#bounds('day', toDay, DAY_MS),
+        'session != 0',
+        ...(facts?.step ? [`step <= ${this.#statement.ofShard(facts.step, 'UInt32')}`] : []),
+        `step > ${this.#ofDay(this.#steps, 'toInt32(day)')}`,
+      ],
+      // The row of a session that was deleted does not say when it began.
+      sessions: [
+        `(is_deleted = 1 AND version > toUInt64('${oldest}') OR ${[
+          ...this.#bounds('started_at', (time) => time),
+          `version > ${this.#ofDay(this.#calls, `toInt32(intDiv(started_at, ${DAY_MS}))`)}`,
+        ].join(' AND ')})`,
+      ],
+    }
+    const parts = [
+      `SELECT session AS key FROM event_facts PREWHERE ${[ofProject, ...conditions.event_facts].join(' AND ')}`,
+      `SELECT ${hashName('session_id')} AS key FROM sessions WHERE ${[ofProject, ...conditions.sessions].join(' AND ')}`,
+      `SELECT key FROM session_facts WHERE ${this.#isCurrent} AND (is_irregular${isCut.map((cut) => ` OR ${cut}`).join('')})`,
+    ]
+    if (facts?.hasLater) {
+      const isLater = `toUInt128(event_id) > ${this.#statement.ofShard(facts.hi, 'UInt128')}`
+      parts.push(
+        `SELECT ${hashName('session_id')} AS key FROM events PREWHERE ${ofProject} AND ${isLater} AND session_id != ''`,
+      )
+    }
+    return `(${parts.join(' UNION ALL ')})`
+  }
+
+  /**
+   * SELECT of all other sessions.
+   * @param columns with what they are of `session_facts AS e`, see `userSql` and `userHashSql`
+   * @param user what they need of the user
+   */
+  selectOthers(columns: readonly Column[], user: 'name' | 'hash' | null): string {
+    const statement = this.#statement
+    const conditions = [
+      this.#isCurrent,
+      'NOT is_irregular',
+      ...this.#bounds('start', (time) => time),
+      `key NOT IN ${this.selectChanged()}`,
+    ]
+    const joins = { name: () => joinUsers(statement, null, null), hash: () => joinUserHashes(statement, 'e.user') }
+    const list = columns.map(({ name, sql }) => `${sql} AS ${name}`).join(', ')
+    return `SELECT ${list} FROM session_facts AS e ${user ? joins[user]() : ''} WHERE ${conditions.join(' AND ')}`
+  }
+
+  /**
+   * @param toValue SQL of a time, epoch ms, as the column has it
+   * @param before how much earlier the lower bound is, ms
+   */
+  #bounds(column: string, toValue: (time: string) => string, before = 0): string[] {
+    const { from, to } = this.#range
+    const lower = from === undefined ? [] : [`${column} >= ${this.#time(from - before, toValue)}`]
+    return [...lower, `${column} <= ${this.#time(to, toValue)}`]
+  }
+
+  #time(time: number, toValue: (time: string) => string): string {
+    // Days have no times outside of these bounds.
+    return toValue(this.#statement.number(Math.min(Math.max(time, 0), MAX_TIMESTAMP)))
+  }
+
+  get #isCurrent(): string {
+    const day = (number: number) => toDay(this.#statement.number(number * DAY_MS))
+    const last = this.#first + this.#fills.length - 1
+    return `project_id = ${this.#statement.project} AND definition = toUInt64('${this.#definition}')
+      AND day >= ${day(this.#first)} AND day <= ${day(last)} AND fill = ${this.#ofDay(this.#fills, 'toInt32(day)')}`
+  }
+
+  /** SQL for what a list has for a day; 0 for other days. @param day SQL for days since 1970 */
+  #ofDay(values: readonly bigint[], day: string): string {
+    const list = `CAST(${this.#statement.texts(['0', ...values.map(String), '0'])}, 'Array(UInt64)')`
+    return `arrayElement(${list}, least(greatest(${day} - ${this.#statement.integer(this.#first - 2)}, 1), ${values.length + 2}))`
+  }
+}
+
+/** SQL for whether a session has one of these events; null: any. */
+export function hadEvent(statement: Statement, names: readonly string[] | null): string {
+  return names === null ? 'toUInt8(events > 0)' : `toUInt8(hasAny(names, ${statement.texts([...names])}))`
+}
+
+/** SQL for the different names of a session's events, and for whether they are too many. */
+export function groupNames(name: string, condition: string): { names: string; areMany: string } {
+  const names = `groupUniqArrayIf(${MAX_NAMES + 1})(${name}, ${condition})`
+  return { names, areMany: `length(${names}) > ${MAX_NAMES}` }
+}
+
+function toDayNumber(time: number): number {
+  return Math.floor(time / DAY_MS)
+}
+
+function least(one: bigint, other: bigint): bigint {
+  return one < other ? one : other
+}

@@ -1,0 +1,375 @@
+import type { ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { findUnreadablePart, StoreError } from '../clickhouse/errors.js'
+import { literal, literalArray, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { DELETE_LIMIT_MS } from './deleted-events.js'
+import { ENDED } from './event-changes.js'
+import { FACTS_COMMENT } from './fact-backlog.js'
+import { toDay } from './fact-columns.js'
+import { STILL_LEADS } from './fact-points.js'
+import { findFirstDay, SESSION_FACT_COLUMNS, type SessionDay, type SessionFactsMaker } from './session-facts.js'
+
+/** UTC days as numbers since 1970, from `first` up to `last`. */
+export interface DayRange {
+  first: number
+  last: number
+}
+
+/** What the rows of a range of days are made of. */
+export interface SessionSource {
+  maker: SessionFactsMaker
+  /** all facts of steps up to here are there */
+  step: number
+  /** and all rows of `sessions` of versions up to here, unless a change of calls is logged */
+  calls: string
+  repairsTexts: boolean
+}
+
+/** Runs a statement of the leader; see FactLead. */
+type Change = (statement: string, parameters?: Parameters, settings?: ClickHouseSettings) => Promise<void>
+
+export const DAY_MS = 86_400_000
+/**
+ * The fill of a day reads events from one day before to three days after its start. So it depends on the facts of these
+ * days, and a fact has its part in the sessions of days from two before its own to one after.
+ */
+export const WINDOW = { before: 1, after: 2 }
+/** Numbers of fills are ordered by epoch, as versions of `facts_state` are. */
+const FILLS_OF_EPOCH = 2n ** 32n
+/** How long rows are kept that are superseded or void, s: longer than any question that may still read them. */
+const KEPT_S = 600
+/** Days and fills in one statement that deletes their rows. */
+const DELETED_TOGETHER = 2_000
+
+/**
+ * SELECT of all rows of `session_fact_days`, with when they were superseded or voided; null for the current ones. If the
+ * clock was set back, the earliest time counts: a void row must not go before those that it voids.
+ */
+const ALL_DAYS = `SELECT project_id, definition, day, fill, step,
+  multiIf(count() OVER later > 0, toNullable(min(noted_at) OVER later), step = 0, noted_at, NULL) AS ended_at
+  FROM session_fact_days
+  WINDOW later AS (
+    PARTITION BY project_id, definition, day ORDER BY fill ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+  )`
+
+/**
+ * The days whose sessions are in `session_facts`, as the leader of the facts keeps them. A day is noted once its rows are
+ * there, and voided before any fact changes that they were made of.
+ */
+export class SessionDays {
+  readonly #clickhouse: ClickHouse
+  readonly #change: Change
+  readonly #assertLeads: () => Promise<void>
+  readonly #epoch: number
+  #fills = 0n
+  #voids = 0
+  /** whether there may be rows of fills that were not noted, such as those of an earlier leader */
+  #mayHaveOrphans = true
+  /** projects that may have days or rows, which nobody adds but the leader */
+  readonly #projects = new Set<string>()
+
+  /**
+   * @param lead `change` runs a statement that has no effect in a later epoch; `assertLeads` is called before those that
+   *   have
+   */
+  constructor(clickhouse: ClickHouse, lead: { epoch: number; change: Change; assertLeads(): Promise<void> }) {
+    this.#clickhouse = clickhouse
+    this.#change = lead.change
+    this.#assertLeads = lead.assertLeads
+    this.#epoch = lead.epoch
+  }
+
+  /** Projects that may have days or rows. */
+  get projects(): readonly string[] {
+    return [...this.#projects]
+  }
+
+  /** How often days may have been voided. */
+  get voids(): number {
+    return this.#voids
+  }
+
+  /** Learns what there is. Rows without any days are from before a start of ClickHouse, or of a fill that was not finished. */
+  async load(): Promise<void> {
+    const [found] = await this.#clickhouse.rows<{ projects: string[]; rows: string }>(
+      `SELECT groupUniqArray(project_id) AS projects, (
+         SELECT sum(rows) FROM system.parts
+         WHERE database = currentDatabase() AND table = 'session_facts' AND active
+       ) AS rows FROM session_fact_days`,
+    )
+    const projects = found?.projects ?? []
+    if (projects.length === 0 && Number(found?.rows ?? 0) > 0) await this.#truncate()
+    for (const project of projects) this.#projects.add(project)
+  }
+
+  /** Forgets all days, and removes all rows, because the generation of the facts is over. */
+  async clear(): Promise<void> {
+    this.#voids++
+    await this.#change('ALTER TABLE session_fact_days DELETE WHERE 1')
+    await this.#assertLeads()
+    await this.#truncate()
+    this.#projects.clear()
+  }
+
+  async #truncate(): Promise<void> {
+    // The next leader waits until it has ended.
+    await this.#clickhouse.command('TRUNCATE TABLE session_facts', {}, { log_comment: FACTS_COMMENT }, DELETE_LIMIT_MS)
+  }
+
+  /**
+   * Deletes rows. If ClickHouse cannot, because it cannot read a part or has no room for another one, all rows go: they
+   * are made again.
+   */
+  async #delete(which: string): Promise<void> {
+    try {
+      await this.#change(`ALTER TABLE session_facts DELETE WHERE ${which}`, {}, { mutations_sync: '2' })
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      await this.#discard()
+    }
+  }
+
+  /** Removes all rows. Running questions may read any of them, so a change of each project is logged before. */
+  async #discard(): Promise<void> {
+    await this.#void('1')
+    await this.#change(
+      `INSERT INTO event_changes (project_id, id, kind, scope, state)
+       SELECT project, generateUUIDv4(), 'calls', '{"keys":null}', ${ENDED}
+       FROM (SELECT arrayJoin(${literalArray([...this.#projects])}) AS project) WHERE ${STILL_LEADS}`,
+    )
+    await this.#assertLeads()
+    await this.#truncate()
+  }
+
+  /** Makes the sessions of some days anew, and notes the days. */
+  async fill(projectId: string, { first, last }: DayRange, source: SessionSource): Promise<void> {
+    const { maker, step, calls, repairsTexts } = source
+    const range = { from: first * DAY_MS, to: (last + 1) * DAY_MS, step, repairsTexts }
+    const { definition, sql, parameters, settings } = await maker.select(projectId, range)
+    const fill = this.#nextFill()
+    const given: Record<string, string> = {
+      project_id: literal(projectId),
+      definition: `toUInt64('${BigInt(definition)}')`,
+      fill: `toUInt64('${fill}')`,
+    }
+    this.#projects.add(projectId)
+    this.#mayHaveOrphans = true
+    const selected = SESSION_FACT_COLUMNS.map((name) => (name in given ? `${given[name]} AS ${name}` : name))
+    await this.#change(
+      `INSERT INTO session_facts (${SESSION_FACT_COLUMNS.join(', ')})
+       SELECT ${selected.join(', ')} FROM (${sql}) WHERE ${STILL_LEADS}`,
+      parameters,
+      settings,
+    )
+    await this.#change(
+      `INSERT INTO session_fact_days (project_id, definition, day, fill, step, calls)
+       SELECT ${given.project_id}, ${given.definition}, toDate32(arrayJoin(range(${first}, ${last + 1}))), ${given.fill},
+         ${step}, toUInt64('${BigInt(calls)}')
+       WHERE ${STILL_LEADS}`,
+    )
+  }
+
+  /** Voids the days of sessions in which events of these days may have a part. @param days by project */
+  async voidAround(days: ReadonlyMap<string, Iterable<number>>): Promise<void> {
+    const conditions = Array.from(days)
+      .filter(([projectId]) => this.#projects.has(projectId))
+      .map(([projectId, some]) => matchDays(projectId, widen(some)))
+    if (conditions.length > 0) await this.#void(conditions.join(' OR '))
+  }
+
+  /** The same for events that match. @param facts condition on columns of `event_facts` */
+  async voidFacts(projectId: string, facts: string, parameters: Parameters): Promise<void> {
+    if (!this.#projects.has(projectId)) return
+    const days = widen(await this.#find('event_facts', facts, parameters))
+    if (days.length > 0) await this.#void(matchDays(projectId, days))
+  }
+
+  /** Voids all days of a project that match. @param which condition on columns of `session_fact_days` */
+  async void(projectId: string, which = '1'): Promise<void> {
+    if (!this.#projects.has(projectId)) return
+    const matching = `project_id = ${literal(projectId)} AND ${which}`
+    const found = await this.#clickhouse.rows(`SELECT 1 FROM session_fact_days WHERE ${matching} AND step > 0 LIMIT 1`)
+    if (found.length > 0) await this.#void(matching)
+  }
+
+  /** Voids the days whose sessions may have calls that were last changed before a time, epoch ms. */
+  async expire(projectId: string, before: number): Promise<void> {
+    await this.void(projectId, `toInt32(day) < ${findFirstDay(before)}`)
+  }
+
+  /**
+   * Voids the days of sessions in which events may have a part, and those of calls by users, and removes their rows from
+   * the disk.
+   * @param facts condition on columns of `event_facts`
+   * @param users their hashes
+   */
+  async erase(
+    projectId: string,
+    { facts, parameters, users = [] }: { facts: string; parameters: Parameters; users?: readonly string[] },
+  ): Promise<void> {
+    if (!this.#projects.has(projectId)) return
+    const days = new Set(widen(await this.#find('event_facts', facts, parameters)))
+    if (users.length > 0) {
+      const isOne = `IN CAST({users:Array(String)}, 'Array(UInt64)')`
+      const byUser = `project_id = {project:String} AND (user ${isOne} OR caller ${isOne})`
+      for (const day of await this.#findOwn(byUser, { project: projectId, users: [...users] })) days.add(day)
+    }
+    await this.#erase(projectId, [...days])
+  }
+
+  /** The same for sessions of calls. @param keys hashes of the sessions; null: of the whole project */
+  async eraseCalls(projectId: string, keys: readonly string[] | null): Promise<void> {
+    if (!this.#projects.has(projectId)) return
+    if (keys === null) {
+      await this.void(projectId)
+      await this.#delete(`project_id = ${literal(projectId)}`)
+      return
+    }
+    const fields = new QueryParameters()
+    const which = `project_id = ${fields.text(projectId)} AND key IN CAST(${fields.array([...keys])}, 'Array(UInt64)')`
+    await this.#erase(projectId, await this.#findOwn(which, fields.parameters))
+  }
+
+  async #erase(projectId: string, days: readonly number[]): Promise<void> {
+    if (days.length === 0) return
+    const which = matchDays(projectId, days)
+    await this.#void(which)
+    await this.#delete(which)
+  }
+
+  /** The days of sessions; none if ClickHouse could not read them, and all were removed. */
+  async #findOwn(which: string, parameters: Parameters): Promise<number[]> {
+    return await this.#orDiscard(() => this.#find('session_facts', which, parameters), [])
+  }
+
+  async #orDiscard<T>(read: () => Promise<T>, otherwise: T): Promise<T> {
+    try {
+      return await read()
+    } catch (error) {
+      if (findUnreadablePart(error)?.table !== 'session_facts') throw error
+      await this.#discard()
+      return otherwise
+    }
+  }
+
+  async #find(table: string, which: string, parameters: Parameters): Promise<number[]> {
+    const rows = await this.#clickhouse.rows<{ number: number }>(
+      `SELECT DISTINCT toInt32(day) AS number FROM ${table} WHERE ${which}`,
+      parameters,
+      { max_threads: 1 },
+      { limitMs: DELETE_LIMIT_MS },
+    )
+    return rows.map(({ number }) => number)
+  }
+
+  async #void(which: string): Promise<void> {
+    this.#voids++
+    await this.#change(
+      `INSERT INTO session_fact_days (project_id, definition, day, fill, step, calls)
+       SELECT project_id, definition, day, toUInt64('${this.#nextFill()}'), 0, 0 FROM (
+         SELECT project_id, definition, day FROM session_fact_days WHERE ${which}
+         GROUP BY project_id, definition, day HAVING argMax(step, fill) > 0
+       ) WHERE ${STILL_LEADS}`,
+    )
+  }
+
+  /** Removes rows that were superseded or void for so long that no question reads them, and what was asked for before. */
+  async prune(keptS = KEPT_S): Promise<void> {
+    const [clock] = await this.#clickhouse.rows<{ at: string }>(
+      `SELECT toUnixTimestamp64Milli(now64(3)) - 1000 * toInt64(${keptS}) AS at`,
+    )
+    const cutoff = `fromUnixTimestamp64Milli(toInt64(${Number(clock?.at ?? 0)}))`
+    const kept = `SELECT fill, day FROM (${ALL_DAYS}) WHERE step > 0 AND (isNull(ended_at) OR ended_at >= ${cutoff})`
+    const find = () =>
+      this.#clickhouse.rows<{ number: string; at: number }>(
+        `SELECT DISTINCT toString(fill) AS number, toInt32(day) AS at FROM session_facts
+         WHERE (fill, day) NOT IN (${kept}) LIMIT ${DELETED_TOGETHER}`,
+        {},
+        { max_threads: 1 },
+        { limitMs: DELETE_LIMIT_MS },
+      )
+    const ended = `SELECT project_id, definition, day, fill FROM (${ALL_DAYS}) WHERE ended_at < ${cutoff}`
+    const isAnyOld = (await this.#clickhouse.rows(`${ended} LIMIT 1`)).length > 0
+    // A search of all rows.
+    const old = isAnyOld || this.#mayHaveOrphans ? await this.#orDiscard(find, []) : []
+    this.#mayHaveOrphans = old.length === DELETED_TOGETHER
+    if (old.length > 0) {
+      const rows = old.map(({ number, at }) => `(${number}, ${at})`)
+      await this.#delete(`(fill, toInt32(day)) IN (${rows.join(', ')})`)
+    }
+    await this.#deleteIfAny('session_fact_days', `(project_id, definition, day, fill) IN (${ended})`)
+    const newest = 'SELECT project_id, max(asked_at) FROM session_facts_asked GROUP BY project_id'
+    await this.#deleteIfAny('session_facts_asked', `(project_id, asked_at) NOT IN (${newest})`)
+  }
+
+  async #deleteIfAny(table: string, which: string): Promise<void> {
+    const found = await this.#clickhouse.rows(`SELECT 1 FROM ${table} WHERE ${which} LIMIT 1`)
+    if (found.length > 0) await this.#change(`ALTER TABLE ${table} DELETE WHERE ${which}`)
+  }
+
+  #nextFill(): bigint {
+    return BigInt(this.#epoch) * FILLS_OF_EPOCH + ++this.#fills
+  }
+}
+
+/** How many events and calls a day has. */
+export interface DayCount {
+  events: number
+  /** those of the days that its sessions are made of that its rows lack */
+  later: number
+}
+
+/**
+ * Counts the events and calls of a project by day. A call counts as often as ClickHouse keeps versions of it.
+ * @param days with rows
+ */
+export async function countSessionDays(
+  clickhouse: ClickHouse,
+  projectId: string,
+  days: readonly SessionDay[],
+): Promise<Map<number, DayCount>> {
+  const ofProject = 'WHERE project_id = {project:String}'
+  const startedOn = `toInt32(${toDay('started_at')})`
+  const selects = [
+    `SELECT toInt32(day) AS at, count() AS counted, 0 AS missed FROM event_facts ${ofProject} GROUP BY at`,
+    `SELECT ${startedOn} AS at, count() AS counted, 0 AS missed FROM sessions ${ofProject} AND is_deleted = 0 GROUP BY at`,
+  ]
+  if (days.length > 0) {
+    const steps = toReach(days, ({ step }) => String(step))
+    const calls = toReach(days, ({ calls }) => calls)
+    const near = `ARRAY JOIN range(-${WINDOW.after}, ${WINDOW.before + 1}) AS distance`
+    selects.push(
+      // The index of steps skips what all days have.
+      `SELECT toInt32(day) + distance AS at, 0 AS counted, countIf(step > ${steps.of('at')}) AS missed FROM event_facts ${near}
+       ${ofProject} AND step > ${steps.least} GROUP BY at`,
+      `SELECT ${startedOn} + distance AS at, 0 AS counted, countIf(version > ${calls.of('at')}) AS missed FROM sessions ${near}
+       ${ofProject} AND is_deleted = 0 AND version > ${calls.least} GROUP BY at`,
+    )
+  }
+  const rows = await clickhouse.rows<{ at: number; count: string; lacking: string }>(
+    `SELECT at, sum(counted) AS count, sum(missed) AS lacking FROM (${selects.join(' UNION ALL ')}) GROUP BY at`,
+    { project: projectId },
+    { max_threads: 1 },
+    { limitMs: DELETE_LIMIT_MS },
+  )
+  return new Map(rows.map(({ at, count, lacking }) => [Number(at), { events: Number(count), later: Number(lacking) }]))
+}
+
+/** SQL for what the rows of a day have seen, and for the least of all days. */
+function toReach(days: readonly SessionDay[], take: (day: SessionDay) => string) {
+  const numbers = `CAST([${days.map(({ day }) => day).join(', ')}], 'Array(Int32)')`
+  const values = `CAST([${days.map(take).join(', ')}], 'Array(UInt64)')`
+  const of = (day: string) => `transform(toInt32(${day}), ${numbers}, ${values}, toUInt64(0))`
+  return { of, least: `arrayMin(${values})` }
+}
+
+/** All days that a fill of which reads one of these. */
+function widen(days: Iterable<number>): number[] {
+  const wide = new Set<number>()
+  for (const day of days) for (let i = -WINDOW.after; i <= WINDOW.before; i++) wide.add(day + i)
+  return [...wide]
+}
+
+function matchDays(projectId: string, days: readonly number[]): string {
+  return `(project_id = ${literal(projectId)} AND toInt32(day) IN (${days.join(', ')}))`
+}

@@ -1,0 +1,117 @@
+import type { ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { LARGE_QUERY, literalArray, type Parameters } from '../clickhouse/parameters.js'
+import { CONTEXT_COLUMNS } from './context-sql.js'
+import { noteCalls } from './event-changes.js'
+import { hashName } from './fact-columns.js'
+
+/** The columns of `session_facts` in their order. */
+export const SESSION_FACT_COLUMNS: readonly string[] = [
+  ...['project_id', 'definition', 'day', 'fill', 'key', 'start', 'until', 'session_id', 'place', 'events', 'pages'],
+  ...['distinct_id', 'user', 'caller'],
+  ...CONTEXT_COLUMNS,
+  ...['entry_host', 'entry_path', 'entry_referrer', 'entry_source', 'entry_medium', 'entry_campaign', 'entry_term'],
+  ...['entry_content', 'entry_channel', 'exit_host', 'exit_path', 'names', 'is_irregular'],
+]
+
+/** What the rows of `session_facts` are made of. */
+export interface SessionFactsMaker {
+  /** UInt64 in decimal digits; another one if the sessions of the project have to be made anew */
+  define(projectId: string): string
+  /** epoch ms before which events or calls of the project may have expired; null if nothing expires */
+  since(projectId: string): number | null
+  /**
+   * SELECT of the sessions that start on UTC days of [from, to), epoch ms, with SESSION_FACT_COLUMNS but `project_id`,
+   * `definition` and `fill`, from the facts of steps up to `step` and all calls.
+   * @param range `repairsTexts`: whether the statement repairs texts that the parser rejects, instead of failing with
+   *   FUNCTION_THROW_IF_VALUE_IS_NON_ZERO
+   */
+  select(
+    projectId: string,
+    range: { from: number; to: number; step: number; repairsTexts: boolean },
+  ): Promise<{ definition: string; sql: string; parameters: Parameters; settings?: ClickHouseSettings }>
+}
+
+const DAY_MS = 86_400_000
+
+/**
+ * The first day, since 1970, whose rows may be read. What expires later than its rows were made is hidden from questions, and
+ * may have been a part of any session of the days before.
+ * @param expiry epoch ms before which events or calls may have expired; null: none have
+ */
+export function findFirstDay(expiry: number | null): number {
+  return expiry === null ? Number.NEGATIVE_INFINITY : Math.floor(expiry / DAY_MS) + 2
+}
+
+/** A UTC day whose sessions are in `session_facts`. */
+export interface SessionDay {
+  definition: string
+  /** days since 1970 */
+  day: number
+  /** of its rows */
+  fill: string
+  /** they are made of all facts of steps up to here */
+  step: number
+  /** and of all rows of `sessions` of versions up to here */
+  calls: string
+}
+
+/** Time limit of a look at the days, ms: a question groups the events then. */
+const LIMIT_MS = 5_000
+
+/** The days of a project whose sessions may be read, if nothing has changed its facts since the call. */
+export async function readSessionDays(clickhouse: ClickHouse, projectId: string): Promise<SessionDay[]> {
+  const rows = await clickhouse.rows<{ definition: string; day: number; last: string; step: number; calls: string }>(
+    `SELECT toString(definition) AS definition, toInt32(day) AS day, toString(max(fill)) AS last,
+       argMax(step, fill) AS step, toString(argMax(calls, fill)) AS calls
+     FROM session_fact_days WHERE project_id = {project:String} GROUP BY definition, day HAVING step > 0`,
+    { project: projectId },
+    {},
+    { limitMs: LIMIT_MS },
+  )
+  return rows.map(({ definition, day, last, step, calls }) => ({ definition, day, fill: last, step, calls }))
+}
+
+/** How long after it was last asked for a project's sessions are kept, days. */
+const ASKED_DAYS = 7
+
+/** The projects whose sessions were asked for. */
+export async function readAskingProjects(clickhouse: ClickHouse): Promise<Set<string>> {
+  const rows = await clickhouse.rows<{ project: string }>(
+    `SELECT DISTINCT project_id AS project FROM session_facts_asked WHERE asked_at > now64(3) - INTERVAL ${ASKED_DAYS} DAY`,
+  )
+  return new Set(rows.map(({ project }) => project))
+}
+
+/** Asks for the sessions of a project: they are kept for a week after the last call. */
+export async function askForSessionFacts(clickhouse: ClickHouse, projectId: string): Promise<void> {
+  await clickhouse.command('INSERT INTO session_facts_asked (project_id) SELECT {project:String}', {
+    project: projectId,
+  })
+}
+
+/** More sessions than this are not named: all rows of their project are made anew. */
+const MAX_NAMED = 1_000
+
+/**
+ * Has the rows of sessions removed, also from the disk, if the project has any. To be called before their calls are deleted:
+ * rows that are made from then on are right, and if the process dies before, the calls are still there.
+ * @param which `ids` of the sessions, or `before`: those whose calls were last changed before, epoch ms
+ */
+export async function removeSessionFacts(
+  clickhouse: ClickHouse,
+  projectId: string,
+  which: { ids: readonly string[] } | { before: number },
+): Promise<void> {
+  const ids = 'ids' in which ? which.ids : []
+  const [found] = await clickhouse.rows<{ keys: string[]; has: number }>(
+    `SELECT arrayMap(name -> toString(${hashName('name')}), ${literalArray(ids.slice(0, MAX_NAMED))}) AS keys,
+       {project:String} IN (SELECT project_id FROM session_facts_asked)
+       OR {project:String} IN (SELECT project_id FROM session_facts WHERE project_id = {project:String} LIMIT 1) AS has`,
+    { project: projectId },
+    LARGE_QUERY,
+  )
+  if (found?.has !== 1) return
+  const scope = 'before' in which ? which : { keys: ids.length > MAX_NAMED ? null : found.keys }
+  await noteCalls(clickhouse, projectId, scope)
+}

@@ -1,0 +1,500 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { StoreError } from '../../src/clickhouse/errors.js'
+import { parseEventId } from '../../src/model/event-id.js'
+import type { Session } from '../../src/model/session.js'
+import { FactsReader } from '../../src/reads/facts-reader.js'
+import { deleteEventsOfBatches } from '../../src/store/batches.js'
+import { askForFacts, noteCalls } from '../../src/store/event-changes.js'
+import { EventEdits } from '../../src/store/event-edits.js'
+import { deleteEventsBefore, deleteEventsOfUsers } from '../../src/store/events.js'
+import { FactLead } from '../../src/store/fact-lead.js'
+import { compareWithPoint, readFactsPoint } from '../../src/store/fact-points.js'
+import { deleteExpiredSessions } from '../../src/store/retention.js'
+import { purgeOldRows } from '../../src/store/rewrite.js'
+import { askForSessionFacts, readSessionDays, type SessionFactsMaker } from '../../src/store/session-facts.js'
+import { TcpProxy } from '../delivery/tcp-proxy.js'
+import { silent, temporaryFolder, until } from '../helper.js'
+import { COMPARED, openMaker, selectSessions } from './session-maker.js'
+import { openShard, type StoredEvent } from './shard.js'
+
+const DAY_MS = 86_400_000
+const TODAY = Math.floor(Date.now() / DAY_MS)
+const FIRST = TODAY - 19
+/** Enough for all that is filled to be seen to be complete. */
+const OFTEN = { pauseMs: 10, sessionsEveryMs: 20 }
+
+/** Events of sessions of three events each, one session on each of these days. */
+function visits(days: readonly number[], name = 's'): StoredEvent[] {
+  return days.flatMap((day) =>
+    [0, 1, 2].map((i) => ({
+      event: 'page_view',
+      distinct_id: `user ${(day - FIRST) % 3}`,
+      timestamp: day * DAY_MS + 43_200_000 + i * 1000,
+      properties: '{"path":"/a"}',
+      session_id: `${name} ${day}`,
+    })),
+  )
+}
+
+function call(distinctId: string, day: number): Session {
+  const at = day * DAY_MS + 1000
+  const times = { startedAt: at, updatedAt: at, endedAt: null }
+  return { distinctId, state: 'active', properties: new Map(), duration: null, context: {}, ...times }
+}
+
+const DAYS = Array.from({ length: 20 }, (_, i) => FIRST + i)
+
+async function open(t: Test, { maker = openMaker(), path }: { maker?: SessionFactsMaker; path?: string } = {}) {
+  const shard = await openShard(t, path)
+  const { clickhouse } = shard
+  const ids = await shard.store('a', visits(DAYS))
+  const covered = async () => {
+    const days = await readSessionDays(clickhouse, 'a')
+    return days.map(({ day }) => day).sort((a, b) => a - b)
+  }
+  /** Of days without events and calls, nothing has to be made. */
+  const isWhole = async (days: readonly number[]) => {
+    const rows = await clickhouse.rows<{ day: number }>(
+      `SELECT DISTINCT toInt32(day) AS day FROM event_facts WHERE project_id = 'a'
+       UNION DISTINCT SELECT toInt32(intDiv(started_at, ${DAY_MS})) FROM sessions WHERE project_id = 'a' AND is_deleted = 0`,
+    )
+    const found = await covered()
+    return (
+      found.every((day) => days.includes(day)) && rows.every(({ day }) => !days.includes(day) || found.includes(day))
+    )
+  }
+  return {
+    ...shard,
+    ids,
+    maker,
+    covered,
+    /** Waits until exactly these days have rows, and compares the rows. */
+    async settled(title: string, days: readonly number[] = DAYS) {
+      await shard.complete(['a'])
+      await until(`the days ${title}`, () => isWhole(days))
+      t.equal(await countWrong(clickhouse), 0, title)
+    },
+    copier: (options: Parameters<typeof shard.copier>[0] = {}) =>
+      shard.copier({ ...OFTEN, sessions: maker, ...options }),
+    countRows: async (which = '1') => {
+      const [row] = await clickhouse.rows<{ count: string }>(
+        `SELECT count() AS count FROM session_facts WHERE ${which}`,
+      )
+      return Number(row?.count)
+    },
+  }
+}
+
+/** How many sessions of covered days that are not later than their days have no equal row, or rows no session. */
+async function countWrong(clickhouse: ClickHouse): Promise<number> {
+  // Once, as a question does: a fill may end in between.
+  const days = await readSessionDays(clickhouse, 'a')
+  if (days.length === 0) return 0
+  const rows = days.map(({ day, fill, step, calls }) => `(toDate32(${day}), ${fill}, ${step}, ${calls})`)
+  const [found] = await clickhouse.rows<{ count: string }>(`
+    WITH covered AS (
+      SELECT of_day.1 AS day, of_day.2 AS newest, of_day.3 AS reach, of_day.4 AS called
+      FROM (SELECT arrayJoin([${rows.join(', ')}]) AS of_day)
+    ), made AS (${selectSessions('a', { from: 0, to: (TODAY + 10) * DAY_MS })})
+    SELECT count() AS count FROM (
+      SELECT h, sum(sign) AS difference FROM (
+        SELECT cityHash64(${COMPARED.map((name) => `session_facts.${name}`).join()}) AS h, 1 AS sign
+        FROM session_facts INNER JOIN covered
+          ON session_facts.day = covered.day AND session_facts.fill = covered.newest
+        WHERE project_id = 'a' AND key NOT IN (
+          SELECT key FROM made INNER JOIN covered ON made.day = covered.day WHERE last_step > reach OR last_call > called
+        )
+        UNION ALL
+        SELECT cityHash64(${COMPARED.map((name) => `made.${name}`).join()}) AS h, -1 AS sign
+        FROM made INNER JOIN covered ON made.day = covered.day
+        WHERE last_step <= reach AND last_call <= called
+      ) GROUP BY h HAVING difference != 0
+    )`)
+  return Number(found?.count)
+}
+
+t.test('the sessions of a project that asks have rows, and every change voids what it touches', async (t) => {
+  const shard = await open(t)
+  const { clickhouse, ids, covered, settled } = shard
+  shard.copier()
+  await shard.complete(['a'])
+  t.strictSame(await covered(), [], 'nobody has asked')
+  await askForSessionFacts(clickhouse, 'a')
+  await settled('after the first fill')
+  t.equal(await shard.countRows(), DAYS.length)
+  const [first] = await readSessionDays(clickhouse, 'a')
+  t.equal(first?.definition, '18446744073709551615')
+  t.ok(first && first.step > 0 && BigInt(first.calls) > 0n && BigInt(first.fill) > 0n, JSON.stringify(first))
+
+  const edits = new EventEdits(shard.shards)
+  const edit = async (i: number, properties: string | null) =>
+    t.equal(await edits.apply({ projectId: 'a', eventId: ids[i] ?? '', properties }), true)
+  await edit(0, '{"path":"/b"}')
+  await settled('after an edit')
+  await edit(3, null)
+  await edit(4, null)
+  await settled('after deletes')
+  await shard.call('a', 'called', call('user 1', TODAY - 5))
+  await settled('after a call')
+  const wrong = await shard.store('a', visits(DAYS, 'wrong'))
+  await settled('after a wrong import')
+  const place = parseEventId(wrong[0] ?? '')
+  if (place) await deleteEventsOfBatches(shard.shards, 'a', [place])
+  await settled('after it was undone')
+  const late = shard.skip('a', visits([TODAY - 9], 'late'))
+  await shard.store('a', visits([TODAY], 'more'))
+  await late()
+  await settled('after a replay')
+  await deleteEventsOfUsers(clickhouse, 'a', ['user 1'])
+  await settled('after an erasure')
+  await askForFacts(clickhouse, 'rebuild', '')
+  await settled('after a rebuild')
+  await askForFacts(clickhouse, 'leave_out', 'a')
+  await until('no rows', async () => (await shard.countRows()) === 0)
+  t.strictSame(await covered(), [])
+  await askForFacts(clickhouse, 'take_in', 'a')
+  await settled('after it was taken in')
+  await deleteEventsBefore(clickhouse, 'a', null)
+  await until('nothing is left of the project', async () => (await shard.countRows('events > 0')) === 0)
+})
+
+t.test('days are void before the facts that they were made of change', async (t) => {
+  const shard = await open(t)
+  const { clickhouse, ids, covered, settled } = shard
+  const proxy = await TcpProxy.open(t, shard.url)
+  const proxied = new ClickHouse({ url: proxy.url })
+  t.teardown(() => proxied.close())
+  shard.copier({ clickhouse: proxied })
+  await askForSessionFacts(clickhouse, 'a')
+  const edits = new EventEdits(shard.shards)
+  const wrong = await shard.store('a', visits([TODAY - 10], 'wrong'))
+  const around = (day: number) => [day - 2, day - 1, day, day + 1]
+  const remove = 'DELETE FROM event_facts WHERE project_id'
+  const changes: [string, string, readonly number[], () => Promise<unknown>][] = [
+    [
+      'an edit',
+      'DELETE FROM event_facts WHERE (',
+      around(DAYS[6] ?? 0),
+      () => edits.apply({ projectId: 'a', eventId: ids[3 * 6] ?? '', properties: '{}' }),
+    ],
+    [
+      'an undone import',
+      remove,
+      around(TODAY - 10),
+      () =>
+        deleteEventsOfBatches(
+          shard.shards,
+          'a',
+          [parseEventId(wrong[0] ?? '')].flatMap((place) => place ?? []),
+        ),
+    ],
+    ['an erasure', remove, DAYS, () => deleteEventsOfUsers(clickhouse, 'a', ['user 1'])],
+    [
+      'the expiry of the first days',
+      remove,
+      around(FIRST),
+      () => deleteEventsBefore(clickhouse, 'a', (DAYS[2] ?? 0) * DAY_MS),
+    ],
+    ['a rebuild', 'TRUNCATE TABLE event_facts', DAYS, () => askForFacts(clickhouse, 'rebuild', '')],
+    ['leaving it out', remove, DAYS, () => askForFacts(clickhouse, 'leave_out', 'a')],
+  ]
+  let first = 0
+  for (const [name, statement, days, change] of changes) {
+    await settled(`before ${name}`, DAYS.slice(first))
+    const { held, release } = proxy.hold(statement)
+    await change()
+    await held
+    const left = await covered()
+    t.strictSame(
+      left.filter((day) => days.includes(day)),
+      [],
+      `${name} touches days`,
+    )
+    t.equal(await countWrong(clickhouse), 0, `${name} has changed nothing of other days`)
+    await release()
+    // No events are left before.
+    if (name.startsWith('the expiry')) first = 2
+  }
+  await until('no rows', async () => (await shard.countRows()) === 0)
+})
+
+t.test('a leader that is lost while it makes rows leaves nothing that is read', async (t) => {
+  const shard = await open(t)
+  const { clickhouse, settled } = shard
+  await askForSessionFacts(clickhouse, 'a')
+  for (const statement of ['INSERT INTO session_facts (', 'INSERT INTO session_fact_days']) {
+    const proxy = await TcpProxy.open(t, shard.url)
+    const proxied = new ClickHouse({ url: proxy.url })
+    t.teardown(() => proxied.close())
+    const { held, release } = proxy.hold(statement)
+    const late = shard.copier({ clickhouse: proxied, log: silent })
+    await held
+    const next = shard.copier()
+    await settled(`while one waits for ${statement}`)
+    const rows = await shard.countRows()
+    const before = await readSessionDays(clickhouse, 'a')
+    await release()
+    await late.close()
+    t.strictSame(await readSessionDays(clickhouse, 'a'), before)
+    t.equal(await shard.countRows(), rows)
+    t.equal(await countWrong(clickhouse), 0)
+    await next.close()
+    // So that there is something to be made again.
+    await askForFacts(clickhouse, 'rebuild', '')
+  }
+})
+
+t.test('a start of ClickHouse forgets which days have rows', async (t) => {
+  const path = await temporaryFolder(t)
+  const first = await open(t, { path })
+  const copier = first.copier()
+  await askForSessionFacts(first.clickhouse, 'a')
+  await first.settled('before the start')
+  await copier.close()
+  await first.clickhouse.close()
+  await first.stop()
+
+  const second = await openShard(t, path)
+  const { clickhouse } = second
+  const count = async () => {
+    const [row] = await clickhouse.rows<{ count: string }>('SELECT count() AS count FROM session_facts')
+    return Number(row?.count)
+  }
+  t.ok((await count()) > 0, 'rows are there')
+  t.strictSame(await readSessionDays(clickhouse, 'a'), [])
+  second.copier({ ...OFTEN, sessions: openMaker() })
+  await until('rows that nobody knows are removed', async () => (await count()) === 0)
+  await askForSessionFacts(clickhouse, 'a')
+  await until('the days', async () => (await readSessionDays(clickhouse, 'a')).length === DAYS.length)
+  t.equal(await countWrong(clickhouse), 0)
+})
+
+t.test('a point that is used again and again learns of the days', async (t) => {
+  const shard = await open(t)
+  const { clickhouse, shards } = shard
+  shard.copier()
+  await shard.complete(['a'])
+  const reader = new FactsReader(shards, [])
+  await reader.noteSessions('a', { isUsed: false, isSlow: true })
+  const ask = async () => {
+    const point = await reader.point('a', shard.appended)
+    t.ok(point && (await reader.stillHolds('a', point, false)))
+    return point?.sessionDays.length === DAYS.length
+  }
+  t.equal(await ask(), false)
+  await askForSessionFacts(clickhouse, 'a')
+  await until('the days', ask)
+})
+
+t.test('only rows that are superseded or void are removed, and not at once', async (t) => {
+  const shard = await open(t)
+  const { clickhouse, ids, settled } = shard
+  await askForSessionFacts(clickhouse, 'a')
+  const copier = shard.copier()
+  await settled('at first')
+  const edited = { projectId: 'a', eventId: ids[0] ?? '', properties: '{}' }
+  await new EventEdits(shard.shards).apply(edited)
+  await settled('after an edit')
+  await copier.close()
+  const count = async (table: string) => {
+    const [row] = await clickhouse.rows<{ count: string }>(`SELECT count() AS count FROM ${table}`)
+    return Number(row?.count)
+  }
+  t.ok((await count('session_facts')) > DAYS.length, 'there are old ones')
+  const lead = await FactLead.take(clickhouse, {
+    process: crypto.randomUUID(),
+    isShared: false,
+    signal: new AbortController().signal,
+  })
+  t.ok((await count('session_facts')) > DAYS.length, 'questions may still read them')
+  for (let i = 0; i < 2; i++) {
+    await lead?.sessions.prune(0)
+    t.equal(await count('session_facts'), DAYS.length)
+    t.equal(await count('session_fact_days'), DAYS.length)
+    t.equal(await count('session_facts_asked'), 1)
+    t.equal(await countWrong(clickhouse), 0)
+  }
+  await lead?.sessions.void('a')
+  await lead?.sessions.prune(0)
+  t.equal(await count('session_facts'), 0)
+  t.equal(await count('session_fact_days'), 0)
+})
+
+t.test('texts that have to be repaired are, once the parser has rejected one', async (t) => {
+  const plain = openMaker()
+  const maker = openMaker({
+    select: async (projectId, range) => {
+      const { sql, ...rest } = await plain.select(projectId, range)
+      return { sql: `SELECT * FROM (${sql}) WHERE throwIf(${range.repairsTexts ? 0 : 1}) = 0`, ...rest }
+    },
+  })
+  const shard = await open(t, { maker })
+  shard.copier()
+  await askForSessionFacts(shard.clickhouse, 'a')
+  await shard.settled('that were repaired')
+})
+
+t.test('days of which something may expire have no rows', async (t) => {
+  let since = (DAYS[5] ?? 0) * DAY_MS + 1
+  const shard = await open(t, { maker: openMaker({ since: () => since }) })
+  shard.copier()
+  await askForSessionFacts(shard.clickhouse, 'a')
+  await shard.settled('two days later', DAYS.slice(7))
+  since += 3 * DAY_MS
+  await shard.settled('as time goes on', DAYS.slice(10))
+})
+
+t.test('another definition makes all days anew', async (t) => {
+  let definition = '1'
+  const shard = await open(t, { maker: openMaker({ define: () => definition }) })
+  shard.copier()
+  await askForSessionFacts(shard.clickhouse, 'a')
+  await shard.settled('of the first one')
+  definition = '2'
+  // So that there is another look.
+  await shard.store('a', visits([TODAY]))
+  await until('the second one', async () => {
+    const days = await readSessionDays(shard.clickhouse, 'a')
+    return days.length === DAYS.length && days.every((day) => day.definition === '2')
+  })
+  t.equal(await countWrong(shard.clickhouse), 0)
+})
+
+t.test('fills that are too large are made smaller, and a day that fails alone is left out', async (t) => {
+  const shard = await open(t)
+  const small = shard.open()
+  const command = small.command.bind(small)
+  let failures = 0
+  const bad = (DAYS[9] ?? 0) * DAY_MS
+  // As if ClickHouse had memory for two days, and none for one of them.
+  small.command = async (query, ...rest) => {
+    const [, from, to] = (/HAVING start >= (\d+) AND start < (\d+)/.exec(query) ?? []).map(Number)
+    if (from !== undefined && to !== undefined) {
+      if (to - from > 2 * DAY_MS || (from <= bad && to > bad)) {
+        failures++
+        throw new StoreError(241, new Error('Memory limit exceeded'))
+      }
+    }
+    await command(query, ...rest)
+  }
+  const warned: string[] = []
+  const log = { info: () => undefined, warn: ({ day }: { day: string }) => void warned.push(day) }
+  shard.copier({ clickhouse: small, log })
+  await askForSessionFacts(shard.clickhouse, 'a')
+  await shard.settled(
+    'but one',
+    DAYS.filter((day) => day !== DAYS[9]),
+  )
+  t.strictSame(warned, [new Date(bad).toISOString().slice(0, 10)])
+  t.ok(failures <= 5, `${failures} failures`)
+})
+
+t.test('nothing is left on the disk of calls that were erased', async (t) => {
+  const shard = await open(t)
+  const { clickhouse, shards } = shard
+  await shard.call('a', 'secret', call('a person', TODAY - 3))
+  shard.copier()
+  await askForSessionFacts(clickhouse, 'a')
+  await shard.settled('with the call')
+  const isThere = "session_id = 'secret' OR distinct_id = 'a person'"
+  t.equal(await shard.countRows(isThere), 1)
+  await shard.call('a', 'secret', null)
+  t.equal(await shard.countRows(isThere), 1, 'its version says that it may not be read')
+  await purgeOldRows(clickhouse, shards, 'sessions', new AbortController().signal)
+  await shard.settled('without it')
+  t.equal(await shard.countRows(isThere), 0)
+
+  await shard.call('a', 'secret', call('a person', TODAY - 3))
+  const edited = { projectId: 'a', eventId: shard.ids[3 * 16] ?? '', properties: '{}' }
+  await new EventEdits(shards).apply(edited)
+  await until('the call again', async () => (await shard.countRows(isThere)) > 0)
+  await deleteEventsOfUsers(clickhouse, 'a', ['a person'])
+  await shard.settled('of a user who has no events')
+  await noteCalls(clickhouse, 'a', { keys: null })
+  await shard.settled('made anew')
+})
+
+t.test('nothing is read of calls that have expired, even if more is kept from then on', async (t) => {
+  const shard = await open(t)
+  const { clickhouse } = shard
+  await shard.call('a', 'short', call('user 1', TODAY - 3))
+  shard.copier()
+  await askForSessionFacts(clickhouse, 'a')
+  await shard.settled('with the call')
+  const { signal } = new AbortController()
+  t.equal(await deleteExpiredSessions(clickhouse, 'a', (TODAY - 2) * DAY_MS, signal), 1)
+  await until('the day without it', async () => (await countWrong(clickhouse)) === 0)
+  await shard.settled('without the call')
+})
+
+t.test('a call that is stored late is in the rows', async (t) => {
+  const shard = await open(t)
+  const replay = await shard.skipCall('a', 'late', call('user 1', TODAY - 3))
+  await shard.store('a', visits([TODAY]))
+  shard.copier()
+  await askForSessionFacts(shard.clickhouse, 'a')
+  await shard.settled('without it')
+  t.equal(await shard.countRows("session_id = 'late'"), 0)
+  t.strictSame(await replay(), { isStored: true })
+  await shard.settled('with it')
+  t.equal(await shard.countRows("session_id = 'late'"), 1)
+})
+
+t.test('whatever changes, the rows of a day are those of the facts that it claims to have', async (t) => {
+  const shard = await open(t)
+  const { clickhouse } = shard
+  const ids = [...shard.ids]
+  await askForSessionFacts(clickhouse, 'a')
+  const readings = { held: 0, moved: 0 }
+  let isOver = false
+  const read = async () => {
+    while (!isOver) {
+      const { point, isOpen } = await readFactsPoint(clickhouse, 'a')
+      if (!point || isOpen) {
+        await wait(2)
+        continue
+      }
+      const wrong = await countWrong(clickhouse)
+      const isSame = (await compareWithPoint(clickhouse, 'a', point)) === 'same' && !point.isStepping
+      readings[isSame ? 'held' : 'moved']++
+      if (isSame && wrong > 0) t.fail(`${wrong} wrong rows`)
+    }
+  }
+  const edits = new EventEdits(shard.shards)
+  // Copiers that take over from one another.
+  let copier = shard.copier()
+  const reading = read()
+  for (let i = 0; i < 40; i++) {
+    const day = DAYS[(i * 7) % DAYS.length] ?? TODAY
+    const eventId = ids[(i * 13) % ids.length] ?? ''
+    if (i % 5 === 0) ids.push(...(await shard.store('a', visits([day, day + 1], `s${i % 3}`))))
+    if (i % 5 === 1) await edits.apply({ projectId: 'a', eventId, properties: `{"i":${i}}` })
+    if (i % 5 === 2) await edits.apply({ projectId: 'a', eventId, properties: null })
+    if (i % 5 === 3) await shard.call('a', `called ${i % 4}`, i % 2 === 0 ? null : call(`user ${i % 3}`, day))
+    if (i % 10 === 4) await deleteEventsOfUsers(clickhouse, 'a', [`user ${1 + (i % 2)}`])
+    if (i % 20 === 9) await askForFacts(clickhouse, 'rebuild', '')
+    if (i % 15 === 14) {
+      const last = copier
+      copier = shard.copier({ isShared: false })
+      await last.close()
+    }
+    const { held } = readings
+    // Most readings are of a moment at which something is changing.
+    if (i % 4 === 3) await until('a reading', () => readings.held > held)
+  }
+  await shard.complete(['a'])
+  await until('the days', async () => {
+    const covered = await shard.covered()
+    const [left] = await clickhouse.rows<{ count: string }>(
+      'SELECT count() AS count FROM event_facts WHERE toInt32(day) <= {today:Int32} AND toInt32(day) NOT IN {days:Array(Int32)}',
+      { today: TODAY, days: covered },
+    )
+    return left?.count === '0'
+  })
+  isOver = true
+  await reading
+  t.equal(await countWrong(clickhouse), 0)
+  t.ok(readings.held >= 10, JSON.stringify(readings))
+})
