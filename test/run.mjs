@@ -38,6 +38,8 @@ const TOGETHER = [
   { files: /^test\/web\/[^/]+$/, programs: 2, startsShared: true },
   { files: /^test\/routes\/vendors\//, programs: 1 },
   { files: /^test\/routes\//, programs: 4 },
+  { files: /^test\/questions\//, programs: 2 },
+  { files: /^test\/(?:projects|users)\//, programs: 2 },
 ]
 /** What a file starts before its tests runs until the program ends, so it has one of its own; the page's files share it. */
 const STARTS = /^(?:const|let) .*= await |^t\.(?:before|teardown)\(/m
