@@ -198,6 +198,8 @@ export class FactCopier {
     const { clickhouse, isShared } = this.#options
     const lead = await FactLead.take(clickhouse, { process: this.#process, isShared, signal: this.#stop.signal })
     if (lead) await this.#resetBacklog()
+    // Nobody would remove old rows: they are from a time with a single shard.
+    if (lead && !this.#filler && lead.sessions.projects.length > 0) await lead.sessions.clear()
     return lead
   }
 

@@ -41,9 +41,8 @@ const MAX_FAILURES = 5
 /** Failed days that are remembered. */
 const MAX_FAILED = 10_000
 /**
- * A day is made again once more than so many events that its sessions are made of are later than its rows, or more than such
- * a part of its own. Questions group the sessions of these events. The last days have new events all the time, and are
- * made again once they have not.
+ * A day is made again once more events are later than its rows than both this number and this part of the day's own events:
+ * questions group the sessions of these. The last days have new events all the time, so they wait for more.
  */
 const MANY = {
   lately: { events: 5_000, part: 0.1 },
@@ -158,10 +157,13 @@ export class SessionFiller {
       const ranges = await this.#choose(lead, projectId, definition).catch((error: unknown) => {
         // Others have their turn all the same.
         if (!(error instanceof StoreError)) throw error
-        this.#failures.set(projectId, MAX_FAILURES)
         this.#options.log.warn({ err: error, project: projectId }, 'the sessions of a project could not be counted')
-        return []
+        return null
       })
+      if (ranges === null) {
+        this.#lookAt.set(projectId, performance.now() + FAILED_MS)
+        continue
+      }
       const tookMs = performance.now() - began
       if (ranges.length > 0) {
         this.#plans.set(projectId, { definition, ranges, tookMs })

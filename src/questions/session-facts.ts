@@ -115,7 +115,7 @@ export class SessionFacts {
       // The row of a session that was deleted does not say when it began.
       sessions: [
         `(is_deleted = 1 AND version > toUInt64('${oldest}') OR ${[
-          ...this.#bounds('started_at', (time) => time),
+          ...this.#bounds('started_at', (time) => time, DAY_MS),
           `version > ${this.#ofDay(this.#calls, `toInt32(intDiv(started_at, ${DAY_MS}))`)}`,
         ].join(' AND ')})`,
       ],
@@ -145,6 +145,7 @@ export class SessionFacts {
       this.#isCurrent,
       'NOT is_irregular',
       ...this.#bounds('start', (time) => time),
+      `start < ${statement.number(this.#range.to)}`,
       `key NOT IN ${this.selectChanged()}`,
     ]
     const joins = { name: () => joinUsers(statement, null, null), hash: () => joinUserHashes(statement, 'e.user') }

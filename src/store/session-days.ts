@@ -38,6 +38,8 @@ export const WINDOW = { before: 1, after: 2 }
 const FILLS_OF_EPOCH = 2n ** 32n
 /** How long rows are kept that are superseded or void, s: longer than any question that may still read them. */
 const KEPT_S = 600
+/** What a fill may take. A larger one fails, and is made in smaller ones; a day that is too large is left to questions. */
+const FILL_LIMITS: ClickHouseSettings = { max_execution_time: 60, max_memory_usage: String(1024 ** 3) }
 /** Days and fills in one statement that deletes their rows. */
 const DELETED_TOGETHER = 2_000
 
@@ -91,15 +93,16 @@ export class SessionDays {
 
   /** Learns what there is. Rows without any days are from before a start of ClickHouse, or of a fill that was not finished. */
   async load(): Promise<void> {
-    const [found] = await this.#clickhouse.rows<{ projects: string[]; rows: string }>(
-      `SELECT groupUniqArray(project_id) AS projects, (
-         SELECT sum(rows) FROM system.parts
-         WHERE database = currentDatabase() AND table = 'session_facts' AND active
-       ) AS rows FROM session_fact_days`,
-    )
-    const projects = found?.projects ?? []
-    if (projects.length === 0 && Number(found?.rows ?? 0) > 0) await this.#truncate()
-    for (const project of projects) this.#projects.add(project)
+    for (const project of await this.#listProjects('session_fact_days')) this.#projects.add(project)
+    const withRows = await this.#orDiscard(() => this.#listProjects('session_facts'), [])
+    if (this.#projects.size === 0 && withRows.length > 0) await this.#truncate()
+    else for (const project of withRows) this.#projects.add(project)
+  }
+
+  async #listProjects(table: string): Promise<string[]> {
+    const query = `SELECT DISTINCT project_id AS project FROM ${table}`
+    const rows = await this.#clickhouse.rows<{ project: string }>(query, {}, {}, { limitMs: DELETE_LIMIT_MS })
+    return rows.map(({ project }) => project)
   }
 
   /** Forgets all days, and removes all rows, because the generation of the facts is over. */
@@ -159,7 +162,7 @@ export class SessionDays {
       `INSERT INTO session_facts (${SESSION_FACT_COLUMNS.join(', ')})
        SELECT ${selected.join(', ')} FROM (${sql}) WHERE ${STILL_LEADS}`,
       parameters,
-      settings,
+      { ...settings, ...FILL_LIMITS },
     )
     await this.#change(
       `INSERT INTO session_fact_days (project_id, definition, day, fill, step, calls)

@@ -94,24 +94,25 @@ export async function askForSessionFacts(clickhouse: ClickHouse, projectId: stri
 const MAX_NAMED = 1_000
 
 /**
- * Has the rows of sessions removed, also from the disk, if the project has any. To be called before their calls are deleted:
- * rows that are made from then on are right, and if the process dies before, the calls are still there.
- * @param which `ids` of the sessions, or `before`: those whose calls were last changed before, epoch ms
+ * Asks for the rows of sessions to be removed, also from the disk, if the project has any. To be called once the deletions of
+ * their calls are stored, but before the calls leave the store: rows that are made from then on are right, and if the
+ * process dies before, the calls are still there.
+ * @param which `ids` of the sessions, null for all; or `before`: those whose calls were last changed before, epoch ms
  */
 export async function removeSessionFacts(
   clickhouse: ClickHouse,
   projectId: string,
-  which: { ids: readonly string[] } | { before: number },
+  which: { ids: readonly string[] | null } | { before: number },
 ): Promise<void> {
   const ids = 'ids' in which ? which.ids : []
   const [found] = await clickhouse.rows<{ keys: string[]; has: number }>(
-    `SELECT arrayMap(name -> toString(${hashName('name')}), ${literalArray(ids.slice(0, MAX_NAMED))}) AS keys,
+    `SELECT arrayMap(name -> toString(${hashName('name')}), ${literalArray(ids?.slice(0, MAX_NAMED) ?? [])}) AS keys,
        {project:String} IN (SELECT project_id FROM session_facts_asked)
        OR {project:String} IN (SELECT project_id FROM session_facts WHERE project_id = {project:String} LIMIT 1) AS has`,
     { project: projectId },
     LARGE_QUERY,
   )
   if (found?.has !== 1) return
-  const scope = 'before' in which ? which : { keys: ids.length > MAX_NAMED ? null : found.keys }
+  const scope = 'before' in which ? which : { keys: ids === null || ids.length > MAX_NAMED ? null : found.keys }
   await noteCalls(clickhouse, projectId, scope)
 }

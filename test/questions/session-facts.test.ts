@@ -222,14 +222,14 @@ t.test('questions about sessions have the same answers from their facts, whateve
   await fc.assert(property, { numRuns })
   t.ok(used > numRuns, `${used} answers had sessions of facts`)
 
-  const one = (event: '$pageview' | 'buy' | 'x', hours: number, session_id: '' | 's1' | 's2' = '') => {
+  const one = (event: '$pageview' | 'buy' | 'x', hours: number, session_id: '' | 's1' | 's2' | 's3' = '') => {
     const sender = { distinct_id: 'ann', country: '', bot: 0 } as const
     return { event, ...sender, timestamp: START + hours * HOUR_MS, session_id, properties: '{}' }
   }
   // With the range below, events from the 36th hour up to the 96th belong to sessions.
   const events = [
     ...[one('$pageview', 35, 's1'), one('buy', 58, 's1'), one('x', 61)],
-    ...[one('$pageview', 94, 's2'), one('buy', 95, 's2'), one('buy', 97, 's2')],
+    ...[one('$pageview', 94, 's2'), one('buy', 95, 's2'), one('buy', 97, 's2'), one('x', 96, 's3')],
   ]
   const days: [number, number] = [0, 6]
   const { fromFacts, fromEvents } = await open({ stages: [{ events, calls: [], days }], starts: [], tail: false })
@@ -245,6 +245,11 @@ t.test('questions about sessions have the same answers from their facts, whateve
       { steps: [{ users: 1 }, { users: 0 }] },
     ],
     [
+      // A session begins just when no more events are looked at.
+      { kind: 'funnel', steps: [{ event: 'x' }, visits(isPart(1))], window: '3d' },
+      { steps: [{ users: 1 }, { users: 0 }] },
+    ],
+    [
       { kind: 'paths', end: 'x', where: ['or', [['is', 'event', ['x']], isPart(1)]], window: '30h' },
       { nodes: [{ event: 'x' }, { event: 'buy' }] },
     ],
@@ -254,6 +259,31 @@ t.test('questions about sessions have the same answers from their facts, whateve
       const results = await ask({ ...question, ...at })
       t.match([results].flat()[0], wanted, `${name}: ${JSON.stringify(question)}`)
     }
+  }
+
+  // The call is of a day without rows, just before the events that are looked at.
+  const called = await open({
+    stages: [
+      {
+        events: [one('buy', 30, 's1'), one('x', 49)],
+        calls: [{ session_id: 's1', distinct_id: 'ann', seconds: 60, country: '', is_deleted: 0 }],
+        days: [1, 1],
+      },
+    ],
+    starts: [START + 23 * HOUR_MS],
+    tail: false,
+  })
+  for (const [name, ask] of Object.entries({ fromEvents: called.fromEvents, fromFacts: called.fromFacts })) {
+    const where = [
+      'or',
+      [
+        ['is', 'event', ['x']],
+        ['gte', 'session.events', 1],
+      ],
+    ]
+    const days = { from: START + 48 * HOUR_MS, to: START + 72 * HOUR_MS }
+    const results = await ask({ kind: 'paths', end: 'x', where, window: '30h', ...days })
+    t.match([results].flat()[0], { nodes: [{ event: 'x' }, { event: 'buy' }] }, name)
   }
 })
 

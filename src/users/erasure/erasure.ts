@@ -79,6 +79,7 @@ export class Erasure {
     if (stored.length > 0) {
       // Later calls may start them again, at another time.
       const ids = stored.map(({ sessionId }) => sessionId)
+      await barrier.requireProject(projectId)
       await shards.each(({ clickhouse }) => removeSessionFacts(clickhouse, projectId, { ids }))
     }
     const events = await this.#deleteEvents(shards, projectId, names)

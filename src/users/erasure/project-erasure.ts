@@ -4,6 +4,7 @@ import type { StateKind } from '../../model/state-key.js'
 import { eraseProjectFromDeadLetters } from '../../store/dead-letter-erasure.js'
 import { deleteEventsOfProject } from '../../store/events.js'
 import { eraseSaved } from '../../store/saved.js'
+import { removeSessionFacts } from '../../store/session-facts.js'
 import { listProjectNames } from '../../store/versioned-table.js'
 import { type ErasureOptions, reserveErasureSlots } from './erasure.js'
 
@@ -66,6 +67,9 @@ export class ProjectErasure {
         removed[kind] += await this.#deleteStates(kind, projectId, names)
       }
     }
+    // Later calls may start its sessions again, at another time.
+    await barrier.requireProject(projectId)
+    await shards.each(({ clickhouse }) => removeSessionFacts(clickhouse, projectId, { ids: null }))
     await this.#parts.ids.forget(projectId)
     return { ...removed, ...summary(events, deadLetters), isComplete: true }
   }
