@@ -8,8 +8,6 @@ import { Questions } from '../../src/questions/run.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
 
 const EVENTS = 1_000_000
-/** Time of the first, epoch ms; each next one is a millisecond later. */
-const FIRST = 1_760_000_000_000
 
 let url = ''
 const settings = {
@@ -38,7 +36,7 @@ t.before(async () => {
   await clickhouse.command(`
     INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
     SELECT 'default', reinterpret(bitOr(bitShiftLeft(toUInt128(number), 64), toUInt128(1)), 'UUID'), 'a', toString(number),
-      ${FIRST} + number, 0, concat('{"n":', toString(number), '}'), ''
+      1760000000000 + number, 0, concat('{"n":', toString(number), '}'), ''
     FROM numbers(${EVENTS})`)
 })
 
@@ -209,9 +207,7 @@ t.test('refuses what would take too much memory, and says what to narrow', async
 })
 
 t.test('ranks as many values as the memory holds', async (t) => {
-  const count = EVENTS / 4
-  const range = { from: FIRST, to: FIRST + count }
-  const question = { ...LONG, ...range, where: null, breakdown: ['distinct_id'], interval: 'none', limit: 2 }
+  const question = { ...LONG, where: null, breakdown: ['distinct_id'], interval: 'none', limit: 2 }
   const ask = async (memory: number) => {
     const questions = new Questions({
       shards: Shards.of(clickhouse),
@@ -227,21 +223,21 @@ t.test('ranks as many values as the memory holds', async (t) => {
     [
       ['0', 1],
       ['1', 1],
-      ['$other', count - 2],
+      ['$other', EVENTS - 2],
     ],
   )
-  await t.rejects(ask(16 << 20), { code: 'query_too_large', message: /16 MiB/ })
+  await t.rejects(ask(64 << 20), { code: 'query_too_large', message: /64 MiB/ })
 })
 
 t.test('counts who comes back with the memory that there is', async (t) => {
-  const [DAYS, PER_DAY] = [4, 250_000]
+  const DAYS = 4
   const [start, day] = [Date.parse('2025-10-06T00:00:00Z'), 86_400_000]
   // A user more comes back each day, all day long.
   await clickhouse.command(`
     INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
     SELECT 'returns', reinterpret(bitOr(bitShiftLeft(toUInt128(number), 64), toUInt128(1)), 'UUID'), 'a', concat('u', toString(user)),
-      ${start} + intDiv(number * ${day}, ${PER_DAY}), 0, '{}', ''
-    FROM (SELECT number, number % (1 + intDiv(number, ${PER_DAY})) AS user FROM numbers(${DAYS * PER_DAY}))`)
+      ${start} + intDiv(number * ${day}, 1000000), 0, '{}', ''
+    FROM (SELECT number, number % (1 + intDiv(number, 1000000)) AS user FROM numbers(${DAYS * 1_000_000}))`)
   const statements: string[] = []
   const rows: ClickHouse['rows'] = async (query, ...rest) => {
     if (query.includes('AS mask')) statements.push(query)
@@ -269,11 +265,11 @@ t.test('counts who comes back with the memory that there is', async (t) => {
   }
   const list = { kind: 'users', of, cell: { cohort: '2025-10-06', interval: 3 }, limit: 10 }
   for (const question of [of, list]) {
-    const [ample, little] = [await ask(2 ** 30, question), await ask(16 << 20, question)]
+    const [ample, little] = [await ask(2 ** 30, question), await ask(64 << 20, question)]
     t.strictSame([ample.asked, little.asked], [1, 2], question.kind)
     t.strictSame(little.results, ample.results)
   }
-  const { results } = await ask(16 << 20, of)
+  const { results } = await ask(64 << 20, of)
   const sizes = (results as Cohort[]).map(({ size, cells }) => [size, ...cells.map(({ users }) => users)])
   t.strictSame(sizes, [
     [1, 1, 1, 1, 1],
