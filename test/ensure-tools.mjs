@@ -30,7 +30,7 @@ const TOOLS = [
 /** Sets the clocks of servers apart on Linux; the tests do without it if it is missing. */
 const FAKETIME = { isThere: isFaketimeThere, debian: 'faketime', isOptional: true }
 
-/** Draws the pages of most tests in half the CPU time. Elsewhere than on Debian, they do with Chromium. */
+/** Draws the pages of most tests in less CPU time. Elsewhere than on Debian, they do with Chromium. */
 const SHELL = { isThere: isShellThere, debian: 'chromium-headless-shell', isOptional: true }
 
 const hadRedis = outputOf('redis-server', ['--version']) !== null
