@@ -22,7 +22,7 @@ t.test('countLimits counts a refusal for its project and kind of key, in every f
     t.equal(statusCode, status)
   }
   const read = { url: '/public/events', headers: { 'x-api-key': keys.read } }
-  t.equal((await inject(read)).statusCode, 429)
+  for (const status of [200, 429]) t.equal((await inject(read)).statusCode, status)
   for (const [i, status] of [401, 429].entries()) {
     t.equal((await inject({ ...read, headers: { 'x-api-key': `unknown-key-number-${i}` } })).statusCode, status)
   }
