@@ -15,7 +15,11 @@ async function counted({ app }: Pick<Awaited<ReturnType<typeof startApp>>, 'app'
 }
 
 t.test('countLimits counts a refusal for its project and kind of key, in every format of response', async (t) => {
-  const { client, keys, post, inject } = await startSdkApp(t, { RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '86400', WRONG_KEY_LIMIT: '1' })
+  const { client, keys, post, inject } = await startSdkApp(t, {
+    RATE_LIMIT: '1',
+    RATE_LIMIT_WINDOW: '86400',
+    WRONG_KEY_LIMIT: '1',
+  })
   const batch = { batch: [{ type: 'track', event: 'e', userId: 'u' }] }
   for (const status of [200, 429, 429]) {
     const { statusCode } = await post('/segment/v1/batch', batch, { 'content-type': 'application/json' })
