@@ -10,14 +10,13 @@ import { checkSettings } from '../projects/check-settings.js'
 import type { Project, Projects } from '../projects/projects.js'
 import type { QuotaWatch } from '../projects/quota-watch.js'
 import type { Retention } from '../projects/retention.js'
-import { toDay, type Usage } from '../projects/usage.js'
-import { readStoredBytes, readUsage } from '../store/project-usage.js'
+import { toDay, toUsageStart, type Usage } from '../projects/usage.js'
+import { readStoredBytes } from '../store/project-usage.js'
+import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { ProjectErasure } from '../users/erasure/project-erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { purgeAndReport } from '../users/erasure/purge-report.js'
 import { CALLS } from './project.calls.js'
-
-const DAY_MS = 86_400_000
 
 export interface ProjectOptions {
   projects: Projects
@@ -52,11 +51,10 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
 
   app.get('/usage', CALLS.readUsage, async ({ projectId, query }, reply) => {
     const { to = toDay(Date.now()), format } = query
-    const from = query.from ?? toDay(Math.max(0, Date.parse(to) - 30 * DAY_MS))
+    const from = query.from ?? toUsageStart(to)
     if (from > to) throw startsAfterEnd()
-    await usage.write()
-    const used = await readUsage(shards, [projectId], { from, to })
-    const days = [...(used.get(projectId) ?? [])].map(([day, { events, bytes, readMs }]) => ({
+    const used = await usage.read(projectId, { from, to })
+    const days = [...used].map(([day, { events, bytes, readMs }]) => ({
       day,
       events,
       bytes,
@@ -67,8 +65,11 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       const lines = days.map((one) => `${one.day},${one.events},${one.bytes},${one.read_seconds}\r\n`)
       return `day,events,bytes,read_seconds\r\n${lines.join('')}`
     }
-    const [stored, statuses] = await Promise.all([readStoredBytes(shards, [projectId]), quotas.read([projectId])])
-    const stored_bytes = stored.get(projectId) ?? 0
+    // Within the slots of the project, but with what has expired and is still on the disk.
+    const counting = reserveErasureSlots(shards, projectId)
+    const statuses = await quotas.read([projectId], counting)
+    const checked = statuses.find(({ name }) => name === 'stored_bytes')?.used
+    const stored_bytes = checked ?? (await readStoredBytes(counting, [projectId])).get(projectId) ?? 0
     const own = statuses.map(({ name, limit, mode, used }) => ({ name, limit, mode, used }))
     return { status: 1, error: null, days, stored_bytes, quotas: own } satisfies responses.ProjectUsage & {
       status: 1
