@@ -7,10 +7,11 @@ import { changeSettings } from '../contract/project-settings.js'
 import type * as responses from '../contract/responses.js'
 import { toActor } from '../keys/keys.js'
 import { checkSettings } from '../projects/check-settings.js'
-import type { Project, Projects } from '../projects/projects.js'
+import { type Project, type Projects, readProject } from '../projects/projects.js'
 import type { QuotaWatch } from '../projects/quota-watch.js'
 import type { Retention } from '../projects/retention.js'
 import { toDay, toUsageStart, type Usage } from '../projects/usage.js'
+import { insertAuditEntries } from '../store/audit.js'
 import { readStoredBytes } from '../store/project-usage.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { ProjectErasure } from '../users/erasure/project-erasure.js'
@@ -43,7 +44,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       return describe(projectId, await projects.change(shards, projectId, change, options))
     }
     await checkSettings(shards, change)
-    const project = projects.get(projectId)
+    const project = await readProject(shards, projectId, revision ?? undefined)
     const settings = changeSettings(project.settings, change)
     const expired = await retention.preview(projectId, settings.keep)
     return { ...describe(projectId, { ...project, settings }), expired }
@@ -80,8 +81,11 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app.delete('/projects/:project', CALLS.eraseProject, async ({ projectId, params, grant }) => {
     // Requiring the name prevents erasing another project by mistake.
     if (params.project !== projectId) throw notTheProject()
+    const by = toActor(grant)
+    const entry = { projectId, actor: by, action: 'project_erased', target: null, changes: {} } as const
+    await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry]))
     const { isComplete, unreadableDeadLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
-    if (isComplete) await projects.reset(shards, projectId, toActor(grant))
+    if (isComplete) await projects.reset(shards, projectId, by)
     return {
       status: 1,
       error: null,
