@@ -80,6 +80,8 @@ export const DUMP_TABLES: readonly DumpTable[] = [
   // Versioned, because its rows expire: what was exported and what is found may differ.
   { name: 'audit', place: 'once', isVersioned: true, key: null },
   { name: 'projects', place: 'once', isVersioned: true, key: null },
+  // For bills, and for the quotas of the month.
+  { name: 'project_usage', place: 'once', isVersioned: true, key: null },
   // Each shard has all of it: an import copies it from the first one.
   { name: 'facts_left_out', place: 'once', isVersioned: true, key: null },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
@@ -107,7 +109,6 @@ const OTHER_TABLES = [
   'key_usage',
   'ledger_bases',
   'lost_parts',
-  'project_usage',
   'turns',
   'visitor_salts',
 ]
