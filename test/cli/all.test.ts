@@ -20,12 +20,15 @@ t.test('export --all and import --all explain what they refuse', async (t) => {
   t.match(await all('export', folder, { DATA_DIR: join(data, 'none') }), { code: 1, stderr: /no store in/ })
   t.match(await all('import', folder, env), { code: 1, stderr: /has no manifest/ })
   const app = await startApp(t, { ...env, LOG_LEVEL: 'silent', SECRET_KEY })
+  await app.call('PATCH', '/public/project', { name: 'Shop' })
   await app.app.close()
   const { clickhouse, close } = await openStore(app.config)
   t.strictSame(await findUnknownTables(clickhouse), [], 'every table of the schema is known to export --all')
   await close()
   t.match(await all('export', folder, env), { code: 0, stderr: /0 events/ }, 'a store that is empty')
   t.match(await all('export', data, env), { code: 1, stderr: /is not empty/ })
+  const found = /already contains 1 projects with settings\. import --all needs an empty store/
+  t.match(await all('import', folder, env), { code: 1, stderr: found }, 'it would not match at the end')
 })
 
 t.test('aliases, settings, usage and the audit log are moved, too', async (t) => {

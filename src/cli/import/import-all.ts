@@ -39,8 +39,16 @@ interface ImportAllState {
   finishedAt: string | null
 }
 
-/** Tables that must be empty. Keys may exist, because a service creates a pair at its first start. */
-const EMPTY_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters']
+/** Tables that must be empty, and what they have. Keys may exist, because a service creates a pair at its first start. */
+const EMPTY_TABLES: Record<string, string> = {
+  events: 'events',
+  profiles: 'profiles',
+  sessions: 'sessions',
+  aliases: 'aliases',
+  dead_letters: 'dead letters',
+  saved: 'saved questions and boards',
+  projects: 'projects with settings',
+}
 const ATTEMPTS = 6
 const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
 
@@ -97,10 +105,11 @@ async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, f
   if (entries > 0) {
     throw new Error(`${number(entries)} requests are in the journal, but an import needs an empty store and journal.`)
   }
-  for (const table of DUMP_TABLES.filter(({ name }) => EMPTY_TABLES.includes(name))) {
+  for (const table of DUMP_TABLES) {
+    const what = EMPTY_TABLES[table.name]
+    if (what === undefined) continue
     const { rows } = await sumDigests(shards, table, EVERYTHING)
     if (rows === 0) continue
-    const what = table.name.replace('_', ' ')
     throw new Error(
       `The store at ${place} already contains ${number(rows)} ${what}. import --all needs an empty store: name another database or DATA_DIR.`,
     )
