@@ -1,12 +1,12 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { countEvents, countEventsBetween, type FactRange, findStepEnd, type Waiting } from '../store/fact-backlog.js'
 
-/** A range, with an upper bound of the number of its events. */
+/** A range, with an upper bound on the number of its events. */
 export interface CountedRange extends FactRange {
   rows: number
 }
 
-/** The projects that may share a step: each adds some bytes to its statement. */
+/** Maximum number of projects that share a step, because each makes its statement longer. */
 const MAX_PROJECTS = 100
 
 /**
@@ -19,11 +19,11 @@ export class FactBacklog {
   readonly #least: number
   readonly #leftOut: ReadonlySet<string>
   readonly #last: ReadonlySet<string>
-  /** by project that is too small to be copied: how many events it has */
+  /** projects that are too small to be copied, with their event counts */
   readonly #small = new Map<string, Waiting>()
   /** by project, in the order of their turns */
   readonly #waiting = new Map<string, Waiting>()
-  /** everything up to here was counted; null before the first look */
+  /** everything up to this id was counted; null before the first call of `look` */
   #counted: bigint | null = null
 
   /**
@@ -46,7 +46,7 @@ export class FactBacklog {
     this.#last = last
   }
 
-  /** Events that wait, at most. */
+  /** An upper bound on the number of waiting events. */
   get rows(): number {
     return [...this.#waiting.values()].reduce((sum, { rows }) => sum + rows, 0)
   }
@@ -86,7 +86,7 @@ export class FactBacklog {
     const sum = { rows: 0, bytes: 0 }
     for (const [projectId, { rows, bytes }] of this.#waiting) {
       const range = { projectId, lo: progress.get(projectId) ?? 0n, hi: upTo, rows }
-      // An earlier leader knew of more. The next looks count all that is later than this one knows of.
+      // An earlier leader has copied more than this one has counted. The next call of `look` catches up.
       if (range.lo >= upTo) {
         this.#waiting.delete(projectId)
         continue

@@ -1,10 +1,10 @@
-/** What a step copies at most. */
+/** Maximum size of a step. */
 interface Most {
   rows: number
   bytes: number
 }
 
-/** How often a step is halved at most: down to a hundred events. */
+/** Maximum number of halvings, which leaves about a hundred events. */
 const MAX_HALVINGS = 10
 /** After this many steps without a failure, the size doubles again. */
 const ENOUGH_SUCCESSES = 10
@@ -13,7 +13,7 @@ const ENOUGH_SUCCESSES = 10
 export class StepSize {
   /** projects whose last step took too much: the others are copied first */
   readonly failed = new Set<string>()
-  /** for the next steps; this object stays the same */
+  /** limits of the next step; always the same object */
   readonly most: Most
   readonly #full: Most
   #halvings = 0

@@ -12,14 +12,16 @@ import type { Projects } from './projects.js'
 import { findPeriodEnd, toDay, type Usage } from './usage.js'
 
 /**
- * The share of the rest of a quota that a process may accept before it asks again what the others have accepted, and
- * the least share of the whole quota. Eight processes are then at most 0.5 % over it.
+ * A process may accept a 16th of what is left of a quota, and at least this share of the whole, before it reads again
+ * what the others have accepted. Eight processes are then at most 0.5 % over it.
  */
 const LEFT_SHARE = 16
 const LEAST_SHARE = 1_600
 /** How long a refusal is repeated without asking again, ms. */
 const REFUSAL_MS = 1_000
-/** How long a request waits for the counts of the others, ms, or for the journals; then it is accepted or refused. */
+/**
+ * How long a request waits for the other processes' counts or for the journals before it is accepted or refused, ms.
+ */
 const ASK_MS = 2_000
 /** How long events are accepted without asking again after the counts could not be read, ms. */
 const UNCHECKED_MS = 5_000
@@ -28,17 +30,17 @@ type EventQuota = Extract<QuotaName, 'events_per_day' | 'events_per_month'>
 const PERIODS = { events_per_day: 'day', events_per_month: 'month' } as const
 
 interface Allowance {
-  /** of the settings that it was made for */
+  /** revision of the settings that it was computed from */
   revision: number
   day: string
   /** events that may be accepted without asking */
   left: number
-  /** events that were admitted, and may not be counted yet */
+  /** events that were admitted but may not be counted yet */
   pending: number
   /** whether nothing has been admitted since the others were asked */
   isFresh: boolean
   asking: Promise<void> | null
-  /** what is left of each quota, when it was last asked */
+  /** what was left of the quota at the last read */
   remaining: number
   refusal: ApiError | null
   /** when the refusal was made, `performance.now()` */
@@ -143,8 +145,8 @@ export class Quotas implements Appends {
   }
 
   /**
-   * The journals are only asked about requests that would be refused, and about one of a project at a time: clients
-   * that repeat what is refused must not slow down what is accepted. If the journals do not answer, it is refused.
+   * Asks the journals only about requests that would be refused, one of each project at a time, so that clients that
+   * repeat refused requests do not slow down accepted ones. If the journals do not answer, the request is refused.
    */
   async #isRepetition(sender: Sender, ids: RequestIds): Promise<boolean> {
     const { projectId } = sender
@@ -167,7 +169,7 @@ export class Quotas implements Appends {
       await allowance.asking
       if (performance.now() < allowance.uncheckedUntil) break
       if (count > allowance.remaining && allowance.refusal) throw allowance.refusal
-      // A batch may be larger than the share of one process; no other call has used any of that share then.
+      // A batch may exceed the share of one process, if no other call has used any of that share yet.
       if (allowance.isFresh && count <= allowance.remaining) allowance.left = Math.max(allowance.left, count)
     }
     allowance.isFresh = false
@@ -195,7 +197,8 @@ export class Quotas implements Appends {
     const { quotas } = projects.get(projectId).settings
     let others: ReadonlyMap<string, Used>
     try {
-      // The counts of all projects are written one after another, so a limit for each would not limit the whole wait.
+      // Limit the whole wait: the counts of all projects are written one after another, so limits of the single writes
+      // would add up.
       const ask = async () => {
         await usage.write()
         return (await usage.others([projectId], ASK_MS)).get(projectId) ?? new Map()

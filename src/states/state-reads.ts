@@ -52,8 +52,8 @@ export interface StateReadLimits {
   /** limits the values in memory */
   memory: ByteBudget
   /**
-   * tells which states ClickHouse cannot have; default: ClickHouse is queried for every state that the journal does
-   * not have
+   * tells which states ClickHouse cannot have; if missing, ClickHouse is queried for every state that is not in the
+   * journal
    */
   known?: Pick<KnownStates, 'isNew'>
 }
