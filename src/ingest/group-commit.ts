@@ -63,7 +63,7 @@ export interface CommitMetrics {
   refused: Record<RefusalCode, number>
   /** overloaded events whose sender had filled its own share, while there was room for others */
   overShare: number
-  /** duration of the writes that succeeded */
+  /** durations of successful writes */
   writeSeconds: Histogram
 }
 

@@ -8,7 +8,7 @@ const MAX_LINES = 100
 const STATES = ['detached', 'missing', 'unreadable'] as const
 
 /**
- * What the store has lost. Labels may have the names of projects here: operators choose them, few have losses, and an
+ * The losses of the store. Labels may have the names of projects here: operators choose them, few have losses, and an
  * alert must say whose data is lost.
  */
 export function buildLossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
