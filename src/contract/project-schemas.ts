@@ -33,7 +33,7 @@ export const ProjectErased = withFields(
         aliases: Type.Integer(),
         dead_letters: Type.Integer(),
       }),
-      { description: 'What this call has removed.' },
+      { description: 'What this call removed.' },
     ),
     complete: Type.Boolean({ description: 'False if the call ended before everything was removed: repeat it.' }),
     unreadable_dead_letters,

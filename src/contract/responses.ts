@@ -176,7 +176,7 @@ export interface ListedKey {
   revoked_at: number | null
   /** a day in UTC, such as 2026-11-26; null for never */
   last_used: string | null
-  /** how many requests it made that it may not make */
+  /** how many of its requests were refused because the key may not make them */
   refused: number
   /** the day of the last of them */
   last_refused: string | null

@@ -185,7 +185,7 @@ export class FactCopier {
     if (error instanceof LeadLostError) return
     // The writer already logs that ClickHouse is unavailable. But a statement can also break the connection.
     if (error instanceof StoreUnreachableError && !isTooLarge(error) && !(await this.#isReachable())) return
-    this.#options.log.warn({ err: error, failures }, 'facts are behind: copying failed and is retried')
+    this.#options.log.warn({ err: error, failures }, 'copying events into facts failed; retrying')
   }
 
   async #isReachable(): Promise<boolean> {
@@ -293,7 +293,7 @@ export class FactCopier {
     if (found !== 'different') return found === 'equal'
     this.#options.log.warn(
       {},
-      'facts differ from their events, perhaps because ClickHouse has lost a part: they are copied again',
+      'facts differ from their events, perhaps because ClickHouse has lost a part; copying them again',
     )
     await lead.rebuild()
     await this.#resetBacklog()
@@ -334,9 +334,9 @@ export class FactCopier {
     if (performance.now() - this.#disk.lookedAt > DISK_MS) {
       const isShort = await isDiskShort(this.#options.clickhouse)
       if (isShort && !this.#disk.isShort) {
-        this.#options.log.warn({}, 'facts are not copied any further, because the disk of ClickHouse is almost full')
+        this.#options.log.warn({}, 'copying of facts pauses, because the disk of ClickHouse is almost full')
       }
-      if (!isShort && this.#disk.isShort) this.#options.log.info({}, 'facts are copied again: the disk has room')
+      if (!isShort && this.#disk.isShort) this.#options.log.info({}, 'copying of facts resumes: the disk has room again')
       this.#disk = { isShort, lookedAt: performance.now() }
     }
     return this.#disk.isShort

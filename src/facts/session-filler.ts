@@ -160,7 +160,7 @@ export class SessionFiller {
       const ranges = await this.#choose(lead, projectId, definition).catch((error: unknown) => {
         // The other projects still get their turns.
         if (!(error instanceof StoreError)) throw error
-        this.#options.log.warn({ err: error, project: projectId }, 'the sessions of a project could not be counted')
+        this.#options.log.warn({ err: error, project: projectId }, 'the session facts of a project could not be checked; retrying in an hour')
         return null
       })
       if (ranges === null) {
@@ -271,7 +271,7 @@ export class SessionFiller {
     const day = new Date(first * DAY_MS).toISOString().slice(0, 10)
     this.#options.log.warn(
       { err: error, project: projectId, day },
-      'the sessions of a day could not be kept as rows: questions group its events, and it is tried again in an hour',
+      'the session facts of a day could not be filled; questions group its events meanwhile, retrying in an hour',
     )
   }
 }

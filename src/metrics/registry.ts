@@ -102,7 +102,7 @@ export class Metrics {
       ),
       gauge(
         'tallyhouse_facts_short_of_disk',
-        'Whether facts are not copied any further, because the disk of ClickHouse is almost full.',
+        'Whether copying of facts pauses, because the disk of ClickHouse is almost full.',
         numbered('shard', this.#sources.facts.shortOfDisk, (isShort) => (isShort === null ? null : Number(isShort))),
       ),
       ...buildQuotaMetrics(this.#sources.quotas),

@@ -128,7 +128,7 @@ export class Retention {
         await this.run()
       } catch (error) {
         if (signal.aborted) return
-        if (!(error instanceof StoreUnreachableError)) log.warn({ err: error }, 'what has expired is not removed yet')
+        if (!(error instanceof StoreUnreachableError)) log.warn({ err: error }, 'expired data could not be removed yet; retrying')
       }
       await wait(everyMs, undefined, { signal, ref: false }).catch(() => undefined)
     }
@@ -218,7 +218,7 @@ export class Retention {
     if (keep.profiles !== null)
       removed.profiles = await this.#expireProfiles(shards, projectId, keptSince(keep.profiles, now()))
     if (Object.values(removed).some((count) => count > 0)) {
-      log.info({ project: projectId, ...removed }, 'what has expired was removed')
+      log.info({ project: projectId, ...removed }, 'expired data was removed')
     }
     return removed.events + removed.profiles > 0
   }

@@ -28,7 +28,7 @@ export interface RowRange {
   hasSession?: boolean | string
 }
 
-/** Where rows are read from. */
+/** A table that rows are read from. */
 interface Source {
   /** operand of FROM */
   table: string

@@ -83,7 +83,7 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
   return selectFurthestEntries(statement, course)
 }
 
-/** All users in one line, which takes less to plan than lines. */
+/** One line for all users, which is faster to plan than a grouping into lines. */
 function selectLine(statement: Statement, question: FunnelQuestion): string {
   return `SELECT '[]' AS line, countForEach(since) AS users, quantileExactInclusiveForEach(0.5)(since) AS medians,
       avgForEach(since) AS means

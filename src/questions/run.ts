@@ -354,7 +354,10 @@ export class Questions {
     }
   }
 
-  /** What is known of facts if ClickHouse does not say in time: nothing. @throws if it is silent altogether */
+  /**
+   * Handles a failure to learn about the facts: the question is answered without them.
+   * @throws if ClickHouse does not respond at all
+   */
   async #withoutFacts(error: unknown): Promise<null> {
     if (!isTimeout(error)) throw error
     await this.#checkStore()

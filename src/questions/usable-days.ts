@@ -1,6 +1,6 @@
 import { findFirstDay, type SessionDay } from '../store/session-facts.js'
 
-/** The days that session facts have of a project, and whether a question has looked for them. */
+/** The days of a project that session facts cover; notes whether a question looked for them. */
 export class UsableDays {
   readonly #days: readonly SessionDay[]
   #areAsked = false

@@ -58,8 +58,8 @@ const checkContext = compileCheck(EventContext, null)
 const checkContexts = compileCheck(EventContexts, null)
 
 /**
- * Which contexts the events of a request are stored with: those in its body, with a secret key.
- * @param check of its body; that of a scanned one is valid
+ * Finds the contexts with which the events of a request are stored; with a secret key, those in its body. @param check
+ * checks the contexts in the body; those of a scanned body are valid
  * @throws ApiError `invalid_request`
  */
 function chooseContexts(contexts: Contexts, request: FastifyRequest, check: Check): Kept {
