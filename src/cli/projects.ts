@@ -280,14 +280,14 @@ function onlyProject(positionals: string[]): string {
 /** The projects with keys or settings, and the default one, which may have its keys in the environment; by id. */
 async function listProjects(shards: Shards): Promise<Map<string, ProjectSettings>> {
   const projects = await readProjects(shards)
-  // A project that was erased has settings that are all defaults.
+  // An erased project still has a row of settings, all of them defaults.
   const isSet = (id: string) => Object.keys(listSet(projects.get(id)?.settings ?? DEFAULT_SETTINGS)).length > 0
   const withKeys = (await listKeys(shards.first)).map(({ projectId }) => projectId)
   const ids = new Set([DEFAULT_PROJECT, ...withKeys, ...[...projects.keys()].filter(isSet)])
   return new Map([...ids].sort().map((id) => [id, projects.get(id)?.settings ?? DEFAULT_SETTINGS]))
 }
 
-/** So that a typing mistake does not become a project of its own. @throws Error */
+/** Requires an existing project, so that a typo does not create a new one. @throws Error */
 export async function requireProject(shards: Shards, id: string): Promise<ProjectSettings> {
   const settings = (await listProjects(shards)).get(id)
   if (settings) return settings

@@ -415,7 +415,7 @@ export class ClickHouse {
     }
   }
 
-  /** Nothing is hidden from an erasure. */
+  /** The settings that hide rows from a read; none for erasures, which must find everything. */
   #hidden(name: string): ClickHouseSettings {
     return name.startsWith(ERASE) ? {} : (this.#hide?.(toOwner(name)) ?? {})
   }

@@ -144,7 +144,7 @@ async function checkLedger(
 /** Compares the recorded row counts of each part with its actual rows. */
 async function compareCounts({ clickhouse }: Shard, where: string, known: KnownPart[], report: Report): Promise<void> {
   const inUse = new Set((await listPartsToCheck(clickhouse)).map(({ table, name }) => `${table}/${name}`))
-  // Of a part with many projects, not all were noted.
+  // For a part with many projects, not all of them were recorded.
   const isWhole = ({ projects, rows }: KnownPart) => Object.values(projects).reduce((sum, n) => sum + n, 0) === rows
   const noted = known.filter((part) => inUse.has(`${part.table}/${part.name}`) && isWhole(part))
   const months = new Map<string, { noted: number; found: number }>()
@@ -170,7 +170,7 @@ async function compareCounts({ clickhouse }: Shard, where: string, known: KnownP
   }
 }
 
-/** Reports the events that there was nothing to compare with: their parts were not noted before this run. */
+/** Reports events that could not be compared, because their parts were not recorded before this run. */
 function reportNew(active: readonly Part[], known: readonly KnownPart[], where: string, report: Report): void {
   const before = new Set(known.map(toPartKey))
   const parts = active.filter((part) => part.table === 'events' && !isPatch(part) && !before.has(toPartKey(part)))

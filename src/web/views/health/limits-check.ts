@@ -130,7 +130,7 @@ function findLargeShares(samples: readonly Sample[]): Sample[] {
   })
 }
 
-/** Quotas that are nearly used, the fullest first. Each process has looked at another time, so the maximum counts. */
+/** Quotas that are nearly used, the fullest first. Processes check at different times, so the maximum counts. */
 function findUsedQuotas(samples: readonly Sample[]): Sample[] {
   const limits = new Map<string, number>()
   const most = new Map<string, Sample>()
