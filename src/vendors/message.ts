@@ -80,7 +80,7 @@ export interface SdkRequest {
   key: string
   /** epoch ms, read once */
   receivedAt: number
-  /** whether a text is another key of the same project, which a message may contain; if missing, there is none */
+  /** whether a text is another key of the same project, which a message may contain; if missing, no text is */
   isOwnKey?(text: string): boolean
   /** returns a header by its name in lower case; the last value if it was repeated */
   header(name: string): string | undefined
