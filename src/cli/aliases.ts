@@ -11,7 +11,7 @@ const USAGE = `Usage: tallyhouse aliases list --distinct-id ID [options]
 Lists the other names of a user of a running service, and removes one that was given by mistake.
 
 list    lists the aliases of a user, by any of its names, one per line; at most 1000.
-remove  removes an alias: it is a user of its own again, with its own profile and events. Stored
+remove  removes an alias: it is a separate user again, with its own profile and events. Stored
         events are not rewritten, so making the alias again joins the two as before. Without --yes,
         it only says what it would do.
 
@@ -76,12 +76,12 @@ async function remove(connection: Connection, distinctId: string, options: Optio
   const path = pathToAlias(distinctId, alias)
   if (!yes) {
     io.stderr.write(
-      `${visible(alias)} would be a user of its own again, apart from ${visible(distinctId)}. Repeat the command with --yes.\n`,
+      `${visible(alias)} would be a separate user again, apart from ${visible(distinctId)}. Repeat the command with --yes.\n`,
     )
     return 1
   }
   await connection.delete(path, { signal: io.signal })
-  io.stderr.write(`${visible(alias)} is a user of its own again, apart from ${visible(distinctId)}.\n`)
+  io.stderr.write(`${visible(alias)} is a separate user again, apart from ${visible(distinctId)}.\n`)
   return 0
 }
 

@@ -82,8 +82,8 @@ export const CALLS = describeCalls('Users', {
     schema: { params: AliasParams, querystring: NoQuery, response: { 200: Done } },
     summary: 'Remove an alias',
     description:
-      'Everything is as if it had never been made: the alias is a user of its own again, with its own profile and aliases, and ' +
-      'the user loses the properties it got from it, unless they were changed since.',
+      'Undoes the link completely: the alias is a separate user again, with its own profile and aliases, and the user ' +
+      'loses the properties it got from the alias, unless they have changed since.',
     parameters: { userId: 'ada', alias: 'device-7' },
     errors: ['not_found', 'overloaded'],
   },

@@ -33,7 +33,7 @@ query; docs/questions.md has examples.
   --remove           revokes all keys of the project "demo" in that store, and removes all its data,
                      so that the next demo starts afresh
 
-The same options make the same data, and what was sent in the last days is not stored again, so you
+The same options generate the same data, and events of the last days are not stored again, so you
 can rerun an interrupted command; it says how. Data of another seed or number of events is added to
 the existing data: remove that first, or use another project. The exit code is 0 if everything was
 sent or removed.`
