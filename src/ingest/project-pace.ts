@@ -4,7 +4,7 @@ const SHARED_MS = 1_000
 const SMALL_BYTES = 16 * 1024
 /** Bulk bytes in one write while the journal is shared, because everything that arrives meanwhile waits for it. */
 const BULK_BYTES = 256 * 1024
-/** A project with more bulk than this in one write pauses, so that one with an occasional batch never does. */
+/** A project with more bulk than this in one write has to pause; a project with an occasional batch never does. */
 const PAUSE_BYTES = BULK_BYTES / 2
 /** How long it pauses, as a multiple of the time that the write took. */
 const PAUSE_FACTOR = 2

@@ -237,7 +237,7 @@ export class Retention {
       })
       removed += gone
       if (names.length < PROFILES) break
-      // So that the next look does not find them again.
+      // Otherwise the next query would find them again.
       await this.#options.barrier.requireProject(projectId)
     }
     return removed

@@ -268,7 +268,7 @@ export class NameCheck {
   }
 }
 
-/** What values of a type are called: one of them, and several. */
+/** Singular and plural of a type in messages. */
 const TYPE_NAMES: Record<PropertyType, [one: string, several: string]> = {
   string: ['a string', 'strings'],
   number: ['a number', 'numbers'],

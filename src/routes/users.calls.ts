@@ -63,9 +63,9 @@ export const CALLS = describeCalls('Users', {
   aliasUser: {
     schema: { body: AliasBody, response: { 200: Done } },
     config: CHANGE,
-    summary: 'Make a name another name of a user',
+    summary: 'Add an alias to a user',
     description:
-      'For the future and the past. Nothing that is stored changes: events keep the name they were sent with. ' +
+      'Applies to past and future events. Nothing that is stored changes: events keep the name they were sent with. ' +
       'An alias belongs to one user; a user that has aliases can become one. The user gets the properties of the alias’s own ' +
       'profile that it does not have. With a write key, only a name that nobody identified can become an alias.',
     example: { distinct_id: 'ada', alias: 'device-7' },

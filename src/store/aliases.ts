@@ -115,7 +115,7 @@ export async function findAliases(
   )
 }
 
-/** Those of these names that aliases in ClickHouse point at. */
+/** Finds which of the names have aliases in ClickHouse. */
 export async function findTargets(shards: Shards, projectId: string, distinctIds: string[]): Promise<string[]> {
   const fields = new QueryParameters()
   const rows = await shards.rows<{ distinct_id: string }>(
