@@ -120,12 +120,12 @@ export const NEEDLESS_REWRITES = [
  */
 const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
 
-/** Errors of a query that say something about the events that it has read. */
+/** Errors of a query that depend on the events that it has read. */
 const OF_EVENTS: StoreErrorName[] = ['FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 'AMBIGUOUS_IDENTIFIER', 'TOO_MANY_ROWS']
 
-/** How many times a question is asked of facts that change meanwhile, before it is asked of `events`. */
+/** How often a question reads facts that change in the meantime before it reads `events` instead. */
 const MAX_FACTS_READS = 2
-/** A question that takes longer would gain from columns for its properties. */
+/** A question that takes longer would benefit from columns for its properties. */
 const SLOW_MS = 200
 
 const NARROWER = 'Ask about a shorter time (from, to), fewer events or fewer breakdowns.'
@@ -406,7 +406,7 @@ export class Questions {
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
         else if (damaged?.table === 'event_facts') void facts.noteDamage().catch(() => undefined)
         else if (damaged?.table === 'session_facts') void facts.noteDamagedSessions(projectId).catch(() => undefined)
-        // Without a name, the table may be that of the facts: `events` has all that they have.
+        // The damaged table is unknown, so it may be the facts; `events` has the same data.
         else if (!damaged || damaged.table !== null) {
           if (isTooLarge(error)) noteSlow()
           if (!isStoreError(error, ...OF_EVENTS) || (await stillHolds())) throw error

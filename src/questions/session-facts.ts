@@ -6,24 +6,24 @@ import type { Statement } from './statement.js'
 import { joinUserHashes, joinUsers } from './users-join.js'
 
 const DAY_MS = 86_400_000
-/** Different names that the events of a session of session facts may have. */
+/** Maximum number of different event names of a session in session facts. */
 const MAX_NAMES = 32
-/** Days that a statement lists; a longer range is not answered from session facts. */
+/** Maximum number of days that a statement lists; longer ranges are not answered from session facts. */
 const MAX_DAYS = 4_000
 
-/** The fields of the first and the last page view that session facts have. */
+/** The fields of the first and the last page view that are in session facts. */
 export const ENTRY_FIELDS = [
   ...['host', 'path', 'referrer', 'source', 'medium', 'campaign', 'term', 'content', 'channel'],
 ] as readonly PageName[]
 export const EXIT_FIELDS = ['host', 'path'] as readonly PageName[]
 
-/** The column of session facts with a field of a session's page; null if they do not have it. */
+/** The column of session facts with a field of a session's page; null if there is none. */
 export function findPageColumn(chosen: 'first' | 'last' | 'entry' | 'exit', name: PageName): string | null {
   const fields = chosen === 'entry' ? ENTRY_FIELDS : chosen === 'exit' ? EXIT_FIELDS : []
   return fields.includes(name) ? `${chosen}_${name}` : null
 }
 
-/** How many days away from an event the sessions that it may change start. */
+/** An event may change sessions that start this many days after it. */
 const DISTANCES = [-2, -1, 0, 1]
 const MAX = 2n ** 64n - 1n
 
@@ -39,13 +39,13 @@ interface Column {
 }
 
 /**
- * The sessions of days that session facts cover. They are right for each session of which nothing was stored since; the
- * question groups the events of all others itself.
+ * The sessions of days that session facts cover. The facts of a session are valid until something else of it is stored;
+ * the question groups the events of all changed sessions itself.
  *
- * A session that has a row has all its events and calls within a day, so a range that counts it has all of them. Funnels and
- * paths also look at sessions around the range, of which the question may have only a part: it groups those itself, too. A
- * new event may belong to a session that starts up to a day before or after it, or may show that one that starts two days
- * before goes on for more than a day.
+ * All events and calls of a session with a row are within a day, so a question that counts the session reads all of
+ * them. Funnels and paths also consider sessions around the range, which may reach beyond what the question reads; it
+ * groups those itself, too. A new event may belong to a session that starts up to a day before or after it, or may show
+ * that a session that started two days before lasts longer than a day.
  */
 export class SessionFacts {
   readonly #statement: Statement
