@@ -3,6 +3,7 @@ import type { EventParts } from '../contract/event-text.js'
 import { isName } from '../contract/limits.js'
 import { withoutMembers } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
+import type { LinkStrength } from '../model/alias.js'
 import type { MessageSource } from '../model/request-context.js'
 import { ANONYMOUS } from '../model/user-names.js'
 import { FieldFault, JsonRow, RowFault } from './row.js'
@@ -51,14 +52,6 @@ export interface SdkAlias {
   alias: string
   link: LinkStrength
 }
-
-/**
- * How reliable a link of two names is. `inferred`: an SDK identified a user and included the earlier id; it links
- * only a name that is not itself an identified user. `said`: the program called the SDK's alias function; it may link
- * either name, but never two identified users. `merge`: the program asked to make two users one, which needs a secret
- * key; with another key it counts as `said`.
- */
-export type LinkStrength = 'inferred' | 'said' | 'merge'
 
 /** A message that cannot be stored; it becomes a dead letter, and the others of its request are stored. */
 interface SdkFault {
