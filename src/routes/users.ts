@@ -42,7 +42,7 @@ export interface UsersOptions {
   deletesEvents: boolean
 }
 
-/** The schema for one user in a response. */
+/** Aliases of a user in a response. */
 const MAX_ALIASES = 1000
 
 /** Changes, reads, exports and erases users. */

@@ -416,7 +416,6 @@ class RedisJournal implements Journal {
     }
   }
 
-  /** Runs a script on the keys of this journal. */
   #run<Key extends keyof JournalKeys, Arg extends string>(
     script: Script<Key, Arg>,
     args: Record<Arg, Argument>,
