@@ -398,7 +398,7 @@ t.test('the name of a cluster is one that ClickHouse can have', async (t) => {
     t.match(refusal({ CLICKHOUSE_CLUSTER }), /^CLICKHOUSE_CLUSTER must be/, CLICKHOUSE_CLUSTER)
 })
 
-t.test('trusted proxies are named, neither counted nor all that there are', async (t) => {
+t.test('trusted proxies are named: neither a number of them nor all addresses are allowed', async (t) => {
   for (const TRUST_PROXY of ['10.0.0.1', '10.0.0.0/8,192.168.1.1', ' ::1 , fd00::/8', '127.0.0.1/32']) {
     t.equal(loadConfig({ TRUST_PROXY }).TRUST_PROXY, TRUST_PROXY)
   }

@@ -143,7 +143,7 @@ async function brokenBody(
   return Buffer.concat(chunks).toString()
 }
 
-t.test('an answer that fails when a part of it was sent does not look complete', async (t) => {
+t.test('a response that fails halfway does not look complete', async (t) => {
   const { app, url, clickhouse, read } = await start(t)
   await fill(clickhouse, 6000, `concat('{"x":"', repeat('x', 10000), '"}')`)
   await clickhouse.command('ALTER TABLE events RENAME COLUMN properties TO text')
@@ -319,7 +319,7 @@ t.test('who does not read keeps nobody else from reading', async (t) => {
   }
 })
 
-t.test('a filter that finds little in the time answers what it has found, and goes on', async (t) => {
+t.test('a filter that finds little in time returns that, and can be continued', async (t) => {
   const searchLimits = { directMs: 100, searchMs: 2000, stepRows: 100 }
   const { clickhouse, read } = await start(t, { searchLimits })
   await fill(clickhouse, 2500, `'{}'`)

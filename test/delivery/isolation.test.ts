@@ -103,7 +103,7 @@ for (const kind of JOURNALS) {
       }
     })
 
-    t.test('by some that are no JSON', async (t) => {
+    t.test('by bodies that are not JSON', async (t) => {
       const inserts = await store(t, kind, 2000, (i) => (i % 500 === 499 ? 'noJson' : 'good'))
       t.ok(inserts <= 40)
     })

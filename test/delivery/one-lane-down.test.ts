@@ -122,7 +122,7 @@ t.test('a lane is down: what does not need it goes on, the rest names it', async
     t.equal((await ask(url, { path: '/health/ready?partial=true' })).status, 200)
   })
 
-  t.test('afterwards all is there, once, and what was refused can be sent', async (t) => {
+  t.test('afterwards everything is there once, and refused data can be sent again', async (t) => {
     await server.restart()
     for (const what of refused) {
       await until('the lane', async () => (await ask(url, what)).status === 200)
@@ -166,7 +166,7 @@ t.test(
       }
     })
 
-    t.test('pages, lists and changes of what waits there are refused, and name it', async (t) => {
+    t.test('pages, lists and changes of data that waits there are refused, with its name', async (t) => {
       const refused: Call[] = ['/public/events', '/public/users', '/public/sessions'].map((path) => ({ path }))
       // An event that waits in the lane of that shard.
       refused.push({ method: 'DELETE', path: `/public/events/${waiting}` })

@@ -42,7 +42,7 @@ t.test('ClickHouse away and back', async (t) => {
   await track('before')
   t.strictSame(await names(), ['before'])
 
-  t.test('what is sent meanwhile is taken', async (t) => {
+  t.test('data that is sent in the meantime is accepted', async (t) => {
     await engine.close()
     for (const name of ['a', 'b']) t.equal((await track(name)).statusCode, 200)
     const ready = await client.call('GET', '/health/ready')
@@ -122,7 +122,7 @@ t.test('Redis away and back', async (t) => {
   )
 })
 
-t.test('a journal that comes back after another has written goes on behind it', async (t) => {
+t.test('a journal that comes back after another one has written continues at later positions', async (t) => {
   const engine = await startEmbeddedClickHouse({ path: await temporaryFolder(t), log: silent })
   t.teardown(() => engine.close())
   const redis = await startRedis(t)

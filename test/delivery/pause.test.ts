@@ -58,7 +58,7 @@ t.test('lmdb: a service that is paused in an INSERT and wakes', async (t) => {
   await assertFlawless(t, ledger, service.url)
 })
 
-t.test('redis: two concurrent writers, as when the lease is lost again and again', async (t) => {
+t.test('redis: two concurrent writers, as if the lease were lost again and again', async (t) => {
   const { settings, redis } = await journalFor(t, 'redis')
   if (!redis) return t.fail('there is a Redis')
   const database = databaseOf(engine.url)

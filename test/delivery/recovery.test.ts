@@ -11,7 +11,7 @@ const BATCH = 1000
 const engine = await startClickHouse(t)
 
 for (const journal of JOURNALS) {
-  t.test(`${journal}: a start after a crash drains what has gathered, without a hand`, async (t) => {
+  t.test(`${journal}: a start after a crash drains the backlog without help`, async (t) => {
     const { settings } = await journalFor(t, journal)
     const clickhouse = await TcpProxy.open(t, databaseOf(engine.url))
     const env = { ...settings, CLICKHOUSE_URL: clickhouse.url }

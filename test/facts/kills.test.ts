@@ -58,7 +58,7 @@ t.test('a copier that dies at any step leaves no trace', async (t) => {
   }
 })
 
-t.test('what a leader copies while another one takes over is not read', async (t) => {
+t.test('facts that a leader copies while another one takes over are not read', async (t) => {
   const { proxy, proxied, ...shard } = await openProxied(t)
   const { clickhouse } = shard
   const readEpoch = async () =>

@@ -128,7 +128,7 @@ t.test('every reading at a point is of all events, while they are copied and cha
   t.ok(seen.bounded > 0 && seen.unbounded > 0 && seen.alone > 0, JSON.stringify(seen))
 })
 
-t.test('a point is used again for a second, and what has changed since is noticed', async (t) => {
+t.test('a point is reused for a second, and later changes are noticed', async (t) => {
   const shard = await openShard(t)
   const reader = new FactsReader(shard.shards, [])
   const event = { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 1), properties: '{"v":1}' }

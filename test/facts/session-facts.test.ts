@@ -115,7 +115,7 @@ async function countWrong(clickhouse: ClickHouse): Promise<number> {
   return Number(found?.count)
 }
 
-t.test('the sessions of a project that asks have rows, and every change voids what it touches', async (t) => {
+t.test('a project that asks about sessions gets rows for them, and every change voids the days that it touches', async (t) => {
   const shard = await open(t)
   const { clickhouse, ids, covered, settled } = shard
   shard.copier()
@@ -346,7 +346,7 @@ t.test('days of which something may expire have no rows', async (t) => {
   await shard.settled('as time goes on', DAYS.slice(10))
 })
 
-t.test('another definition makes all days anew', async (t) => {
+t.test('another definition of sessions fills all days again', async (t) => {
   let definition = '1'
   const shard = await open(t, { maker: openMaker({ define: () => definition }) })
   shard.copier()
@@ -442,7 +442,7 @@ t.test('a call that is stored late is in the rows', async (t) => {
   t.equal(await shard.countRows("session_id = 'late'"), 1)
 })
 
-t.test('whatever changes, the rows of a day are those of the facts that it claims to have', async (t) => {
+t.test('whatever changes, the rows of a day match the facts that the day claims to include', async (t) => {
   const shard = await open(t)
   const { clickhouse } = shard
   const ids = [...shard.ids]

@@ -139,7 +139,7 @@ t.test('frequent properties have columns before anybody asks', async (t) => {
   t.match(status, { events: 320, facts: 320, few: 0 })
 })
 
-t.test('what was copied before has a column once slow questions ask for it', async (t) => {
+t.test('facts that are already copied get a column once slow questions need it', async (t) => {
   const shard = await openShard(t)
   const { clickhouse } = shard
   await clickhouse.command('SYSTEM STOP MERGES event_facts')
@@ -165,7 +165,7 @@ t.test('what was copied before has a column once slow questions ask for it', asy
   t.strictSame(await readValues(shard, ['device']), ['{"model":"old"}', '"frequent"'])
 })
 
-t.test('there are only so many columns: what nobody uses makes room for what is asked for', async (t) => {
+t.test('the number of columns is limited: unused ones are replaced by needed ones', async (t) => {
   const shard = await openShard(t)
   const { clickhouse } = shard
   shard.copier()

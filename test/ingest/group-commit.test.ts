@@ -142,7 +142,7 @@ t.test('the buffers of events and of the entries built from them are reused', as
   t.strictSame(events?.sort(), Array.from({ length: 1000 }, (_, n) => textOf(n)).sort())
 })
 
-t.test('the buffers of what is not admitted are released once', async (t) => {
+t.test('the buffers of requests that are not admitted are released once', async (t) => {
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1024 ** 3 })
   t.teardown(() => journal.close())
   const pool = new BufferPool()
@@ -256,7 +256,7 @@ t.test('GroupCommit does not count what the overflow takes as refused', async (t
   t.match(commits.metrics, { refused: { overloaded: 0 }, overShare: 0 })
 })
 
-t.test('GroupCommit releases the body of what is refused, once, unless that is in doubt', async (t) => {
+t.test('GroupCommit releases the body of a refused request once, unless the outcome is unknown', async (t) => {
   const pool = new BufferPool()
   const released: Buffer[] = []
   pool.release = (body) => void released.push(body)

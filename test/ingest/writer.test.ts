@@ -309,7 +309,7 @@ for (const [added, removed] of OBSTACLES) {
   })
 }
 
-t.test('a view of the operator that fails neither doubles events nor delays them', async (t) => {
+t.test('a failing view of the operator neither duplicates nor delays events', async (t) => {
   await clickhouse.command('CREATE TABLE own (value Int64) ENGINE = MergeTree ORDER BY value')
   await clickhouse.command(
     "CREATE MATERIALIZED VIEW own_view TO own AS SELECT toInt64(if(event = 'bad', event, '1')) AS value FROM events",
@@ -522,7 +522,7 @@ t.test('a block is not shrunk while an INSERT of it may be running', async (t) =
   )
 })
 
-t.test('a block that is stored in part, as across the end of a month, is not shrunk', async (t) => {
+t.test('a block that is stored in part, for example across the end of a month, is not shrunk', async (t) => {
   const sizes: number[] = []
   const started = await start(t, (tables) => ({
     async insert(kind, entries, _token, signal) {
@@ -634,7 +634,7 @@ t.test('a failover to a replica that has a block with other limits stores nothin
   t.strictSame(await names(), ['a', 'b', 'c', 'd'])
 })
 
-t.test('after a change of the layout, what a lane has stored on another shard is not stored again', async (t) => {
+t.test('after a change of the layout, entries that a lane has stored on another shard are not stored again', async (t) => {
   const names = ['former', 'present'].map((name) => `${name}${++projects}`)
   const shards = new Shards(
     names.map((name, number) => {

@@ -109,7 +109,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.progress('p')).pending, 0)
     })
 
-    t.test('all of a project is stored if none of its events, messages and states waits', async (t) => {
+    t.test('a project is completely stored if none of its events, messages and states waits', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name)
       const projects = ['messages', 'states', 'p', 'late', 'nobody']

@@ -15,7 +15,7 @@ const entry = (position: number, bytes = 1): WaitingEntry => ({
 const positions = (tail: UnstoredEntries, maxBytes = 1e9) =>
   tail.run(maxBytes, 100)?.entries.map(({ position }) => Number(position))
 
-t.test('a run holds what was added and not removed', async (t) => {
+t.test('a run contains what was added and not removed', async (t) => {
   const tail = new UnstoredEntries()
   t.equal(tail.run(10, 100), null)
   tail.add(5, [entry(1), entry(2)])

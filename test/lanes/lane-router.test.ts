@@ -94,7 +94,7 @@ async function failureOf(outcomes: [Settled, Settled, Settled], plain: Settled |
     )
 }
 
-t.test('a batch that is refused says what is stored of it', async (t) => {
+t.test('a refused batch says which part of it is stored', async (t) => {
   const again = 'Send the whole batch again: events with an insert_id are not stored twice.'
   const [refused, stored, inDoubt] = ['refused', 'stored', 'in doubt'] as const
   t.equal(await failureOf([refused, refused, refused]), 'The journal is down. Nothing was stored.')

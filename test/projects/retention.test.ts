@@ -215,7 +215,7 @@ for (const storage of LANES) {
   })
 }
 
-t.test('nor over several shards', async (t) => {
+t.test('over several shards, too', async (t) => {
   const nodes = await startNodes(t, 2)
   const env = await settingsFor(t, 'lanes')
   await check(await startApp(t, { ...env, CLICKHOUSE_URL: shardsUrl(nodes) }), t)

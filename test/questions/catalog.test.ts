@@ -294,7 +294,7 @@ t.test('a name that a replayed dead letter may have brought is not reported as u
   t.strictSame(await named('later'), [], 'nor any other')
 })
 
-t.test('in a large project, a few of the newest events are read, and those of an earlier sample', async (t) => {
+t.test('in a large project, a few of the newest events are read in addition to an earlier sample', async (t) => {
   const { projectId, catalog, point, insert } = project()
   const warnings = async (event: string, property: string) => {
     const body = { kind: 'series', series: [{ event, metric: 'sum', property: `properties.${property}` }] }

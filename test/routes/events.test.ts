@@ -200,7 +200,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('what a request says of pages, order and filters', async (t) => {
+t.test('parameters for pages, order and filters', async (t) => {
   const client = await newProject()
   const { call, app, projectId } = client
   const { user, track, trackBatch, put, remove, stored } = eventCalls(client)

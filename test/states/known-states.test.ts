@@ -125,7 +125,7 @@ t.test('the store is not asked for a state that it never had', async (t) => {
   t.equal(it.seen.reads, 2)
 })
 
-t.test('what another process made is known once the journal has forgotten it', async (t) => {
+t.test('states from another process are known once the journal has forgotten them', async (t) => {
   const it = await setUp(t)
   const one = await knowing(it)
   await it.process().add('a')
@@ -266,7 +266,7 @@ t.test('a state that vanished before it was stored is known once it is', async (
   t.equal(await one.states.get('p', 'x'), 2)
 })
 
-t.test('a change of the layout ends what is known', async (t) => {
+t.test('a change of the layout resets what is known', async (t) => {
   const { url } = await startRedis(t)
   const it = await setUp(t, await openRedisJournal({ url, prefix: '{k}', maxBytes: MAX_BYTES, log: silent }))
   const one = await knowing(it)
@@ -391,7 +391,7 @@ const NAMES = [
   ...Array.from({ length: 60 }, (_, i) => `user-${i}`),
 ]
 
-t.test('a service that begins with what another has stored, and without what its journal had', async (t) => {
+t.test('a service that starts on the data of another one, without its journal', async (t) => {
   const env = await settingsFor(t, 'servers')
   const first = await startApp(t, env)
   const add = async ({ call }: typeof first, distinct_id: string) => {

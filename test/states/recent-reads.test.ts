@@ -35,7 +35,7 @@ function setUp(maxNames = 100) {
   return { stored, reads, clock, journal, read, get }
 }
 
-t.test('what was read, and what was not found, is not read again for three minutes', async (t) => {
+t.test('values that were read, or not found, are not read again for three minutes', async (t) => {
   const { stored, reads, clock, get, read } = setUp()
   stored.set('a', '1')
   t.strictSame(await get('a', 'b'), ['1', undefined])

@@ -225,7 +225,7 @@ t.test('EventEdits logs which events it may have changed if it cannot look for t
   t.strictSame(JSON.parse((await logOf('fails'))?.scope ?? ''), { ids: [eventId] })
 })
 
-t.test('EventEdits logs the end of its last change soon, with the events that there were', async (t) => {
+t.test('EventEdits soon logs the end of its last change, with the number of events', async (t) => {
   const [kept = '', doomed = ''] = await eventsOf('ends', 2)
   const missing = formatEventId({ position: 1n, index: 1, journalId: 1 })
   const { edits } = counting()

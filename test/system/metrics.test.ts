@@ -105,7 +105,7 @@ for (const storage of STORAGES) {
       t.equal(samples.get('tallyhouse_dead_letters_total{table="events"}'), 0)
     })
 
-    t.test('where profiles and sessions were found', async (t) => {
+    t.test('sources of profiles and sessions', async (t) => {
       const sources = async (kind: string) => {
         const samples = await scrape(app)
         return ['journal', 'store'].map(

@@ -132,7 +132,7 @@ t.test('an owner with another host is named with it', async (t) => {
   await release()
 })
 
-t.test('what no owner has written is replaced', async (t) => {
+t.test('a file that no owner has written is replaced', async (t) => {
   for (const content of ['', '{', 'null', '{"pid":-1}', '{"pid":"1"}']) {
     const dir = t.testdir({ 'owner.lock': content })
     const { release } = await lockDataFolder(dir)

@@ -119,7 +119,7 @@ t.test('a client that reads too slowly is disconnected', async (t) => {
   await readers[0]?.closed
   t.notMatch(readers[0]?.answer(), /"pending":\d+\}/, 'the response is incomplete')
 
-  t.test('another one takes long, but keeps reading', async (t) => {
+  t.test('another client is slow, but keeps reading', async (t) => {
     const { socket, answer } = await open(t, client)
     const startedAt = Date.now()
     let read = 0

@@ -69,7 +69,7 @@ for (const storage of LAYOUTS) {
       t.equal(await users(next), 2)
     })
 
-    t.test('aliases are found up to a limit, and so are the names which they point at', async (t) => {
+    t.test('aliases are found up to a limit, and so are their targets', async (t) => {
       const client = await startApp(t, env)
       const { alias } = callsOf(client)
       t.equal((await alias('ada', 'b')).statusCode, 200)
@@ -91,7 +91,7 @@ for (const storage of LAYOUTS) {
   })
 }
 
-t.test('a project that makes new steps all the time does not keep those of another waiting', async (t) => {
+t.test('a project that makes new steps all the time does not block those of another', async (t) => {
   const settled: string[] = []
   // Each round finds as many names again, as if somebody linked users without pause.
   const aliases = {

@@ -154,7 +154,7 @@ for (const storage of STORAGES) {
       t.strictSame(again.erased, [{ distinct_id: 'ada', profile: false, events: 0, sessions: 0, dead_letters: 0 }])
     })
 
-    t.test('a user who returns starts anew, and keeps the new data', async (t) => {
+    t.test('a user who returns starts from scratch, and keeps the new data', async (t) => {
       await identify('carl', { old: 1 })
       await session('carl', 'session-c')
       await track('carl', 'old')
