@@ -336,7 +336,8 @@ export class FactCopier {
       if (isShort && !this.#disk.isShort) {
         this.#options.log.warn({}, 'copying of facts pauses, because the disk of ClickHouse is almost full')
       }
-      if (!isShort && this.#disk.isShort) this.#options.log.info({}, 'copying of facts resumes: the disk has room again')
+      if (!isShort && this.#disk.isShort)
+        this.#options.log.info({}, 'copying of facts resumes: the disk has room again')
       this.#disk = { isShort, lookedAt: performance.now() }
     }
     return this.#disk.isShort

@@ -141,7 +141,8 @@ export class SessionFiller {
   }
 
   #forget(projectId: string): void {
-    for (const known of [this.#checkAt, this.#plans, this.#idleStates, this.#maxDays, this.#failures]) known.delete(projectId)
+    for (const known of [this.#checkAt, this.#plans, this.#idleStates, this.#maxDays, this.#failures])
+      known.delete(projectId)
   }
 
   /** Schedules the next check of a project. @param tookMs duration of the last one and its fills */
@@ -160,7 +161,10 @@ export class SessionFiller {
       const ranges = await this.#choose(lead, projectId, definition).catch((error: unknown) => {
         // The other projects still get their turns.
         if (!(error instanceof StoreError)) throw error
-        this.#options.log.warn({ err: error, project: projectId }, 'the session facts of a project could not be checked; retrying in an hour')
+        this.#options.log.warn(
+          { err: error, project: projectId },
+          'the session facts of a project could not be checked; retrying in an hour',
+        )
         return null
       })
       if (ranges === null) {

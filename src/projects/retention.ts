@@ -128,7 +128,8 @@ export class Retention {
         await this.run()
       } catch (error) {
         if (signal.aborted) return
-        if (!(error instanceof StoreUnreachableError)) log.warn({ err: error }, 'expired data could not be removed yet; retrying')
+        if (!(error instanceof StoreUnreachableError))
+          log.warn({ err: error }, 'expired data could not be removed yet; retrying')
       }
       await wait(everyMs, undefined, { signal, ref: false }).catch(() => undefined)
     }
