@@ -634,41 +634,38 @@ t.test('a failover to a replica that has a block with other limits stores nothin
   t.strictSame(await names(), ['a', 'b', 'c', 'd'])
 })
 
-t.test(
-  'after a change of the layout, entries that a lane has stored on another shard are not stored again',
-  async (t) => {
-    const names = ['former', 'present'].map((name) => `${name}${++projects}`)
-    const shards = new Shards(
-      names.map((name, number) => {
-        return { number, name, clickhouse: new ClickHouse({ url: engine.url.replace(/analytics$/, name) }) }
-      }),
-    )
-    t.teardown(() => shards.close())
-    await shards.each(({ clickhouse }) => migrate(clickhouse))
-    const config = loadConfig({ CLICKHOUSE_URL: engine.url, DATA_DIR: await temporaryFolder(t), LANES: '2' })
-    const layout = { version: 2, lanes: 2, shards: 2 }
-    const log = pino({ level: 'silent' })
-    const lanes = await openLanes(config, shards, { layout, log, closing: new AbortController().signal })
-    t.teardown(() => lanes.close())
-    lanes.noteLayout(false)
-    const lane = lanes.all[1]
-    if (!lane) return t.fail('there are two')
-    await lane.commits.appendEvent(fromServer('p'), Buffer.from('{"event":"e","distinct_id":"u"}'))
-    const block = await lane.journal.claim(1e6)
-    // It was stored when the lane had the first shard; the failover has forgotten that.
-    const former = openTables(shards.first, lane.journal)
-    await former.insert('events', block?.entries ?? [], 'another token', AbortSignal.timeout(60_000))
-    lane.writer.start()
-    await until('the journal to be empty', async () => (await lane.journal.depth()).entries === 0)
-    const counts = await shards.each(({ clickhouse }) =>
-      clickhouse.rows<{ n: string }>('SELECT count() AS n FROM events'),
-    )
-    t.strictSame(
-      counts.map(([row]) => Number(row?.n)),
-      [1, 0],
-    )
-  },
-)
+t.test('after a change of the layout, entries that another shard has are not stored again', async (t) => {
+  const names = ['former', 'present'].map((name) => `${name}${++projects}`)
+  const shards = new Shards(
+    names.map((name, number) => {
+      return { number, name, clickhouse: new ClickHouse({ url: engine.url.replace(/analytics$/, name) }) }
+    }),
+  )
+  t.teardown(() => shards.close())
+  await shards.each(({ clickhouse }) => migrate(clickhouse))
+  const config = loadConfig({ CLICKHOUSE_URL: engine.url, DATA_DIR: await temporaryFolder(t), LANES: '2' })
+  const layout = { version: 2, lanes: 2, shards: 2 }
+  const log = pino({ level: 'silent' })
+  const lanes = await openLanes(config, shards, { layout, log, closing: new AbortController().signal })
+  t.teardown(() => lanes.close())
+  lanes.noteLayout(false)
+  const lane = lanes.all[1]
+  if (!lane) return t.fail('there are two')
+  await lane.commits.appendEvent(fromServer('p'), Buffer.from('{"event":"e","distinct_id":"u"}'))
+  const block = await lane.journal.claim(1e6)
+  // It was stored when the lane had the first shard; the failover has forgotten that.
+  const former = openTables(shards.first, lane.journal)
+  await former.insert('events', block?.entries ?? [], 'another token', AbortSignal.timeout(60_000))
+  lane.writer.start()
+  await until('the journal to be empty', async () => (await lane.journal.depth()).entries === 0)
+  const counts = await shards.each(({ clickhouse }) =>
+    clickhouse.rows<{ n: string }>('SELECT count() AS n FROM events'),
+  )
+  t.strictSame(
+    counts.map(([row]) => Number(row?.n)),
+    [1, 0],
+  )
+})
 
 t.test('events accepted after a failover are stored, however far ahead the clock of the master was', async (t) => {
   const { pair, event, otherEvent, writer, stored, names, drained } = await startOnPair(t)
