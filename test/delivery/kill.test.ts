@@ -44,7 +44,7 @@ for (const journal of JOURNALS) {
         const stored = proxy.loseReply(BLOCK, 'silence')
         await producer.send(count)
         await stored
-        // What follows the block must not become part of it when it is repeated.
+        // The following entries must not become part of the block when it is repeated.
         await producer.send()
         service.process.kill('SIGKILL')
         await service.ended

@@ -14,7 +14,7 @@ import {
 } from '../helper.js'
 import { TcpProxy } from './tcp-proxy.js'
 
-/** With a key that may be one of those in the store, and what each vendor's SDKs read of a failure. */
+/** Calls with a key that only the store could verify, and what each vendor's SDKs read in the response to a failure. */
 const VENDOR_CALLS: [url: string, payload: string, said: object][] = [
   ['/segment/v1/batch', '{"writeKey":"wk_stored","batch":[]}', { success: false, code: 'unavailable' }],
   ['/posthog/batch/', '{"api_key":"wk_stored","batch":[]}', { type: 'error', code: 'unavailable' }],

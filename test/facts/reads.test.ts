@@ -12,7 +12,7 @@ const ROUNDS = 12
 const STORED_TOGETHER = 20
 const USERS = 40
 
-/** What a reader has to find: by id, the least version that it may see. */
+/** What a reader must find: by id, the lowest version that it may see. */
 interface Expected {
   alive: Map<string, number>
   /** ids that no reader may see any more */
@@ -169,13 +169,13 @@ t.test('an edit that finds no event leaves the facts open', async (t) => {
   await copier.close()
   const edits = new EventEdits(shard.shards)
   const unknown = { projectId: PROJECT, eventId: randomUUID() }
-  // One that remembers no point.
+  // A reader that remembers no point.
   const point = () => new FactsReader(shard.shards, []).point(PROJECT)
   for (const properties of ['{}', null]) {
     t.notOk(await edits.apply({ ...unknown, properties }))
     await until('open facts', async () => (await point()) !== null)
   }
-  // The same beside an edit that finds its event.
+  // The same during an edit that finds its event.
   const edited = await Promise.all([
     edits.apply({ ...unknown, properties: '{}' }),
     edits.apply({ projectId: 'b', eventId: id, properties: '{}' }),

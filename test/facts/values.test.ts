@@ -18,7 +18,7 @@ import { until } from '../helper.js'
 import { openShard } from './shard.js'
 
 const PROJECT = 'a'
-/** Objects have no columns before somebody asks for what is in them. */
+/** Objects have no columns until questions use their members. */
 const MODEL = ['device', 'model']
 
 type Shard = Awaited<ReturnType<typeof openShard>>
@@ -47,7 +47,7 @@ async function settled({ clickhouse }: Shard): Promise<void> {
   })
 }
 
-/** Asks for a column as slow questions do. */
+/** Requests a column, as slow questions do. */
 async function ask(reader: FactsReader, paths: string[][], project = PROJECT): Promise<void> {
   for (let i = 0; i < 3; i++) await reader.noteSlow(project, paths)
 }
@@ -247,7 +247,7 @@ t.test('a question has its answer while columns come and go', async (t) => {
     for (let i = 0; isAsking; i++) {
       await addValueColumns(clickhouse, [['plan']], { isFilled: i % 2 === 0 })
       reader.forgetColumns()
-      // ClickHouse may not have noticed yet that it has ended what it did to the column before.
+      // ClickHouse may not know yet that its previous mutation of the column has ended.
       await until('the column to go', () =>
         dropValueColumns(clickhouse, [column]).then(
           () => true,
