@@ -28,6 +28,8 @@ export async function saveBoard(id: string, draft: BoardDraft, revision: number 
   await call('PUT', toPath(id), { ...draft, revision })
 }
 
+/** The limit of the service. */
+export const MAX_CARDS = 50
 /** A retry is needed when somebody else saves the board at the same time. */
 const ADD_ATTEMPTS = 3
 

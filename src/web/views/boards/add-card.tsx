@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
-import { MAX_CARDS } from '../../../contract/limits.js'
 import type { BoardCard } from '../../../contract/responses.js'
+import { MAX_CARDS } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'

@@ -1,5 +1,4 @@
 import { useId, useState } from 'preact/hooks'
-import { MAX_KEY_LABEL } from '../../../contract/limits.js'
 import type { KeyDraft } from '../../api/keys.js'
 import { useAction } from '../../lib/use-action.js'
 import * as buttonStyles from '../../ui/button.module.css'
@@ -11,6 +10,8 @@ import * as textStyles from '../../ui/text.module.css'
 import { hasOrigins, type KeyKind, KIND_HINTS } from './key-text.js'
 import * as styles from './keys.module.css'
 
+/** The limit of the service. */
+const MAX_LABEL = 100
 const KIND_OPTIONS: readonly (readonly [KeyKind, string])[] = [
   ['write', 'Write'],
   ['read', 'Read'],
@@ -64,7 +65,7 @@ export function KeyForm({ title, action, initial, isNew = false, onSave, onClose
           id={`${id}-label`}
           class={formStyles.full}
           value={label}
-          maxLength={MAX_KEY_LABEL}
+          maxLength={MAX_LABEL}
           placeholder="What uses it, such as Checkout server"
           autofocus
           onInput={(event) => setLabel(event.currentTarget.value)}
