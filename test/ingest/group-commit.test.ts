@@ -8,7 +8,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { fromServer, temporaryFolder, until } from '../helper.js'
 
-/** A journal whose writes wait for a gate, and a record, in order, of what happened to it and to its callers. */
+/** A journal whose writes wait for a gate, and the order of events in it and its callers. */
 async function open(t: Test) {
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1024 ** 3 })
   t.teardown(() => journal.close())
@@ -163,7 +163,7 @@ t.test('the buffers of requests that are not admitted are released once', async 
       await t.rejects(append(body), { code: 'unavailable' })
     }
     t.equal(slabs.size, 1, '10 MB of refused bodies needed one slab of the pool')
-    // Released twice, a body would also count for its neighbour, which would be overwritten.
+    // If a body were released twice, its neighbour would count as released and be overwritten.
     const kept = take(100_000, 'k')
     await t.rejects(append(take(100_000, 'b')), { code: 'unavailable' })
     const next = take(1_000_000, 'n')
@@ -232,7 +232,7 @@ t.test('GroupCommit keeps events with keys if its journal refuses them or does n
   t.equal(moved.length, 1)
 })
 
-/** A journal that is full, for these reasons one after another. */
+/** A journal that refuses writes, for these reasons one after the other. */
 function fullJournal(...fullness: Fullness[]): Journal {
   const write: Journal['write'] = async () => [{ status: 'full', fullness: fullness.shift() ?? 'all' }]
   return { id: 1, isUp: true, write, listen: () => () => undefined } as unknown as Journal
@@ -284,7 +284,7 @@ function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
     budget: isOneOfSeveral ? new LaneBudget(budget) : budget,
   })
   const sent: Promise<unknown>[] = []
-  /** @returns whether it was taken */
+  /** @returns whether it was accepted */
   const send = async (bytes: number, projectId = 'p') => {
     const appended = commits.appendBatch(fromServer(projectId), Buffer.alloc(bytes), 1)
     const refusal = await Promise.race([appended.then(null, (error) => error), nextTurn(null)])

@@ -8,7 +8,7 @@ import { fromServer } from '../helper.js'
 
 const MIB = 1024 * 1024
 
-/** Lanes that take everything, and count it. */
+/** Lanes that accept and count everything. */
 function threeLanes() {
   const taken = [0, 0, 0]
   const states = taken.map(() => ({ queuedBytes: 0, refusedAt: Number.NEGATIVE_INFINITY, isUp: true }))
@@ -62,7 +62,7 @@ t.test(
 type Settled = 'stored' | 'refused' | 'in doubt'
 
 /**
- * The message that a batch with ids fails with.
+ * The error message of a batch with ids.
  * @param outcomes of its part in each lane
  * @param plain the outcome of its events without ids
  */

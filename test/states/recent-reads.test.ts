@@ -4,7 +4,7 @@ import type { StateTable } from '../../src/store/tables.js'
 
 const MINUTE = 60_000
 
-/** A table whose values a test sets, and that tells which names were read. */
+/** A table with values that the test sets, and a list of the names that were read. */
 function setUp(maxNames = 100) {
   const stored = new Map<string, string>()
   const reads: string[][] = []
