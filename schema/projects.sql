@@ -14,8 +14,8 @@ ORDER BY project_id
 SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1;
 
--- Work that one process does at a time, such as removing expired data. Each turn is claimed by an INSERT with a token
--- of its own, so one process has it; `process` says which. `turn` is when it began, in ms, by the clock of the process,
+-- Work that one process does at a time, such as removing expired data. Each turn is claimed by an INSERT with a separate
+-- token, so only one process has it; `process` says which. `turn` is when it began, in ms, by the clock of the process,
 -- which may have been wrong. Used on the first shard only.
 CREATE TABLE IF NOT EXISTS turns
 (

@@ -21,7 +21,7 @@ const MAX_KEPT = 500
 const MAX_BODY = 15_000
 
 /**
- * Events and aliases on their way to the service. Each is an entry of its own in the storage, so tabs do not overwrite
+ * Events and aliases on their way to the service. Each is a separate entry in the storage, so tabs do not overwrite
  * each other's, and stays there until the service has answered. An entry whose answer never came, perhaps because the
  * page was left, is sent again by this page or a later one; its `insert_id` keeps it from being stored twice. Names
  * have the time of their entry, so they sort in the order of the events.
@@ -66,7 +66,7 @@ export class Outbox {
     let room = MAX_BODY
     const names = due.filter((name, index) => {
       room -= (storage.read(name) ?? '').length
-      // Aliases come last, each in a request of its own.
+      // Aliases come last, each in a separate request.
       return index === 0 || (room > 0 && !isAlias(name))
     })
     if (names.length === 0) return

@@ -10,8 +10,8 @@ export interface CountedRange extends FactRange {
 const MAX_PROJECTS = 100
 
 /**
- * The events of a shard that facts do not have. Projects take turns: one with many events gets a step of its own, small
- * ones share one.
+ * The events of a shard that facts do not have. Projects take turns: one with many events gets its own step, small ones
+ * share one.
  */
 export class FactBacklog {
   readonly #clickhouse: ClickHouse

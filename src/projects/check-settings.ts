@@ -7,8 +7,8 @@ import { checkPatterns, findPatterns, fitsProject, type Pattern } from '../quest
 import { StrictReader } from '../questions/strict-reader.js'
 
 /**
- * Maximum length of the default definition of sessions, as JSON: it becomes part of many questions, which have limits
- * of their own.
+ * Maximum length of the default definition of sessions, as JSON: it becomes part of many questions, which have their
+ * own limits.
  */
 const MAX_SESSIONS = 4_000
 const FILTERS = { of: 'a project', most: 10 }

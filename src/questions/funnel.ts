@@ -16,7 +16,7 @@ interface FunnelRow {
   means: number[]
 }
 
-/** The breakdown of the line for all values without a line of their own. */
+/** The breakdown of the line for all other values. */
 const REST = '$other'
 
 /** Counts the users who take some steps one after another, and the time that they need. */

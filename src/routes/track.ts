@@ -69,7 +69,7 @@ function chooseContexts(contexts: Contexts, request: FastifyRequest, check: Chec
   return 'own'
 }
 
-/** Formats event ids, with a formatter of its own for each journal of the service. */
+/** Formats event ids, with one formatter for each journal of the service. */
 function createIdFormatter(journals: TrackOptions['journals']): (appended: Appended) => string {
   const formatters = new Map<number, (appended: Appended) => string>()
   /** Created on demand, because the number of a lane that was down at the start becomes known later. */

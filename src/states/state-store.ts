@@ -289,10 +289,10 @@ function together(ids: (Buffer | null | undefined)[]): Buffer | null {
 }
 
 /**
- * How many of the queued changes go into the next batch. A change with an idempotency key is a batch of its own, so
- * that the key belongs to this change alone. A batch has no id twice, because the second change is only recognized
- * after the first was committed. All its changes came with the same class of keys, because a batch counts towards one
- * share of the journal and its ids have one sender.
+ * How many of the queued changes go into the next batch. A change with an idempotency key is a separate batch, so that
+ * the key belongs to this change alone. A batch has no id twice, because the second change is only recognized after the
+ * first was committed. All its changes came with the same class of keys, because a batch counts towards one share of
+ * the journal and its ids have one sender.
  */
 function batchLength(queue: Pick<WaitingChange<unknown>, 'keyClass' | 'idempotencyKey' | 'insertId'>[]): number {
   if (queue[0]?.idempotencyKey) return 1

@@ -99,7 +99,7 @@ export interface NamedAlias {
   distinctId: string
 }
 
-/** The aliases in ClickHouse that point at one of these names, in the order of their own; not more than `limit`. */
+/** The aliases in ClickHouse that point at one of these names, in the order of the aliases; not more than `limit`. */
 export async function findAliases(
   shards: Shards,
   projectId: string,

@@ -149,8 +149,8 @@ export class Erasure {
 }
 
 /**
- * An erasure reads a lot, and yields to other queries. It has slots of its own, so exports of its project do not
- * block it.
+ * An erasure reads a lot, and yields to other queries. It has separate slots, so exports of its project do not block
+ * it.
  */
 export function reserveErasureSlots(shards: Shards, projectId: string): Shards {
   return shards.for(nameShare('erase', projectId))
