@@ -318,6 +318,11 @@ export function isMemoryError(error: unknown): error is StoreError {
   return isStoreError(error, 'MEMORY_LIMIT_EXCEEDED')
 }
 
+/** Whether the server ran out of memory rather than the query, so that the same query may succeed in a moment. */
+export function isServerOutOfMemory(error: unknown): error is StoreError {
+  return isMemoryError(error) && !error.words.includes('Query memory limit exceeded')
+}
+
 /** Whether a query exceeded its time limit, ours or the server's own, so that a smaller one may succeed. */
 export function isTimeout(error: unknown): boolean {
   return error instanceof StoreTimeoutError || isStoreError(error, 'TIMEOUT_EXCEEDED')

@@ -1,6 +1,7 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import {
   findUnreadablePart,
+  isServerOutOfMemory,
   isStoreError,
   isTimeout,
   isTooLarge,
@@ -307,6 +308,7 @@ export class Questions {
         await checkPatterns(patterns, (query) => this.#rows(query, { signal, slot }))
         if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw toPatternsTooLargeError(error)
       }
+      if (isServerOutOfMemory(error)) throw error
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
     }
   }
@@ -314,7 +316,7 @@ export class Questions {
   /**
    * Runs a query as if the project's data were ordinary, unless it is known not to be, and again for what it turns out to be:
    * with texts that need repair, simultaneous events of a user, or more values than fit in memory. The last is not remembered:
-   * finding out takes a fifth of the question's time at most.
+   * finding out takes a fifth of the question's time at most. Once more, too, if others left it no memory.
    */
   async #read(
     { projectId, now, slot, appended }: QuestionRun,
@@ -329,6 +331,7 @@ export class Questions {
     let repairsTexts = this.#repaired.has(projectId, now)
     let hasTies = this.#tied.has(projectId, now)
     let hasManyValues = false
+    let wasShort = false
     for (;;) {
       const data = { repairsTexts, hasTies, hasManyValues }
       let isGreedy = false
@@ -347,6 +350,9 @@ export class Questions {
           hasTies = true
         } else if (isGreedy && isStoreError(error, 'TOO_MANY_ROWS', 'MEMORY_LIMIT_EXCEEDED')) {
           hasManyValues = true
+        } else if (!wasShort && isServerOutOfMemory(error)) {
+          // ClickHouse has made room meanwhile, by ending the query that took the most.
+          wasShort = true
         } else {
           throw error
         }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
+import { isMemoryError, isServerOutOfMemory } from '../../src/clickhouse/errors.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
@@ -83,4 +84,17 @@ t.test('ClickHouse refuses only the query that fills its memory', async (t) => {
     )
     return row?.n === '0'
   })
+
+  const hoard = `SELECT groupArray(randomPrintableASCII(1000000)) FROM numbers(2000) FORMAT Null`
+  const failure = (max_memory_usage: string) =>
+    clickhouse.command(hoard, {}, { max_memory_usage }).then(
+      () => null,
+      (error: unknown) => error,
+    )
+  t.ok(
+    isServerOutOfMemory(await failure('0')),
+    'so that a question for which others leave no memory is not called too large',
+  )
+  const ownLimit = await failure('100000000')
+  t.ok(isMemoryError(ownLimit) && !isServerOutOfMemory(ownLimit), 'its own limit')
 })

@@ -268,17 +268,13 @@ t.test(
     const edits = new EventEdits(Shards.of(clickhouse))
     const events: string[] = []
     for (let i = 0; i < 20; i++) events.push(await insertEvent(clickhouse, '2026-02', i))
+    for (const eventId of events) await edits.apply({ projectId: 'p', eventId, properties: null })
     const began = performance.now()
     await purge.now('loop')
-    const waiting: Promise<number>[] = []
-    for (const eventId of events) {
-      await edits.apply({ projectId: 'p', eventId, properties: null })
-      waiting.push(purge.now('loop'))
-    }
-    t.equal(purges, 1)
-    await purge.now('other')
-    t.equal(purges, 2)
-    await Promise.all(waiting)
+    const ended: string[] = []
+    const purged = (project: string) => purge.now(project).then(() => ended.push(project))
+    await Promise.all([...events.map(() => purged('loop')), purged('other')])
+    t.equal(ended[0], 'other')
     t.equal(purges, 3, 'all of the loop in one')
     t.ok(performance.now() - began >= 3_000)
     const onDisk = await clickhouse.rows('SELECT 1 FROM events SETTINGS apply_deleted_mask = 0, apply_patch_parts = 0')

@@ -97,6 +97,7 @@ t.test('RedisHistory logs the positions that a Redis has lost', async (t) => {
   const log = { ...silent, error: (data: object, message: string) => errors.push([data, message]) }
   const { pair, journal, other } = await start(t, { log })
   const kept = await write(journal, 'kept')
+  await pair.synchronise()
   await pair.failOver()
   await write(journal, 'kept, too')
   t.strictSame(errors, [], 'a replica that has everything')
@@ -128,6 +129,7 @@ t.test('RedisHistory reports no loss after a lift to a position of another lane'
   const key = createHash('sha256').update('key').digest('hex')
   const reserved = await journal.write([{ type: 'reserve', ...SENDER, idempotencyKey: { key, fingerprint: key } }])
   t.strictSame(reserved, [{ status: 'done', position: kept }], 'the last one assigned')
+  await pair.synchronise()
   await pair.failOver()
   await write(journal, 'kept, too')
   t.strictSame(errors, [])
