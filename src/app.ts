@@ -73,7 +73,7 @@ import type { VendorOptions } from './routes/vendors/protocol.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
-import { LEAST_EVENTS } from './store/fact-backlog.js'
+import { MIN_EVENTS } from './store/fact-backlog.js'
 import { openUsageTable } from './store/key-usage.js'
 import { prepareAvailable } from './store/prepare-shards.js'
 import { Erasure } from './users/erasure/erasure.js'
@@ -293,12 +293,12 @@ interface FactsOptions
 
 /** Opens the copiers, which copy the events of each shard into facts. */
 function openFacts(config: Config, { shards, inBackground, facts, getSettings, getExpiry, ...parts }: FactsOptions) {
-  const least = config.FACTS === 'all' ? 0 : LEAST_EVENTS
+  const minEvents = config.FACTS === 'all' ? 0 : MIN_EVENTS
   const isOn = usesFacts(config, shards)
   // The events of a session may be on several shards.
   const hasSessions = facts && !shards.areSeveral
   const sessions = hasSessions ? new SessionFactsSource({ shards, facts, getSettings, getExpiry }) : undefined
-  const options = { ...parts, isOn, least, sessions, isShared: config.REDIS_URL !== undefined }
+  const options = { ...parts, isOn, minEvents, sessions, isShared: config.REDIS_URL !== undefined }
   const copiers = inBackground.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
   return {
     get waiting() {

@@ -32,9 +32,9 @@ export interface FactCopierOptions {
   isShared: boolean
   log: Pick<Log, 'info' | 'warn'>
   /** a project with fewer events has no facts; default: every project has */
-  least?: number
+  minEvents?: number
   /** maximum size of a step */
-  most?: { rows: number; bytes: number }
+  maxStep?: { rows: number; bytes: number }
   /** how many events of a project are copied before its properties are checked again */
   guessEvery?: number
   /** defines the rows of session facts; absent: none are kept */
@@ -50,7 +50,7 @@ export interface FactCopierOptions {
 }
 
 /** 0.3 s of CPU and 250 MB of memory, for ordinary events. */
-const MOST = { rows: 100_000, bytes: 64 * 1024 * 1024 }
+const MAX_STEP = { rows: 100_000, bytes: 64 * 1024 * 1024 }
 /** After this many copied events of a project, check again which properties are frequent. */
 const GUESS_EVERY = 1_000_000
 /** However little there is to do, a step or following changes costs some 10 ms, and leaves parts to be merged. */
@@ -111,7 +111,7 @@ export class FactCopier {
 
   constructor(options: FactCopierOptions) {
     this.#options = options
-    this.#size = new StepSize(options.most ?? MOST)
+    this.#size = new StepSize(options.maxStep ?? MAX_STEP)
     const { sessions: maker, sessionsEveryMs: everyMs } = options
     this.#filler = maker ? new SessionFiller({ ...options, maker, everyMs }) : null
     this.#backlog = this.#newBacklog(new Set())
@@ -119,8 +119,8 @@ export class FactCopier {
   }
 
   #newBacklog(leftOut: ReadonlySet<string>): FactBacklog {
-    const { clickhouse, least = 0 } = this.#options
-    return new FactBacklog(clickhouse, { least, leftOut, most: this.#size.most, last: this.#size.failed })
+    const { clickhouse, minEvents = 0 } = this.#options
+    return new FactBacklog(clickhouse, { minEvents, leftOut, limit: this.#size.limit, last: this.#size.failed })
   }
 
   async #resetBacklog(): Promise<void> {
@@ -225,7 +225,7 @@ export class FactCopier {
   /** Fills some days of session facts, unless copying is far behind. @returns whether there is more to fill */
   async #fillSessions(lead: FactLead): Promise<boolean> {
     if (!this.#options.isOn || !this.#filler || !(await this.#filler.isDue(lead))) return false
-    if (this.#backlog.rows >= this.#size.most.rows || !(await this.#check(lead))) return false
+    if (this.#backlog.rows >= this.#size.limit.rows || !(await this.#check(lead))) return false
     if ((await this.#mustYield()) || (await this.#lacksDisk())) return false
     return await this.#filler.fill(lead)
   }

@@ -199,8 +199,8 @@ export class SessionFiller {
       (day) => (this.#failed.get(toKey(projectId, day)) ?? 0) <= now,
     )
     if (candidates.length === 0) this.#idleStates.set(projectId, state)
-    const most = this.#maxDays.get(projectId)
-    return toRanges(candidates, counts, most && most.until > now ? most.days : MAX_RANGE_DAYS).reverse()
+    const limit = this.#maxDays.get(projectId)
+    return toRanges(candidates, counts, limit && limit.until > now ? limit.days : MAX_RANGE_DAYS).reverse()
   }
 
   /** The first day that may have rows: nothing of that day or the day before can have expired. */
@@ -301,7 +301,7 @@ function findStale(
 }
 
 /** Joins neighbouring days into ranges that fit one statement. @param days the newest first */
-function toRanges(days: readonly number[], counts: ReadonlyMap<number, DayCount>, most: number): DayRange[] {
+function toRanges(days: readonly number[], counts: ReadonlyMap<number, DayCount>, maxDays: number): DayRange[] {
   const read = ({ first, last }: DayRange) => {
     let sum = 0
     for (let day = first - WINDOW.before; day <= last + WINDOW.after; day++) sum += counts.get(day)?.events ?? 0
@@ -311,7 +311,7 @@ function toRanges(days: readonly number[], counts: ReadonlyMap<number, DayCount>
   for (const day of days) {
     const range = ranges.at(-1)
     const wider = range && { ...range, first: day }
-    const fits = wider && range.first === day + 1 && wider.last - day < most && read(wider) <= MAX_RANGE_EVENTS
+    const fits = wider && range.first === day + 1 && wider.last - day < maxDays && read(wider) <= MAX_RANGE_EVENTS
     if (fits) range.first = day
     else ranges.push({ first: day, last: day })
   }

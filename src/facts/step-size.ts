@@ -1,5 +1,5 @@
 /** Maximum size of a step. */
-interface Most {
+interface StepLimit {
   rows: number
   bytes: number
 }
@@ -14,14 +14,14 @@ export class StepSize {
   /** projects whose last step took too much: the others are copied first */
   readonly failed = new Set<string>()
   /** limits of the next step; always the same object */
-  readonly most: Most
-  readonly #full: Most
+  readonly limit: StepLimit
+  readonly #full: StepLimit
   #halvings = 0
   #successes = 0
 
-  constructor(full: Most) {
+  constructor(full: StepLimit) {
     this.#full = full
-    this.most = { ...full }
+    this.limit = { ...full }
   }
 
   /** @param projects those of the step */
@@ -39,7 +39,7 @@ export class StepSize {
   #halve(times: number): void {
     this.#halvings = times
     this.#successes = 0
-    this.most.rows = Math.max(1, Math.floor(this.#full.rows / 2 ** times))
-    this.most.bytes = Math.max(1, Math.floor(this.#full.bytes / 2 ** times))
+    this.limit.rows = Math.max(1, Math.floor(this.#full.rows / 2 ** times))
+    this.limit.bytes = Math.max(1, Math.floor(this.#full.bytes / 2 ** times))
   }
 }

@@ -16,7 +16,7 @@ import { findPeriodEnd, toDay, type Usage } from './usage.js'
  * what the others have accepted. Eight processes are then at most 0.5 % over it.
  */
 const LEFT_SHARE = 16
-const LEAST_SHARE = 1_600
+const MIN_SHARE = 1_600
 /** How long a refusal is repeated without asking again, ms. */
 const REFUSAL_MS = 1_000
 /**
@@ -227,7 +227,7 @@ export class Quotas implements Appends {
     }
     const tightest = found.reduce((a, b) => (b.rest < a.rest ? b : a), found[0] ?? NO_QUOTA)
     allowance.remaining = tightest.rest
-    const part = Math.max(Math.floor(tightest.rest / LEFT_SHARE), Math.ceil(tightest.limit / LEAST_SHARE))
+    const part = Math.max(Math.floor(tightest.rest / LEFT_SHARE), Math.ceil(tightest.limit / MIN_SHARE))
     allowance.left = Math.min(tightest.rest, part)
     allowance.isFresh = true
     allowance.refusal = tightest.name === null ? null : this.#exceeded(tightest.name, tightest.limit)

@@ -22,7 +22,7 @@ export interface FactRange {
  * a busy machine, a breakdown by a property takes as long without facts for 15 000 events, twice as long for 100 000; a
  * question about names and users takes as long for 100 000.) Thousands of small projects would share each step.
  */
-export const LEAST_EVENTS = 50_000
+export const MIN_EVENTS = 50_000
 
 /** Events that are not copied yet; an estimate that is never too low. */
 export interface Waiting {
@@ -145,8 +145,8 @@ function matchStatements(scope: ChangeScope): string {
 }
 
 /** Free space that copying leaves for events, bytes; on a large disk, a twentieth of it. */
-const LEAST_FREE = 2 * 1024 ** 3
-const MOST_LEFT = 20 * 1024 ** 3
+const MIN_FREE = 2 * 1024 ** 3
+const MAX_LEFT = 20 * 1024 ** 3
 
 /** The disks that facts may be on; all disks, if the user may not read the storage policy. */
 const DISKS = [
@@ -161,7 +161,7 @@ export async function isDiskShort(clickhouse: ClickHouse): Promise<boolean> {
     try {
       const rows = await clickhouse.rows(
         `SELECT 1 FROM system.disks
-         WHERE toFloat64(free_space) < greatest(toFloat64(${LEAST_FREE}), least(total_space / 20, toFloat64(${MOST_LEFT})))
+         WHERE toFloat64(free_space) < greatest(toFloat64(${MIN_FREE}), least(total_space / 20, toFloat64(${MAX_LEFT})))
            AND ${which} LIMIT 1`,
       )
       return rows.length > 0

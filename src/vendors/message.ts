@@ -158,8 +158,8 @@ const ESCAPE_LENGTH = 6
 
 /** Removes the members that contain the request's key from the text of an object, however the key is escaped. */
 export function withoutKey(object: string, key: string): string {
-  const most = ESCAPE_LENGTH * key.length + 2
-  const isKey = (text: string) => text.startsWith('"') && text.length <= most && JSON.parse(text) === key
+  const maxLength = ESCAPE_LENGTH * key.length + 2
+  const isKey = (text: string) => text.startsWith('"') && text.length <= maxLength && JSON.parse(text) === key
   const mayHold = object.includes(key) || object.includes('\\')
   return mayHold ? withoutMembers(object, (_name, value) => isKey(value)) : object
 }

@@ -58,7 +58,7 @@ t.test('a copier halves a step that took too much memory', async (t) => {
     return Number((await clickhouse.rows<{ count: string }>(sql, { lo, hi }))[0]?.count)
   }
   const log = { info: () => undefined, warn: (about: unknown) => void warned.push(about) }
-  shard.copier({ clickhouse: small, most: { rows: 400, bytes: 1_000_000 }, log })
+  shard.copier({ clickhouse: small, maxStep: { rows: 400, bytes: 1_000_000 }, log })
   await shard.complete(['a'])
   t.equal(await shard.countFacts(), 400)
   t.equal(warned.length, 2, 'each failure is logged')

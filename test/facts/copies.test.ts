@@ -84,7 +84,7 @@ t.test('a project with many events takes turns with the others, in steps of a li
   await shard.store('large', events(500))
   await shard.store('large', events(500))
   for (const name of ['x', 'y', 'z']) await shard.store(name, events(10))
-  shard.copier({ most: { rows: 300, bytes: 1_000_000 } })
+  shard.copier({ maxStep: { rows: 300, bytes: 1_000_000 } })
   await shard.complete(['large', 'x', 'y', 'z'])
   t.equal(await shard.countDifferences(), 0)
   const steps = await shard.clickhouse.rows<{ count: string }>(

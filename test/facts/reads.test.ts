@@ -107,7 +107,7 @@ t.test('every reading at a point is of all events, while they are copied and cha
   }
 
   await store(0)
-  shard.copier({ most: { rows: 30, bytes: 1_000_000 } })
+  shard.copier({ maxStep: { rows: 30, bytes: 1_000_000 } })
   await shard.complete([PROJECT])
   const readers = [true, false].map(async (isBounded) => {
     while (isWriting) await check(isBounded)

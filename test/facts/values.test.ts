@@ -111,7 +111,7 @@ t.test('frequent properties have columns before anybody asks', async (t) => {
     PROJECT,
     Array.from({ length: 197 }, (_, i) => event(properties(i))),
   )
-  const options = { most: { rows: 50, bytes: 1_000_000 }, guessEvery: 100 }
+  const options = { maxStep: { rows: 50, bytes: 1_000_000 }, guessEvery: 100 }
   const first = shard.copier(options)
   await shard.complete([PROJECT])
   t.strictSame(await readPaths(shard), [['plan'], ["it's"]])
@@ -270,11 +270,11 @@ t.test('a project with few events has no facts until it has more', async (t) => 
     )
   await store('small', 30)
   await store('large', 60)
-  const options = { least: 50 }
+  const options = { minEvents: 50 }
   const copier = shard.copier(options)
   await shard.complete(['large'])
   t.equal(await shard.countFacts(), 60)
-  t.match(await readFactsStatus(shard.clickhouse, options.least), { events: 60, facts: 60, few: 30 })
+  t.match(await readFactsStatus(shard.clickhouse, options.minEvents), { events: 60, facts: 60, few: 30 })
   t.equal(copier.waiting, 0)
   const reader = new FactsReader(shard.shards, [])
   t.equal(await reader.point('small'), null)
@@ -292,5 +292,5 @@ t.test('a project with few events has no facts until it has more', async (t) => 
   await shard.complete(['small'])
   t.equal(await shard.countFacts(), 112)
   t.equal(await shard.countDifferences(), 0)
-  t.match(await readFactsStatus(shard.clickhouse, options.least), { events: 112, facts: 112, few: 1 })
+  t.match(await readFactsStatus(shard.clickhouse, options.minEvents), { events: 112, facts: 112, few: 1 })
 })

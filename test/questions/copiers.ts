@@ -117,7 +117,7 @@ export class Copiers {
         return async () => {
           const lagging = copier({
             barrier: { reach: () => someReach(clickhouse) },
-            most: { rows: 20, bytes: 1 << 20 },
+            maxStep: { rows: 20, bytes: 1 << 20 },
           })
           await this.#pause(4_000)
           await lagging.close()

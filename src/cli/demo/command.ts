@@ -171,10 +171,10 @@ async function parse(args: string[], io: CommandIo) {
   const { remove, 'key-file': keyFile } = values
   if (remove && keyFile !== undefined)
     throw new UsageError('--remove removes the project "demo" only, and needs no key.')
-  const integer = (name: 'events' | 'seed', least: number, most: number) => {
+  const integer = (name: 'events' | 'seed', min: number, max: number) => {
     const value = Number(values[name])
-    if (Number.isInteger(value) && value >= least && value <= most) return value
-    throw new UsageError(`--${name} must be a whole number from ${least} to ${most}.`)
+    if (Number.isInteger(value) && value >= min && value <= max) return value
+    throw new UsageError(`--${name} must be a whole number from ${min} to ${max}.`)
   }
   const time = readTime('--until', values.until)
   const until = time === undefined ? undefined : Number(time)

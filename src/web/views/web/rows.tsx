@@ -29,7 +29,7 @@ interface RowsProps {
  */
 export function Rows({ columns: [one, what], rows, onDrillDown }: RowsProps) {
   const keys = useRowKeys(rows.map(({ label }) => label))
-  const most = Math.max(1, ...rows.map(({ value }) => value))
+  const max = Math.max(1, ...rows.map(({ value }) => value))
   if (rows.length === 0) return <p class={textStyles.hint}>Nothing in this period.</p>
   const hasShares = rows.some(({ share }) => share !== undefined)
   return (
@@ -45,7 +45,7 @@ export function Rows({ columns: [one, what], rows, onDrillDown }: RowsProps) {
         {rows.map(({ label, value, share, drillDown, onFilter }, i) => (
           <tr key={keys[i]}>
             <td>
-              <Bar share={value / most}>
+              <Bar share={value / max}>
                 <button
                   type="button"
                   class={styles.label}
