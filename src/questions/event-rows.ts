@@ -3,7 +3,7 @@ import { MAX_TIMESTAMP } from '../contract/limits.js'
 import type { PageName } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
 import { hashName, hashSession, toDay } from '../store/fact-columns.js'
-import { failIf, formatJson, formatNumber } from '../store/json-sql.js'
+import { emptyToUnset, failIf, formatJson, formatNumber } from '../store/json-sql.js'
 import { splitField } from './field-name.js'
 import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { PageColumns } from './page-columns.js'
@@ -40,6 +40,9 @@ interface Source {
   own: string
   kept?: KeptValues | null
 }
+
+/** ClickHouse reads 65409 rows at a time, or fewer with more than 1 MB. */
+const LARGE_BLOCKS = { max_block_size: '131072', preferred_block_size_bytes: '0' }
 
 const SESSION_OF_EVENT = hashSession('session_id')
 const EVENTS: Omit<Source, 'table'> = {
@@ -99,7 +102,7 @@ export class EventRows implements FieldRows {
         return { type: 'json', sql: this.#page.column(path[0] as PageName), isScalar: true }
       case 'context':
         this.#context.add(path[0] ?? '')
-        return { type: 'json', sql: `context_${path[0]}`, isScalar: true }
+        return readContext(path[0] ?? '', `context_${path[0]}`)
       case 'session':
         return this.#joinSessions().field(path)
       default:
@@ -154,11 +157,14 @@ export class EventRows implements FieldRows {
     conditions.push(...selectSessions(range, 'session != 0', 'session'))
     if (facts.step !== null) conditions.push(`step <= ${statement.ofShard(facts.step, 'UInt32')}`)
     const kept = { find: facts.findColumn, isThere: true }
-    const copied = this.#selectRaw(columns, { ...FACTS, table: shards.table('event_facts'), kept }, conditions)
+    const source = { ...FACTS, table: shards.table('event_facts'), kept }
+    const selectCopied = (more: readonly string[]) => this.#selectRaw(columns, source, [...conditions, ...more])
+    const copied = selectCopied([])
     const isLater = `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`
-    const selectLater = (isThere: string) => selectEvents({ ...kept, isThere: false }, [isThere])
-    const parts = facts.hasLater ? `${copied} UNION ALL ${selectLater(isLater)}` : copied
-    const rows = `(${facts.hasLater ? this.#divide(parts, null) : this.#divide(parts, () => selectLater('0'))})`
+    const later = facts.hasLater ? ` UNION ALL ${selectEvents({ ...kept, isThere: false }, [isLater])}` : ''
+    // Paths and hosts are computed for the different texts of each block: in large blocks, these are fewer in all.
+    if (!this.#page.isEmpty && !this.#needsProperties(kept)) statement.set(LARGE_BLOCKS)
+    const rows = `(${this.#divide(`${copied}${later}`, facts.hasLater ? null : () => selectCopied(['0']))})`
     const isRepaired = !this.#hasJson || statement.context.repairsTexts
     return this.#select(isRepaired ? rows : `(SELECT * FROM ${rows} WHERE ${failIf('refused')} = 0)`, kept)
   }
@@ -285,10 +291,18 @@ function isDay(time: number): boolean {
   return time % DAY_MS === 0 && time >= 0 && time <= MAX_TIMESTAMP
 }
 
-/** The token of a field of a context. @param column SQL for what is stored: a text is LowCardinality */
-export function formatContext(name: string, column: string): string {
+/** The column of a field of a context. @param stored SQL for what is stored: a text is LowCardinality */
+export function formatContext(name: string, stored: string): string {
   // A function of one column with a dictionary is computed for the values in it.
-  return name === 'bot' ? `if(${column} = 1, 'true', '')` : `replaceRegexpOne(toJSONString(${column}), '^""$', '')`
+  return name === 'bot' ? stored : emptyToUnset(`toJSONString(${stored})`)
+}
+
+/** A field of a context. @param column of `formatContext` */
+export function readContext(name: string, column: string): FieldSql & { type: 'json' } {
+  const flag = `${column} = 1`
+  return name === 'bot'
+    ? { type: 'json', sql: `if(${flag}, 'true', '')`, isScalar: true, flag }
+    : { type: 'json', sql: column, isScalar: true }
 }
 
 /** The value of a field as JSON. */

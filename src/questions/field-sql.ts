@@ -11,9 +11,10 @@ export type FieldSql =
   | { type: 'number'; sql: string }
   /**
    * a token of any JSON value, empty if there is none; `isScalar`: never of an array or object, and of a number only if
-   * `number` has it, or null, which is faster than to parse the token
+   * `number` has it, or null, which is faster than to parse the token; `flag`: a condition that holds if the token is `true`,
+   * and otherwise there is none
    */
-  | { type: 'json'; sql: string; isScalar?: boolean; number?: string }
+  | { type: 'json'; sql: string; isScalar?: boolean; number?: string; flag?: string }
 
 /** The type of a field's column, in rows of events and of sessions. */
 export function getFieldType(name: FieldName): FieldSql['type'] {
@@ -21,6 +22,22 @@ export function getFieldType(name: FieldName): FieldSql['type'] {
   if (source === 'timestamp') return 'number'
   return source === 'event' || source === 'distinct_id' ? 'text' : 'json'
 }
+
+/** Whether a field is a token of a text, of a boolean, of a number as `formatNumber` writes it, or of nothing. */
+export function isScalarField(name: FieldName): boolean {
+  const [source = '', ...path] = splitField(name)
+  return source === 'page' || source === 'context' || (source === 'session' && isScalarOfSession(path))
+}
+
+/** The same for what follows `session`. */
+export function isScalarOfSession([name = '', of = '']: readonly string[]): boolean {
+  return ['first', 'last', 'entry', 'exit'].includes(name)
+    ? of === 'page' || of === 'context'
+    : ['id', 'bounced', ...SESSION_NUMBERS].includes(name)
+}
+
+/** The fields of a session that are numbers. */
+export const SESSION_NUMBERS = ['start', 'seconds', 'events', 'pages'] as const
 
 /** Rows of events, or of sessions as if they were events. Each field that is asked for becomes a column. */
 export interface FieldRows {

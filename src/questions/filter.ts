@@ -73,6 +73,13 @@ function buildIsOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): s
   if (type === 'text') return texts.length > 0 ? `${sql} IN ${statement.texts(texts)}` : FALSE
   if (type === 'number') return numbers.length > 0 ? `${sql} IN ${statement.numbers(numbers)}` : FALSE
   const tokens = values.flatMap((value) => (typeof value === 'number' || value === null ? [] : toToken(value)))
+  if (field.flag) {
+    const flags = [
+      ...(values.includes(true) ? [field.flag] : []),
+      ...(values.includes(null) ? [`NOT (${field.flag})`] : []),
+    ]
+    return flags.length > 0 ? `(${flags.join(' OR ')})` : FALSE
+  }
   const tests = (token: string, number = parseNumber(token)) => [
     ...(tokens.length > 0 ? [`${token} IN ${statement.texts(tokens)}`] : []),
     ...(numbers.length > 0 ? [`ifNull(${number} IN ${statement.numbers(numbers)}, 0)`] : []),

@@ -2,7 +2,7 @@ import { SESSION } from '../contract/question-schemas.js'
 import type { Definition, FieldName, Filter, SessionsDefinition } from '../contract/questions.js'
 import { toDay } from '../store/fact-columns.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
-import { type FieldRows, getFieldType } from './field-sql.js'
+import { type FieldRows, type FieldSql, getFieldType, isScalarField } from './field-sql.js'
 import { buildCondition, type FilterSql, findNumber, isNarrow } from './filter.js'
 import { SessionRows } from './session-rows.js'
 import { Sessions } from './sessions.js'
@@ -80,8 +80,14 @@ function select(columns: readonly string[], rows: string, conditions: readonly s
     ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''})`
 }
 
-function createSessions(statement: Statement, { sessions, timezone }: Matching): Sessions {
-  return new Sessions(statement, { ...sessions, timezone })
+function createSessions(statement: Statement, { sessions, timezone, definitions, ...range }: Matching): Sessions {
+  const { from = Number.NEGATIVE_INFINITY, to } = sessions
+  return new Sessions(statement, {
+    ...sessions,
+    timezone,
+    isWhole: (range.from ?? Number.NEGATIVE_INFINITY) >= from && range.to <= to,
+    areAlone: definitions.every(({ event }) => event === SESSION),
+  })
 }
 
 /** The columns of a row, and conditions that need them. */
@@ -137,20 +143,27 @@ function buildMask(context: FilterSql, numbered: readonly Numbered[]): { sql: st
   }
   const plain = numbered.filter(({ definition: { where } }) => where === null)
   const filtered = numbered.filter(({ definition: { where } }) => where !== null)
-  const bits = filtered.map(({ definition: { event, where }, bit }) => {
+  const masks = new Map<string, bigint>()
+  for (const { definition, bit } of filtered) {
+    const { event, where } = definition
     const tests = isAny(event) ? [] : [`event IN ${context.rows.statement.texts([event].flat())}`]
     if (where) tests.push(buildCondition(context, where))
-    return `bitShiftLeft(toUInt64(${tests.join(' AND ')}), ${bit})`
-  })
-  if (plain.length > 0) bits.push(buildMaskOfNames(context.rows.statement, plain))
+    const test = tests.join(' AND ')
+    masks.set(test, (masks.get(test) ?? 0n) | (1n << BigInt(bit)))
+  }
+  const bits = Array.from(masks, ([test, mask]) => `if(${test}, toUInt64(${mask}), 0)`)
+  if (plain.length > 0) bits.push(buildMaskOfNames(context.rows.statement, plain, filtered.length === 0))
   return {
     sql: bits.reduce((all, bit) => `bitOr(${all}, ${bit})`),
     condition: filtered.length > 0 ? 'mask != 0' : null,
   }
 }
 
-/** SQL for the mask of definitions without filters: one look-up of the name. */
-function buildMaskOfNames(statement: Statement, numbered: readonly Numbered[]): string {
+/**
+ * SQL for the mask of definitions without filters: one look-up of the name.
+ * @param areAll whether there are no others, so that each event matches one of them
+ */
+function buildMaskOfNames(statement: Statement, numbered: readonly Numbered[], areAll: boolean): string {
   let ofAny = 0n
   const byName = new Map<string, bigint>()
   for (const { definition, bit } of numbered) {
@@ -158,8 +171,9 @@ function buildMaskOfNames(statement: Statement, numbered: readonly Numbered[]): 
     if (isAny(definition.event)) ofAny |= mask
     else for (const name of [definition.event].flat()) byName.set(name, (byName.get(name) ?? 0n) | mask)
   }
-  if (byName.size === 0) return `toUInt64(${ofAny})`
   const masks = [...byName.values()].map((mask) => mask | ofAny)
+  const [only = ofAny, ...others] = new Set(areAll && ofAny === 0n ? masks : [...masks, ofAny])
+  if (others.length === 0) return `toUInt64(${only})`
   return `toUInt64(transform(event, ${statement.texts([...byName.keys()])}, CAST([${masks}], 'Array(UInt64)'), toUInt64(${ofAny})))`
 }
 
@@ -169,7 +183,17 @@ function isAny(event: Definition['event']): boolean {
 
 /** SQL for the JSON text of the values in the columns of `split`. */
 export function formatValues(fields: readonly FieldName[], context: Pick<QueryContext, 'repairsTexts'>): string {
-  return joinValues(fields.map((name, i) => formatFieldJson({ type: getFieldType(name), sql: `b${i}` }, context)))
+  return joinValues(
+    fields.map((name, i) => {
+      const field = { type: getFieldType(name), sql: `b${i}`, isScalar: isScalarField(name) } as FieldSql
+      return formatFieldJson(field, context)
+    }),
+  )
+}
+
+/** Whether different values in the columns of `split` certainly have different JSON texts. */
+export function areDistinct(fields: readonly FieldName[]): boolean {
+  return fields.every(isScalarField)
 }
 
 function buildList(rows: FieldRows, fields: readonly FieldName[]): string {

@@ -1,6 +1,6 @@
 import type { PageName, PagePlace } from '../contract/page-fields.js'
 import { FirstTexts } from '../store/first-texts.js'
-import { failIf, repairText, unmarkHalves } from '../store/json-sql.js'
+import { emptyToUnset, failIf, repairText, unmarkHalves } from '../store/json-sql.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
 import { splitField } from './field-name.js'
 import type { KeptValues } from './property-paths.js'
@@ -28,6 +28,9 @@ const PLACES_OF: Record<PageName, readonly PagePlace[]> = {
 }
 /** Where the channel of a page view comes from: the other places only show that an event has a page. */
 const PLACES_OF_PAGE_VIEW: readonly PagePlace[] = ['url', 'referrer', 'source', 'medium']
+
+/** Fields whose texts are columns with a dictionary. */
+const DICTIONARIES: readonly PageName[] = ['host', 'path', 'referrer']
 
 /** What is in the query of a page's URL, too, as `utm_source` and so on. */
 const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const satisfies PagePlace[]
@@ -147,7 +150,7 @@ export class PageColumns {
     const path = computePath(`if(text_url = '', text_path, text_url)`)
     return [
       ...hosts,
-      ...(this.#names.has('path') ? [`${path} AS bare_path`] : []),
+      ...(this.#names.has('path') ? [`${path} AS path`] : []),
       ...this.#parameters().map((place) => `${findParameter('text_url', `utm_${place}`)} AS given_${place}`),
     ]
   }
@@ -233,7 +236,9 @@ export class PageColumns {
     return [...this.#names].map((name) => {
       const text = this.#findText(name)
       const written = repairsTexts ? unmarkHalves(`toJSONString(${text})`) : `toJSONString(${text})`
-      return `if(${text} = '', '', ${written}) AS page_${name}`
+      // A function of one column with a dictionary is computed for the values in it.
+      const token = DICTIONARIES.includes(name) ? emptyToUnset(written) : `if(${text} = '', '', ${written})`
+      return `${token} AS page_${name}`
     })
   }
 
@@ -248,8 +253,8 @@ export class PageColumns {
   /** The column with the text of a field. */
   #findText(name: PageName): string {
     if (name === 'host') return 'host_url'
-    if (name === 'referrer') return 'referrer'
-    if (name === 'path' || name === 'source' || name === 'channel') return `value_${name}`
+    if (name === 'referrer' || name === 'path') return name
+    if (name === 'source' || name === 'channel') return `value_${name}`
     return name === 'url' || name === 'title' ? `text_${name}` : `utm_${name}`
   }
 
@@ -273,7 +278,6 @@ export class PageColumns {
   /** SQL for the text of a field that is computed. */
   #compute(name: PageName, isPage: string): string {
     if (name === 'channel') return this.#computeChannel(isPage)
-    if (name === 'path') return `multiIf(text_url = '' AND text_path = '', '', bare_path = '', '/', bare_path)`
     return `multiIf(utm_source != '', utm_source, site_name != '', site_name, referrer)`
   }
 
@@ -303,8 +307,10 @@ function computeHost(url: string): string {
   return `lower(replaceRegexpOne(replaceRegexpOne(${authority}, '(?s)^.*@', ''), ':[0-9]*$', ''))`
 }
 
+/** The path of a URL, `/` for one without; empty without a URL. */
 function computePath(url: string): string {
-  return `replaceRegexpOne(replaceRegexpOne(${toDictionary(url)}, '^${ORIGIN}[^/?#]*', ''), '(?s)[?#].*$', '')`
+  const having = `replaceRegexpOne(${toDictionary(url)}, '(?s)^(?:${ORIGIN}[^/?#]*(?:[?#].*)?|[?#].*)$', '/')`
+  return `extract(${having}, '^(?:${ORIGIN}[^/?#]*)?([^?#]*)')`
 }
 
 /** The first of the parameters with this name that has a value, as it is written. */

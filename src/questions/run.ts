@@ -22,7 +22,8 @@ import { MAX_WARNINGS, type Warning } from '../contract/warning.js'
 import { abortable } from '../lib/abortable.js'
 import { ThreadLoad } from '../lib/thread-load.js'
 import { withTimeout } from '../lib/with-timeout.js'
-import type { FactsReader } from '../reads/facts-reader.js'
+import type { Position } from '../model/position.js'
+import type { FactsPoint, FactsReader } from '../reads/facts-reader.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
 import type { Answer } from './kind.js'
@@ -39,7 +40,7 @@ import { identifySessions } from './session-facts-source.js'
 import type { FactsBounds, Query, QueryContext } from './statement.js'
 import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
 import { UnusualProjects } from './unusual-projects.js'
-import { UsableDays } from './usable-days.js'
+import { type FoundSessions, UsableDays } from './usable-days.js'
 import { ValueColumns } from './value-columns.js'
 
 interface QuestionLimits {
@@ -77,6 +78,8 @@ export interface QuestionsOptions {
   now?: (() => number) | undefined
   /** how long an answer waits for its warnings, ms; default: a second */
   reviewMs?: number | undefined
+  /** how many sessions that have changed a statement may name; default: 2000 */
+  maxChanged?: number | undefined
   /** default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'> | undefined
 }
@@ -173,6 +176,8 @@ export class Questions {
   readonly #slots: ReadSlots
   readonly #repaired = new UnusualProjects()
   readonly #tied = new UnusualProjects()
+  /** by what a point has of its shards, which is the same as long as the point is used */
+  readonly #changed = new WeakMap<object, { appended: Position; found: FoundSessions }>()
   #settings: Promise<ClickHouseSettings> | undefined
 
   constructor(options: QuestionsOptions) {
@@ -336,10 +341,15 @@ export class Questions {
       const data = { repairsTexts, hasTies, hasManyValues }
       let isGreedy = false
       try {
-        return await this.#readFacts({ projectId, appended, pages, signal }, async (facts) => {
-          const query = await build({ projectId, now, shards, hasAliases, ...data, pages, facts })
+        return await this.#readFacts({ projectId, appended, pages, signal }, async (facts, sessions) => {
+          const asked = { projectId, now, shards, hasAliases, ...data, pages, facts }
+          const rows = (query: Query) => {
+            return this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
+          }
+          let query = await build(asked)
+          if (await sessions?.lookUp(rows)) query = await build(asked)
           isGreedy = query.isGreedy ?? false
-          return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
+          return await rows(query)
         })
       } catch (error) {
         if (!repairsTexts && isStoreError(error, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO')) {
@@ -381,7 +391,7 @@ export class Questions {
       pages,
       signal,
     }: Pick<QuestionRun, 'projectId' | 'appended'> & Pick<QueryContext, 'pages'> & Pick<Running, 'signal'>,
-    read: (facts: FactsBounds | null) => Promise<T>,
+    read: (facts: FactsBounds | null, sessions: UsableDays | null) => Promise<T>,
   ): Promise<T> {
     const { facts } = this.#options
     for (let failed = 0; facts && failed < MAX_FACTS_READS; failed++) {
@@ -396,17 +406,21 @@ export class Questions {
       const sessions = new UsableDays(point.sessionDays, {
         definition: identifySessions(pages),
         expiry: this.#options.getExpiry?.(projectId) ?? null,
+        found: this.#recallChanged(point, appended),
+        max: this.#options.maxChanged,
       })
       // Losing these notes only costs speed.
       const noteSlow = () => void facts.noteSlow(projectId, values.sources).catch(() => undefined)
       const began = performance.now()
-      const found = await read({
+      const bounds: FactsBounds = {
         hi: point.shards.map((shard) => shard?.hi ?? 0n),
         hasLater: point.hasLater,
         step: isBounded ? point.shards.map((shard) => shard?.step ?? 0) : null,
         findColumn: (source) => values.find(source),
         findSessions: () => sessions.find(),
-      }).catch(async (error: unknown) => {
+        findChanged: (query) => sessions.findChanged(query),
+      }
+      const found = await read(bounds, sessions).catch(async (error: unknown) => {
         const damaged = findUnreadablePart(error)
         // A column was dropped.
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
@@ -430,7 +444,17 @@ export class Questions {
       }
       return found
     }
-    return await read(null)
+    return await read(null, null)
+  }
+
+  /** The changed sessions that questions at a point have found. @param appended as for `FactsReader.point` */
+  #recallChanged({ shards }: Pick<FactsPoint, 'shards'>, appended: Position | undefined): FoundSessions {
+    const known = this.#changed.get(shards)
+    // What was accepted later may have changed more.
+    if (known && appended !== undefined && known.appended === appended) return known.found
+    const found: FoundSessions = new Map()
+    if (appended !== undefined) this.#changed.set(shards, { appended, found })
+    return found
   }
 
   /** @param seconds time limit */

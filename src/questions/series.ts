@@ -10,7 +10,7 @@ import type {
 } from '../contract/questions.js'
 import { formatBreakdown } from '../store/json-sql.js'
 import type { Answer, CountingKind } from './kind.js'
-import { formatValues, selectMatchingEvents } from './matching-events.js'
+import { areDistinct, formatValues, selectMatchingEvents } from './matching-events.js'
 import { areDays, findBucketNumber, findBucketOfDay, type Query, type QueryContext, Statement } from './statement.js'
 import { type Buckets, formatInstant, parseInstant, parseRange, parseSessions, splitIntoBuckets } from './time.js'
 
@@ -19,7 +19,7 @@ interface Row {
   series: number
   /** the breakdown as JSON; empty for `$other` */
   label: string
-  /** number of the bucket, from 1; 0 for the whole range */
+  /** number of the bucket, from 1; 0 for the whole range, which has no other number if it is the only bucket */
   bucket: number
   /** a number, or `inf`, `-inf`, `nan` */
   value: number | string | null
@@ -77,11 +77,12 @@ function selectCounts(statement: Statement, question: SeriesQuestion, part: Part
   const states = measures.flatMap(({ states }) => states)
   const values = measures.map(({ number, merged }) => `(toUInt8(${number}), ${merged})`)
   // The merged states of the buckets are the state of the whole range.
+  const sets = buckets === null ? 'label, bucket' : 'GROUPING SETS ((label, bucket), (label))'
   return `SELECT line.1 AS series, label, bucket, line.2 AS value FROM (
       SELECT label, bucket, [${values.join(', ')}] AS lines FROM (
-        SELECT ${label.sql} AS label, toUInt32(${bucket}) AS bucket, ${states.join(', ')}
+        SELECT ${label.sql} AS label, ${bucket} AS bucket, ${states.join(', ')}
         FROM ${selectEvents(statement, question, part, { columns })} AS events ${label.where} GROUP BY label, bucket
-      ) GROUP BY GROUPING SETS ((label, bucket), (label))
+      ) GROUP BY ${sets}
     ) ARRAY JOIN lines AS line`
 }
 
@@ -90,37 +91,63 @@ function selectCounts(statement: Statement, question: SeriesQuestion, part: Part
  * ranked, and those beyond the limit are merged. The values become JSON when each of them is one row.
  */
 function selectRanked(statement: Statement, question: SeriesQuestion, [one]: Part): string {
-  const { breakdown, other } = question
   const measure = buildMeasure(statement, question, one)
   const { number, states, names, merged, total } = measure
-  const { bucket, columns } = buildBucket(statement, buildBuckets(question))
+  const buckets = buildBuckets(question)
+  const { breakdown } = question
   const split = breakdown.map((_, i) => `b${i}`).join(', ')
-  const rows = selectEvents(statement, question, [one], { columns, split: true })
-  const counts = `SELECT ${split}, toUInt32(${bucket}) AS bucket, ${states.join(', ')} FROM ${rows} AS events GROUP BY ${split}, bucket`
+  const { bucket, columns } = buildBucket(statement, buckets)
+  const events = `${selectEvents(statement, question, [one], { columns, split: true })} AS events`
+  const value = `${formatValues(breakdown, statement.context)} AS breakdown`
+  if (buckets === null) {
+    const values = areDistinct(breakdown)
+      ? `SELECT ${value}, ${states.join(', ')} FROM ${events} GROUP BY ${split}`
+      : `SELECT ${value}, ${total.join(', ')} FROM (SELECT ${split}, ${states.join(', ')} FROM ${events} GROUP BY ${split}) AS counts
+        GROUP BY breakdown`
+    const lines = selectLines(statement, question, measure, { values, columns: names })
+    return `SELECT toUInt8(${number}) AS series, label, ${bucket} AS bucket, ${merged} AS value FROM (${lines}) GROUP BY label`
+  }
+  const counts = `SELECT ${split}, ${bucket} AS bucket, ${states.join(', ')} FROM ${events} GROUP BY ${split}, bucket`
   const cell = (number: string, cells: readonly string[]) => `(${[number, ...cells].join(', ')})`
   const cellOfBucket = cell(
     'bucket',
     names.map((name) => `counts.${name}`),
   )
-  const values = `SELECT ${formatValues(breakdown, statement.context)} AS breakdown,
-      groupArray(${cellOfBucket}) AS cells, ${total.join(', ')}
-      FROM (${counts}) AS counts GROUP BY breakdown`
+  const values = `SELECT ${value}, groupArray(${cellOfBucket}) AS cells, ${total.join(', ')} FROM (${counts}) AS counts GROUP BY breakdown`
   const cells = `arrayPushFront(cells, ${cell('toUInt32(0)', names)}) AS cells`
-  const limit = statement.count(question.limit)
-  const lines = other
-    ? `SELECT if(row_number() OVER (${orderByValue(measure)}) <= ${limit}, breakdown, '') AS label, ${cells} FROM (${values})`
-    : `SELECT breakdown AS label, ${cells} FROM (${values}) ${orderByValue(measure)} LIMIT ${limit}`
+  const lines = selectLines(statement, question, measure, { values, columns: [cells] })
   const taken = names.map((name, i) => `cell.${i + 2} AS ${name}`).join(', ')
   return `SELECT toUInt8(${number}) AS series, label, bucket, ${merged} AS value FROM (
       SELECT label, cell.1 AS bucket, ${taken} FROM (${lines}) ARRAY JOIN cells AS cell
     ) GROUP BY label, bucket`
 }
 
-/** SQL for the number of the bucket of an event, from 1, and the columns that it needs. */
+/**
+ * SELECT of the values that have a line of their own, as `label`, and of all others as an empty one if there is a line for
+ * them.
+ * @param from `values`: SELECT of `breakdown`, the states and what `columns` need
+ */
+function selectLines(
+  statement: Statement,
+  { other, limit }: SeriesQuestion,
+  measure: Measure,
+  { values, columns }: { values: string; columns: readonly string[] },
+): string {
+  const order = orderByValue(measure)
+  const most = statement.count(limit)
+  return other
+    ? `SELECT if(row_number() OVER (${order}) <= ${most}, breakdown, '') AS label, ${columns.join(', ')} FROM (${values})`
+    : `SELECT breakdown AS label, ${columns.join(', ')} FROM (${values}) ${order} LIMIT ${most}`
+}
+
+/** SQL for the number of the bucket of an event, from 1, and the columns that it needs; 0 if the whole range is one. */
 function buildBucket(statement: Statement, buckets: Buckets | null): { bucket: string; columns: 'day'[] } {
-  if (buckets === null) return { bucket: '1', columns: [] }
-  if (areDays(buckets)) return { bucket: `${findBucketOfDay(statement, 'day', buckets)} + 1`, columns: ['day'] }
-  return { bucket: `${findBucketNumber(statement, 'timestamp', buckets)} + 1`, columns: [] }
+  if (buckets === null) return { bucket: 'toUInt32(0)', columns: [] }
+  const isOfDays = areDays(buckets)
+  const index = isOfDays
+    ? findBucketOfDay(statement, 'day', buckets)
+    : findBucketNumber(statement, 'timestamp', buckets)
+  return { bucket: `toUInt32(${index} + 1)`, columns: isOfDays ? ['day'] : [] }
 }
 
 /** Operand of FROM. @param options `split`: whether each value of the breakdown is a column of its own */
@@ -342,10 +369,11 @@ interface Line {
 function answer(question: SeriesQuestion, rows: readonly unknown[], { now }: Pick<QueryContext, 'now'>): Answer {
   const lines = toLines(question, rows as Row[])
   const spans = listSpans(question)
+  const isWhole = question.interval === 'none'
   const results: SeriesLine[] = lines.map(({ series, label, total, values }) => {
     const empty = getEmptyValue(question, series)
     const points: SeriesPoint[] = spans.map(({ at, to }, i) => {
-      const value = values.get(i + 1)
+      const value = isWhole ? total : values.get(i + 1)
       return { at, value: value === undefined ? empty : value, complete: to <= now }
     })
     return { series, breakdown: label === '' ? [REST] : JSON.parse(label), total, points }

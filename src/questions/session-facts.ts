@@ -2,7 +2,7 @@ import { MAX_TIMESTAMP } from '../contract/limits.js'
 import type { PageName } from '../contract/page-fields.js'
 import { hashName, toDay } from '../store/fact-columns.js'
 import type { SessionDay } from '../store/session-facts.js'
-import type { Statement } from './statement.js'
+import { Statement } from './statement.js'
 import { joinUserHashes, joinUsers } from './users-join.js'
 
 const DAY_MS = 86_400_000
@@ -31,6 +31,10 @@ interface Range {
   /** epoch ms; absent: no lower bound */
   from?: number | undefined
   to: number
+  /** whether the question counts nothing outside of it; default: it may */
+  isWhole?: boolean | undefined
+  /** whether it counts only sessions, and no events of them; default: it may count both */
+  areAlone?: boolean | undefined
 }
 
 interface Column {
@@ -49,7 +53,8 @@ interface Column {
  */
 export class SessionFacts {
   readonly #statement: Statement
-  readonly #range: Range
+  readonly #range: Pick<Range, 'from' | 'to'>
+  readonly #isWhole: boolean
   readonly #definition: string
   /** the first day, since 1970, of the lists */
   readonly #first: number
@@ -58,24 +63,30 @@ export class SessionFacts {
   /** by day: the step, and the version of calls, that all sessions that it may change have everything up to; 0 for none */
   readonly #steps: bigint[] = []
   readonly #calls: bigint[] = []
+  /** the keys of the sessions that are not as their facts say; null: the statement looks for them itself */
+  #changed: readonly string[] | null = null
 
-  /**
-   * @param scope the range of the question, which sessions reach a day beyond
-   * @returns null if no day of it is covered
-   */
-  static find(statement: Statement, scope: Range): SessionFacts | null {
-    const days = statement.context.facts?.findSessions?.() ?? []
+  /** @returns null if no day of the range, which sessions reach a day beyond, is covered */
+  static find(statement: Statement, range: Range): SessionFacts | null {
+    const { facts } = statement.context
+    const days = facts?.findSessions?.() ?? []
     if (days.length === 0) return null
-    const found = new SessionFacts(statement, scope, days)
+    const found = new SessionFacts(statement, range, days)
     if (found.#fills.every((fill) => fill === 0n)) return null
-    // Sessions that have changed are looked for twice: none may be missing, or counted twice, because it changes in between.
-    statement.set({ enable_shared_storage_snapshot_in_query: 1 })
+    // What was found before lacks the sessions of events that are stored meanwhile, which the question would count without
+    // their sessions.
+    if (range.areAlone || !facts?.hasLater) {
+      const own = new Statement(statement.context)
+      const query = own.query(new SessionFacts(own, range, days).#selectChanged())
+      found.#changed = facts?.findChanged?.(query) ?? null
+    }
     return found
   }
 
-  private constructor(statement: Statement, { from, to }: Range, days: readonly SessionDay[]) {
+  private constructor(statement: Statement, { from, to, isWhole }: Range, days: readonly SessionDay[]) {
     this.#statement = statement
     this.#range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS }
+    this.#isWhole = isWhole ?? false
     this.#definition = days[0]?.definition ?? '0'
     const covered = days.map(({ day }) => day)
     // A session that starts a day before the events of the question may reach into them.
@@ -92,25 +103,38 @@ export class SessionFacts {
     }
   }
 
+  /** The keys of the sessions that `selectOthers` leaves out: operand of IN; null if there are none. */
+  get changed(): string | null {
+    if (this.#changed === null) {
+      // They are looked for twice: none may be missing, or counted twice, because it changes in between.
+      this.#statement.set({ enable_shared_storage_snapshot_in_query: 1 })
+      return this.#selectChanged()
+    }
+    return this.#changed.length === 0 ? null : `CAST(${this.#statement.texts(this.#changed)}, 'Array(UInt64)')`
+  }
+
   /**
    * SELECT of the keys of the sessions that are not as their facts say, or have none: operand of IN. A few others may be
    * among them.
    */
-  selectChanged(): string {
+  #selectChanged(): string {
     const { project, context } = this.#statement
     const { facts } = context
     const { from, to } = this.#range
     const ofProject = `project_id = ${project}`
-    // The question has only a part of these.
-    const ends = [from, to].flatMap((end) => (end === undefined ? [] : [this.#statement.number(end)]))
+    // A question that looks beyond its range has only a part of these.
+    const ends = this.#isWhole
+      ? []
+      : [from, to].flatMap((end) => (end === undefined ? [] : [this.#statement.number(end)]))
     const isCut = ends.map((end) => `start < ${end} AND until >= ${end}`)
     const oldest = this.#calls.filter((_, i) => this.#fills[i] !== 0n).reduce(least, MAX)
     const conditions = {
       event_facts: [
         ...this.#bounds('day', toDay, DAY_MS),
-        'session != 0',
-        ...(facts?.step ? [`step <= ${this.#statement.ofShard(facts.step, 'UInt32')}`] : []),
         `step > ${this.#ofDay(this.#steps, 'toInt32(day)')}`,
+        ...(facts?.step ? [`step <= ${this.#statement.ofShard(facts.step, 'UInt32')}`] : []),
+        // The last column is read of the rows that are left.
+        'session != 0',
       ],
       // The row of a session that was deleted does not say when it began.
       sessions: [
@@ -123,7 +147,7 @@ export class SessionFacts {
     const parts = [
       `SELECT session AS key FROM event_facts PREWHERE ${[ofProject, ...conditions.event_facts].join(' AND ')}`,
       `SELECT ${hashName('session_id')} AS key FROM sessions WHERE ${[ofProject, ...conditions.sessions].join(' AND ')}`,
-      `SELECT key FROM session_facts WHERE ${this.#isCurrent} AND (is_irregular${isCut.map((cut) => ` OR ${cut}`).join('')})`,
+      `SELECT key FROM session_facts WHERE ${this.#isCurrent} AND (${['is_irregular', ...isCut].join(' OR ')})`,
     ]
     if (facts?.hasLater) {
       const isLater = `toUInt128(event_id) > ${this.#statement.ofShard(facts.hi, 'UInt128')}`
@@ -141,12 +165,14 @@ export class SessionFacts {
    */
   selectOthers(columns: readonly Column[], user: 'name' | 'hash' | null): string {
     const statement = this.#statement
+    const { changed } = this
     const conditions = [
       this.#isCurrent,
       'NOT is_irregular',
-      ...this.#bounds('start', (time) => time),
-      `start < ${statement.number(this.#range.to)}`,
-      `key NOT IN ${this.selectChanged()}`,
+      ...(this.#isWhole
+        ? []
+        : [...this.#bounds('start', (time) => time), `start < ${statement.number(this.#range.to)}`]),
+      ...(changed === null ? [] : [`key NOT IN ${changed}`]),
     ]
     const joins = { name: () => joinUsers(statement, null, null), hash: () => joinUserHashes(statement, 'e.user') }
     const list = columns.map(({ name, sql }) => `${sql} AS ${name}`).join(', ')

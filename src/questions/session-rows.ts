@@ -32,7 +32,7 @@ export class SessionRows implements FieldRows {
       case 'page':
         return this.#sessions.field(['entry', 'page', ...path])
       case 'context':
-        return { type: 'json', sql: this.#sessions.context(path[0] ?? ''), isScalar: true }
+        return this.#sessions.context(path[0] ?? '')
       case 'session':
         return this.#sessions.field(path)
       default:

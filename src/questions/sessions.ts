@@ -6,8 +6,15 @@ import type { SessionEvents, SessionsDefinition } from '../contract/questions.js
 import { hashName } from '../store/fact-columns.js'
 import { formatNumber } from '../store/json-sql.js'
 import { newestRows } from '../store/newest-rows.js'
-import { EventRows, formatContext, formatFieldJson } from './event-rows.js'
-import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
+import { EventRows, formatContext, formatFieldJson, readContext } from './event-rows.js'
+import {
+  type EventColumn,
+  type FieldRows,
+  type FieldSql,
+  isScalarOfSession,
+  type SESSION_NUMBERS,
+  type SessionTable,
+} from './field-sql.js'
 import { buildCondition } from './filter.js'
 import { isPageView, PageColumns } from './page-columns.js'
 import { Paths } from './property-paths.js'
@@ -23,6 +30,9 @@ export interface SessionsScope {
   /** epoch ms of the question's range, from which sessions reach a day to either side; absent: no lower bound */
   from?: number | undefined
   to: number
+  /** see `SessionFacts` */
+  isWhole?: boolean | undefined
+  areAlone?: boolean | undefined
   timezone: string
 }
 
@@ -97,16 +107,14 @@ export class Sessions implements SessionTable {
 
   /** A field of the session; no value without one. @param path what follows `session` */
   field([name = '', ...path]: string[]): FieldSql & { type: 'json' } {
-    const counted = NUMBERS.get(name)
+    const counted = Object.hasOwn(NUMBERS, name) ? NUMBERS[name as keyof typeof NUMBERS] : null
     if (counted) {
       // Null for an event without a session, to which none is joined.
       const number = this.#column(name, () => `toNullable(${counted.grouped})`, `toNullable(${counted.fact})`)
       const token = `if(isNull(${number}), '', ${formatNumber(`assumeNotNull(${number})`)})`
       return { type: 'json', sql: token, isScalar: true, number }
     }
-    const isOfEvent = Object.hasOwn(CHOSEN, name)
-    const isScalar = isOfEvent ? path[0] === 'page' || path[0] === 'context' : name === 'id' || name === 'bounced'
-    return { type: 'json', sql: this.#token([name, ...path]), isScalar }
+    return { type: 'json', sql: this.#token([name, ...path]), isScalar: isScalarOfSession([name, ...path]) }
   }
 
   /** The column with the token of a field that is no number. */
@@ -146,13 +154,13 @@ export class Sessions implements SessionTable {
     }
   }
 
-  /** The column with the token of a session's context: that of the calls, or of the first event that has one. */
-  context(name: string): string {
+  /** A field of a session's context: that of the calls, or of the first event that has one. */
+  context(name: string): FieldSql {
     const build = () => {
       const found = this.#findContext(name)
       return formatContext(name, name === 'bot' ? found : `toLowCardinality(${found})`)
     }
-    return this.#column(`context ${name}`, build, formatContext(name, name))
+    return readContext(name, this.#column(`context ${name}`, build, formatContext(name, name)))
   }
 
   #findContext(name: string): string {
@@ -210,10 +218,12 @@ export class Sessions implements SessionTable {
     const columns = this.#findFacts()
     const facts = columns && SessionFacts.find(this.#statement, this.scope)
     if (!facts) return this.#select()
-    this.#only = facts.selectChanged()
     const user = this.#columns.has(USER) ? 'name' : this.#hasUser ? 'hash' : null
+    const others = facts.selectOthers(columns, user)
+    this.#only = facts.changed
+    if (this.#only === null) return `(${others})`
     const names = columns.map(({ name }) => name).join(', ')
-    return `(SELECT ${names} FROM ${this.#select()} UNION ALL ${facts.selectOthers(columns, user)})`
+    return `(SELECT ${names} FROM ${this.#select()} UNION ALL ${others})`
   }
 
   /** The columns as read from session facts; null if some column is not in them. */
@@ -482,12 +492,12 @@ const USER = 'user'
 const USER_HASH = 'user hash'
 
 /** The fields of a session that are numbers: of grouped moments, and in `session_facts`. */
-const NUMBERS = new Map([
-  ['start', { grouped: 'min(at)', fact: 'start' }],
-  ['seconds', { grouped: '(max(until) - min(at)) / 1000', fact: '(until - start) / 1000' }],
-  ['events', { grouped: 'toFloat64(sum(is_event))', fact: 'toFloat64(events)' }],
-  ['pages', { grouped: 'toFloat64(sum(is_page))', fact: 'toFloat64(pages)' }],
-])
+const NUMBERS: Record<(typeof SESSION_NUMBERS)[number], { grouped: string; fact: string }> = {
+  start: { grouped: 'min(at)', fact: 'start' },
+  seconds: { grouped: '(max(until) - min(at)) / 1000', fact: '(until - start) / 1000' },
+  events: { grouped: 'toFloat64(sum(is_event))', fact: 'toFloat64(events)' },
+  pages: { grouped: 'toFloat64(sum(is_page))', fact: 'toFloat64(pages)' },
+}
 const isBounced = (pages: string, events: string) =>
   `multiIf(${pages} = 0, '', ${pages} = 1 AND ${events} = 1, 'true', 'false')`
 const BOUNCED = { grouped: isBounced('sum(is_page)', 'sum(is_event)'), fact: isBounced('pages', 'events') }

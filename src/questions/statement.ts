@@ -19,6 +19,11 @@ export interface FactsBounds {
   findColumn: (source: ColumnSource) => string | null
   /** the days that session facts have of the project's sessions; absent: none */
   findSessions?: () => readonly SessionDay[]
+  /**
+   * The keys that a SELECT in parentheses has, as a statement before has found them; null: they are not known, or too many.
+   * If the query is built again, they may be known.
+   */
+  findChanged?: (query: Query) => readonly string[] | null
 }
 
 /** What the SQL of a question depends on, apart from the question itself. */

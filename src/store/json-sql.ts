@@ -100,6 +100,11 @@ export function decodeText(token: string, mayBeRepaired: boolean): string {
   return `multiIf(NOT ${isEscaped}, ${bare}, ${hasHalves}, ${withHalves}, ${decoded})`
 }
 
+/** The token of a text, or no token for that of an empty one. */
+export function emptyToUnset(token: string): string {
+  return `replaceRegexpOne(${token}, '^""$', '')`
+}
+
 /** Whether a token is a string. */
 export function isText(token: string): string {
   return `startsWith(${token}, '"')`

@@ -143,7 +143,7 @@ const settings: fc.Arbitrary<Settings> = fc
       medium: fc.constantFrom<Field[]>(['properties.null', 'properties.1', 'properties.utm_medium'], []),
       campaign: fc.constantFrom<Field[]>(
         ['properties.n', 'properties.o.x.y'],
-        [['properties', ''], 'properties.utm_campaign'],
+        [['properties', 'a.b'], 'properties.utm_campaign'],
       ),
     }),
     sessions: fc.constantFrom<Settings['sessions']>(
