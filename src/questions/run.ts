@@ -78,7 +78,7 @@ export interface QuestionsOptions {
   now?: (() => number) | undefined
   /** how long an answer waits for its warnings, ms; default: a second */
   reviewMs?: number | undefined
-  /** how many sessions that have changed a statement may name; default: 2000 */
+  /** maximum number of changed sessions that a statement lists; default: 2000 */
   maxChanged?: number | undefined
   /** default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'> | undefined
@@ -176,7 +176,7 @@ export class Questions {
   readonly #slots: ReadSlots
   readonly #repaired = new UnusualProjects()
   readonly #tied = new UnusualProjects()
-  /** by what a point has of its shards, which is the same as long as the point is used */
+  /** by the `shards` of a point, which stay the same object while the point is used */
   readonly #changed = new WeakMap<object, { appended: Position; found: FoundSessions }>()
   #settings: Promise<ClickHouseSettings> | undefined
 
@@ -319,9 +319,10 @@ export class Questions {
   }
 
   /**
-   * Runs a query as if the project's data were ordinary, unless it is known not to be, and again for what it turns out to be:
-   * with texts that need repair, simultaneous events of a user, or more values than fit in memory. The last is not remembered:
-   * finding out takes a fifth of the question's time at most. Once more, too, if others left it no memory.
+   * Runs a query as if the project's data were ordinary, unless it is known not to be. If it turns out to have texts
+   * that need repair, simultaneous events of a user, or more values than fit in memory, the query is repeated for that.
+   * The last is not remembered, because finding out takes a fifth of the question's time at most. It is also repeated
+   * if other queries left it no memory.
    */
   async #read(
     { projectId, now, slot, appended }: QuestionRun,
@@ -450,7 +451,7 @@ export class Questions {
   /** The changed sessions that questions at a point have found. @param appended as for `FactsReader.point` */
   #recallChanged({ shards }: Pick<FactsPoint, 'shards'>, appended: Position | undefined): FoundSessions {
     const known = this.#changed.get(shards)
-    // What was accepted later may have changed more.
+    // Data accepted later may have changed more sessions.
     if (known && appended !== undefined && known.appended === appended) return known.found
     const found: FoundSessions = new Map()
     if (appended !== undefined) this.#changed.set(shards, { appended, found })

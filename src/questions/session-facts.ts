@@ -31,9 +31,9 @@ interface Range {
   /** epoch ms; absent: no lower bound */
   from?: number | undefined
   to: number
-  /** whether the question counts nothing outside of it; default: it may */
+  /** whether the question counts only inside the range; default: no */
   isWhole?: boolean | undefined
-  /** whether it counts only sessions, and no events of them; default: it may count both */
+  /** whether it counts only sessions, and not their events; default: no */
   areAlone?: boolean | undefined
 }
 
@@ -63,7 +63,7 @@ export class SessionFacts {
   /** by day: the step, and the version of calls, that all sessions that it may change have everything up to; 0 for none */
   readonly #steps: bigint[] = []
   readonly #calls: bigint[] = []
-  /** the keys of the sessions that are not as their facts say; null: the statement looks for them itself */
+  /** the keys of the sessions whose facts are outdated; null: the statement finds them itself */
   #changed: readonly string[] | null = null
 
   /** @returns null if no day of the range, which sessions reach a day beyond, is covered */
@@ -73,8 +73,8 @@ export class SessionFacts {
     if (days.length === 0) return null
     const found = new SessionFacts(statement, range, days)
     if (found.#fills.every((fill) => fill === 0n)) return null
-    // What was found before lacks the sessions of events that are stored meanwhile, which the question would count without
-    // their sessions.
+    // Sessions found earlier do not include those of events stored in the meantime, so the question would count such
+    // events without their sessions.
     if (range.areAlone || !facts?.hasLater) {
       const own = new Statement(statement.context)
       const query = own.query(new SessionFacts(own, range, days).#selectChanged())
@@ -106,7 +106,7 @@ export class SessionFacts {
   /** The keys of the sessions that `selectOthers` leaves out: operand of IN; null if there are none. */
   get changed(): string | null {
     if (this.#changed === null) {
-      // They are looked for twice: none may be missing, or counted twice, because it changes in between.
+      // The statement finds them twice: no session may be missing or counted twice because it changes in between.
       this.#statement.set({ enable_shared_storage_snapshot_in_query: 1 })
       return this.#selectChanged()
     }
@@ -114,15 +114,14 @@ export class SessionFacts {
   }
 
   /**
-   * SELECT of the keys of the sessions that are not as their facts say, or have none: operand of IN. A few others may be
-   * among them.
+   * SELECT of the keys of the sessions whose facts are outdated or missing: operand of IN. It may include a few others.
    */
   #selectChanged(): string {
     const { project, context } = this.#statement
     const { facts } = context
     const { from, to } = this.#range
     const ofProject = `project_id = ${project}`
-    // A question that looks beyond its range has only a part of these.
+    // A question that reaches beyond its range sees only a part of these.
     const ends = this.#isWhole
       ? []
       : [from, to].flatMap((end) => (end === undefined ? [] : [this.#statement.number(end)]))

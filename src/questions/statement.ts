@@ -20,8 +20,8 @@ export interface FactsBounds {
   /** the days that session facts have of the project's sessions; absent: none */
   findSessions?: () => readonly SessionDay[]
   /**
-   * The keys that a SELECT in parentheses has, as a statement before has found them; null: they are not known, or too many.
-   * If the query is built again, they may be known.
+   * The keys that a SELECT in parentheses returned in an earlier statement; null: they are unknown, or too many. When
+   * the query is built again, they may be known.
    */
   findChanged?: (query: Query) => readonly string[] | null
 }

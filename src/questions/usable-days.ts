@@ -62,7 +62,10 @@ export class UsableDays {
     return this.#found.get(key) ?? null
   }
 
-  /** Looks for what `findChanged` did not know. @returns whether there was anything, so that it is known now */
+  /**
+   * Finds the keys that `findChanged` did not know.
+   * @returns whether there were such SELECTs, so that building the query again makes a difference
+   */
   async lookUp(read: (query: Query) => Promise<unknown[]>): Promise<boolean> {
     for (const [key, query] of this.#wanted) {
       const sql = `SELECT DISTINCT toString(key) AS name FROM ${query.sql} LIMIT ${this.#max + 1}`
