@@ -140,6 +140,7 @@ async function list(clickhouse: ClickHouse, options: Options, _ids: string[], io
     readKeyUse(clickhouse, options.project),
   ])
   const keys = all.filter(({ kind }) => kinds.includes(kind)).map((key) => ({ ...key, ...findUse(key) }))
+  if (keys.length === 0) io.stderr.write('No such key is stored.\n')
   io.stdout.write(
     options.json ? keys.map((key) => `${JSON.stringify(withoutHash(key))}\n`).join('') : formatTable(keys),
   )

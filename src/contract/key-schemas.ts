@@ -98,7 +98,7 @@ const AuditLogEntry = Type.Object(
     ),
     action: Type.String({
       description:
-        '`key_created`, `key_changed`, `key_rotated`, `key_revoked` or `project_changed`; there will be others.',
+        '`key_created`, `key_changed`, `key_rotated`, `key_revoked`, `project_changed` or `project_erased`; there will be others.',
     }),
     target: Type.Union([Type.Object({ id: Type.String(), label: Type.String() }), Type.Null()], {
       description: 'What was changed, with the label that it had before.',

@@ -1,7 +1,7 @@
 import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { CONTEXT_MODES } from './context.js'
 import type { FieldName } from './filters.js'
-import { isName, isTimeZone } from './limits.js'
+import { isName, isTimeZone, UNPRINTABLE } from './limits.js'
 import { MAX_PAGE_VIEWS, MAX_PLACES, PAGE_PLACES, type PagePlace } from './page-fields.js'
 import {
   FIRST_VIEWS,
@@ -52,6 +52,14 @@ export const KeyDescription = withFields(
 )
 
 TypeRegistry.Set('TimeZone', (_schema, value) => isTimeZone(value))
+
+/** Characters of a display name. */
+const MAX_DISPLAY_NAME = 100
+
+TypeRegistry.Set('DisplayName', (_schema, value) => {
+  if (typeof value !== 'string' || value.trim() === '') return false
+  return [...value].length <= MAX_DISPLAY_NAME && !UNPRINTABLE.test(value)
+})
 
 const CURRENCY = '^[A-Z]{3}$'
 const choice = (values: readonly string[]) =>
@@ -142,7 +150,13 @@ const SessionsGap = Type.Unsafe<Exclude<ProjectSettings['sessions'], 'id'>>(
 
 const SETTINGS = {
   name: setting(
-    Type.String({ minLength: 1, maxLength: 100, message: 'must be a string of 1 to 100 characters' }),
+    Type.Unsafe<string>({
+      [Kind]: 'DisplayName',
+      type: 'string',
+      minLength: 1,
+      maxLength: MAX_DISPLAY_NAME,
+      message: `must be a string of 1 to ${MAX_DISPLAY_NAME} characters, not only spaces, without control characters`,
+    }),
     'A display name; default: the id of the project.',
   ),
   timezone: setting(

@@ -1,4 +1,4 @@
-import { MAX_KEY_LABEL } from '../contract/limits.js'
+import { MAX_KEY_LABEL, UNPRINTABLE } from '../contract/limits.js'
 import { isOrigin } from '../lib/is-origin.js'
 import { isBrowserKey, type LabelledGrant } from './keys.js'
 
@@ -13,8 +13,6 @@ export const MAX_KEYS = 200
 const MAX_GRACE_MS = 365 * 86_400_000
 
 const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-/** Control characters and those that change the writing direction: lists show labels in terminals, too. */
-const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u
 
 export const GRACE_MESSAGE = 'must be a duration such as 30m, 24h or 7d, at most 365d, or 0'
 

@@ -97,7 +97,8 @@ export class Projects {
     { by, expected }: Pick<ChangeOptions, 'by' | 'expected'>,
   ): Promise<Project> {
     const project = await changeProject(shards, projectId, change, { by, expected, now: this.#options.now })
-    this.#byId = new Map([...this.#byId, [projectId, project]])
+    // Another change of this process may have come after this one, and have ended before it.
+    if (project.revision >= this.get(projectId).revision) this.#byId = new Map([...this.#byId, [projectId, project]])
     return project
   }
 
@@ -144,6 +145,17 @@ export async function readProjects(shards: Shards): Promise<Map<string, Project>
   return new Map((await readAllSettings(shards)).map((one) => [one.projectId, toProject(one)]))
 }
 
+/**
+ * The settings of a project, read from the store now.
+ * @param expected their revision; absent: any
+ * @throws ApiError `revision_conflict`
+ */
+export async function readProject(shards: Shards, projectId: string, expected?: number): Promise<Project> {
+  const project = toProject(await readSettings(shards, projectId))
+  if (expected !== undefined && expected !== project.revision) throw revisionConflict()
+  return project
+}
+
 export interface ChangeOptions {
   by: Actor
   /** the revision that is changed; absent: any */
@@ -185,7 +197,11 @@ export async function changeProject(
     const revision = await replaceSettings(shards, { projectId, text, revision: before.revision, updatedAt })
     if (revision !== null) return { settings, revision, updatedAt }
   }
-  throw new ApiError(
+  throw revisionConflict()
+}
+
+function revisionConflict(): ApiError {
+  return new ApiError(
     'revision_conflict',
     'The settings were changed in the meantime. Read them again, and repeat the change.',
   )

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
-import { QUOTAS, type Quota, type QuotaName } from '../contract/project-settings.js'
+import { NAME_QUOTAS, QUOTAS, type Quota, type QuotaName } from '../contract/project-settings.js'
 import type { Log } from '../lib/log.js'
 import { formatEventId } from '../model/event-id.js'
 import { countNewEventNames, readStoredBytes } from '../store/project-usage.js'
@@ -23,7 +23,7 @@ export interface QuotaStatus extends Quota {
 
 export interface QuotaWatchOptions {
   projects: Pick<Projects, 'get' | 'list'>
-  usage: Pick<Usage, 'own' | 'others' | 'write'>
+  usage: Pick<Usage, 'own' | 'others'>
   shards: Shards
   log: Pick<Log, 'warn'>
   closing: AbortSignal
@@ -87,15 +87,16 @@ export class QuotaWatch {
   }
 
   /**
-   * How much of each quota the projects have used by now. New property names are as of the last check, because reading
-   * them takes long. Quotas that have not been checked yet are left out.
+   * How much of each quota the projects have used by now. New names are as of the last check, because reading them takes
+   * long. Quotas that have not been checked yet are left out.
+   * @param shards read the bytes on the disk
    * @throws StoreUnreachableError, StoreError
    */
-  async read(projectIds: readonly string[]): Promise<QuotaStatus[]> {
+  async read(projectIds: readonly string[], shards: Shards): Promise<QuotaStatus[]> {
     const statuses: QuotaStatus[] = []
     for (const name of QUOTAS) {
-      const isSlow = name === 'new_property_names_per_day'
-      statuses.push(...(isSlow ? this.#findChecked(projectIds, name) : await this.#readOne(projectIds, name)))
+      const isSlow = NAME_QUOTAS.includes(name)
+      statuses.push(...(isSlow ? this.#findChecked(projectIds, name) : await this.#readOne(projectIds, name, shards)))
     }
     return statuses
   }
@@ -109,14 +110,18 @@ export class QuotaWatch {
     })
   }
 
-  async #readOne(projectIds: readonly string[], name: QuotaName): Promise<QuotaStatus[]> {
+  async #readOne(
+    projectIds: readonly string[],
+    name: QuotaName,
+    shards = this.#options.shards,
+  ): Promise<QuotaStatus[]> {
     const limited = projectIds.flatMap((projectId) => {
       const quota = this.#options.projects.get(projectId).settings.quotas[name]
       return quota ? [{ projectId, name, ...quota }] : []
     })
     if (limited.length === 0) return []
     const ids = limited.map(({ projectId }) => projectId)
-    const used = await this.#measure(ids, name)
+    const used = await this.#measure(ids, name, shards)
     return limited.flatMap((one) => {
       const count = used.get(one.projectId)
       return count === undefined ? [] : [{ ...one, used: count }]
@@ -124,8 +129,8 @@ export class QuotaWatch {
   }
 
   /** By project; without projects whose names cannot be counted. */
-  async #measure(projectIds: readonly string[], name: QuotaName): Promise<Map<string, number>> {
-    const { usage, shards } = this.#options
+  async #measure(projectIds: readonly string[], name: QuotaName, shards: Shards): Promise<Map<string, number>> {
+    const { usage } = this.#options
     const today = toDay(this.#now())
     if (name === 'stored_bytes') return await readStoredBytes(shards, projectIds)
     if (name === 'new_event_names_per_day') {

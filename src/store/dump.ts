@@ -80,6 +80,8 @@ export const DUMP_TABLES: readonly DumpTable[] = [
   // Marked as versioned because its rows expire, so an export and a later count may differ.
   { name: 'audit', place: 'once', isVersioned: true, key: null },
   { name: 'projects', place: 'once', isVersioned: true, key: null },
+  // For bills, and for the quotas of the month.
+  { name: 'project_usage', place: 'once', isVersioned: true, key: null },
   // Every shard has all rows: an import copies them from the first shard.
   { name: 'facts_left_out', place: 'once', isVersioned: true, key: null },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
@@ -109,7 +111,6 @@ const OTHER_TABLES = [
   'key_usage',
   'ledger_bases',
   'lost_parts',
-  'project_usage',
   'turns',
   'visitor_salts',
 ]

@@ -43,8 +43,15 @@ export interface PartList {
   startedAt: number
 }
 
-/** Recorded tables with rows of projects. They keep parts whose rows are all deleted. */
-const PROJECT_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'] as const
+/**
+ * Recorded tables with rows of projects. They keep parts whose rows are all deleted; of the last three, none are. Without a
+ * part of `projects`, data would be kept forever and nothing be limited, and without one of `project_usage`, quotas would
+ * have room that is used up.
+ */
+const PROJECT_TABLES = [
+  ...['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'],
+  ...['projects', 'project_usage', 'ledger_bases'],
+]
 /** Other recorded tables, whose rows are never deleted. */
 const OTHER_TABLES = ['dead_letter_replays', 'journals', 'layouts'] as const
 

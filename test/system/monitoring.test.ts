@@ -33,11 +33,12 @@ function namesIn(query: string): { metrics: string[]; labels: string[] } {
 }
 
 t.test('the queries of the dashboard and the alerts read existing metrics', async (t) => {
-  const { app, call, browser } = await startApp(t, {
-    ...(await settingsFor(t, 'embedded')),
-    LANES: '2',
-    WRONG_KEY_LIMIT: '1',
-  })
+  const env = { ...(await settingsFor(t, 'embedded')), LANES: '2', WRONG_KEY_LIMIT: '1' }
+  // Quotas are checked at the start, and then each minute.
+  const earlier = await startApp(t, env)
+  await earlier.call('PATCH', '/public/project', { quotas: { events_per_day: { limit: 5, mode: 'soft' } } })
+  await earlier.app.close()
+  const { app, call, browser } = await startApp(t, env)
   // Metrics labelled by route appear with the first request.
   await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })
   await browser('/public/sessions/start', { distinct_id: 'u', session_id: 's' })

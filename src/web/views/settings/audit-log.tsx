@@ -84,6 +84,7 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
     return `Rotated ${name}, ${typeof ms === 'number' && ms > 0 ? `which gave it another ${formatDuration(ms)}` : 'which ended it'}`
   }
   if (action === 'key_revoked') return `Revoked ${name}`
+  if (action === 'project_erased') return 'Erased everything of the project'
   if (action !== 'key_changed' && action !== 'project_changed') return `${action} ${name}`
   const fields = Object.entries(changes).map(([field, { from, to }]) => {
     const format = FORMATS[field.split('.')[0] ?? ''] ?? formatValue
