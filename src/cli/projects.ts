@@ -51,17 +51,17 @@ usage prints what projects have used by day (UTC), all of them or those named, a
 set   changes the named settings; the value "default" restores the default. Shows all of them then,
       with --json as JSON.
         --name TEXT               shown instead of the project's ID
-        --timezone ZONE           of questions that do not name one, such as Europe/Vienna
+        --timezone ZONE           for questions that do not name one, such as Europe/Vienna
         --week-start DAY          monday or sunday
         --first-view VIEW         the view that the page opens first: overview, web, explore, boards,
                                   users or live (default: web if there are page views, or else
                                   overview)
-        --currency CODE           of amounts on the page, such as EUR
+        --currency CODE           for amounts on the page, such as EUR
         --number-format EXAMPLE   1,234.5 or 1.234,5 or '1 234,5' or 1234.5
         --context MODE            how much to store about who sent a request: off,
                                   device (without the place) or full
-        --sessions id|GAP         what a session is in questions that do not say it: the events of a
-                                  session_id, or those with pauses of at most GAP, such as 30m
+        --sessions id|GAP         what a session is, unless a question says otherwise: the events of
+                                  a session_id, or those with pauses of at most GAP, such as 30m
         --page-view NAME          an event that is a page view; can be repeated, and replaces all
                                   earlier ones
         --page-field NAME=A,B     the properties that a field of pages is taken from, the first one
@@ -78,14 +78,14 @@ set   changes the named settings; the value "default" restores the default. Show
                                   events_per_month, stored_bytes, and, never hard,
                                   new_event_names_per_day and new_property_names_per_day
         --dry-run                 changes nothing, and counts what would expire
-remove  erases everything of a project and its settings, through the running service. What stays are
-      its keys, which "keys revoke" revokes, and what it has used by day. Name the project again
-      with --yes: it cannot be brought back. The secret key must be one of this project.
+remove  erases everything of a project, including its settings, through the running service. Its keys
+      stay until "keys revoke" revokes them, and so does its daily usage. This cannot be undone, so
+      name the project again with --yes. The secret key must be one of this project.
 ${TARGET_USAGE}
 
-Services know a change within 10 s. What a shorter age removes cannot be brought back.
+Services apply a change within 10 s. Data that a shorter age removes cannot be brought back.
 
-The others use the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR.`
+The other commands use the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR.`
 
 const FLAGS = {
   name: 'name',
@@ -329,14 +329,14 @@ function onlyProject(positionals: string[]): string {
 /** The projects with keys or settings, and the default one, which may have its keys in the environment; by id. */
 async function listProjects(shards: Shards): Promise<Map<string, ProjectSettings>> {
   const projects = await readProjects(shards)
-  // A project that was erased has settings that are all defaults.
+  // An erased project still has a row of settings, all of them defaults.
   const isSet = (id: string) => Object.keys(listSet(projects.get(id)?.settings ?? DEFAULT_SETTINGS)).length > 0
   const withKeys = (await listKeys(shards.first)).map(({ projectId }) => projectId)
   const ids = new Set([DEFAULT_PROJECT, ...withKeys, ...[...projects.keys()].filter(isSet)])
   return new Map([...ids].sort().map((id) => [id, projects.get(id)?.settings ?? DEFAULT_SETTINGS]))
 }
 
-/** So that a typing mistake does not become a project of its own. @throws Error */
+/** Requires an existing project, so that a typo does not create a new one. @throws Error */
 export async function requireProject(shards: Shards, id: string): Promise<ProjectSettings> {
   const settings = (await listProjects(shards)).get(id)
   if (settings) return settings

@@ -33,7 +33,7 @@ export const ProjectErased = withFields(
         aliases: Type.Integer(),
         dead_letters: Type.Integer(),
       }),
-      { description: 'What this call has removed.' },
+      { description: 'What this call removed.' },
     ),
     complete: Type.Boolean({ description: 'False if the call ended before everything was removed: repeat it.' }),
     unreadable_dead_letters,
@@ -69,7 +69,7 @@ const choice = (values: readonly string[]) =>
   })
 const setting = <T extends TSchema>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { message: `${schema.message}, or null for the default`, description })
-/** An object whose fields may be absent, and that names the fields that it knows if there is another one. */
+/** An object with optional fields. The error for an unknown field lists the known ones. */
 const partial = <T extends TProperties>(fields: T, description = '') =>
   Type.Partial(Type.Object(fields), {
     additionalProperties: false,
@@ -102,7 +102,7 @@ const QUOTA_MEANS: Record<QuotaName, string> = {
   stored_bytes: 'Bytes that the project has on the disks of ClickHouse, estimated from its share of each part.',
 }
 
-/** Names in the path to such a property: that of the property, and those within it. */
+/** Maximum number of names in the path to such a property. */
 const MAX_PLACE_NAMES = 5
 
 /** Whether a value is a property that a page field can be taken from, written as in questions. */

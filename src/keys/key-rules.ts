@@ -4,7 +4,10 @@ import { isBrowserKey, type LabelledGrant } from './keys.js'
 
 /** Origins of a key. */
 const MAX_ORIGINS = 50
-/** Keys of a project that are valid, or were created in the last day: every process reads them every few seconds. */
+/**
+ * Maximum number of keys of a project that are valid or were created in the last day: every process reads them every
+ * few seconds.
+ */
 export const MAX_KEYS = 200
 /** How long a replaced key may stay valid, ms. */
 const MAX_GRACE_MS = 365 * 86_400_000
@@ -45,7 +48,7 @@ export function findKeyFaults({ kind, label, origins, eventsOnly }: Omit<Labelle
   return faults
 }
 
-/** Makes fields that mean the same equal: a label without spaces around it, each origin once and in order. */
+/** Normalizes a key's fields: trims the label, and sorts the origins without duplicates. */
 export function tidyKey<T extends Pick<LabelledGrant, 'label' | 'origins'>>(key: T): T {
   return { ...key, label: key.label.trim(), origins: [...new Set(key.origins)].sort() }
 }

@@ -5,7 +5,7 @@ import type { StoredKey } from './keys.js'
 
 /** How often the use of keys is stored, ms. */
 const STORE_MS = 60_000
-/** How long the end of a process may take for it, ms. */
+/** How long a shutdown may take to store it, ms. */
 const CLOSE_MS = 1_000
 
 /** The use of a key since it was last stored. */
@@ -56,12 +56,12 @@ export class KeyUsage {
     void this.#repeat()
   }
 
-  /** Notes a request that a key was admitted for. It runs for every event, so it does as little as it can. */
+  /** Notes an admitted request. It runs for every event, so it does as little as possible. */
   noteUse(key: StoredKey): void {
     if (!this.#used.has(key.hash)) this.#used.set(key.hash, { key, day: this.#today() })
   }
 
-  /** Notes a request that a valid key may not make. */
+  /** Notes a request that its valid key may not make. */
   noteRefusal(key: StoredKey): void {
     const refused = this.#refused.get(key.hash)
     this.#refused.set(key.hash, { key, count: (refused?.count ?? 0) + 1, day: this.#today() })

@@ -38,7 +38,7 @@ export class QuotaWatch {
   readonly #options: QuotaWatchOptions
   /** by quota, then by project: as of the last check */
   readonly #statuses = new Map<QuotaName, ReadonlyMap<string, QuotaStatus>>()
-  /** by project and quota: the day (UTC) on which the log last said that it was reached */
+  /** by project and quota: the day (UTC) on which the log last reported that it was reached */
   readonly #told = new Map<string, string>()
   readonly #propertyNames: PropertyNames
 
@@ -47,7 +47,7 @@ export class QuotaWatch {
     this.#propertyNames = new PropertyNames(options.shards, options.closing)
   }
 
-  /** As of the last check, which may not have been made for all of them yet. */
+  /** As of the last check; some quotas may not have been checked yet. */
   get statuses(): QuotaStatus[] {
     return QUOTAS.flatMap((name) => [...(this.#statuses.get(name)?.values() ?? [])])
   }
@@ -57,7 +57,7 @@ export class QuotaWatch {
     return this.#statuses.get('stored_bytes')?.get(projectId)?.used
   }
 
-  /** Checks each quota for itself: reading names takes longest, and must not delay the others. */
+  /** Checks each quota separately, because reading names takes longest and must not delay the others. */
   async start(): Promise<void> {
     await Promise.all(QUOTAS.map((name) => this.#watch(name)))
   }
@@ -87,8 +87,8 @@ export class QuotaWatch {
   }
 
   /**
-   * How much of each quota the projects have used by now; of new names, as of the last check, because reading them takes
-   * long. Without those that have not been checked yet.
+   * How much of each quota the projects have used by now. New names are as of the last check, because reading them takes
+   * long. Quotas that have not been checked yet are left out.
    * @param shards read the bytes on the disk
    * @throws StoreUnreachableError, StoreError
    */
@@ -101,7 +101,7 @@ export class QuotaWatch {
     return statuses
   }
 
-  /** The statuses of the last check, with the limits of now. */
+  /** The statuses of the last check, with the current limits. */
   #findChecked(projectIds: readonly string[], name: QuotaName): QuotaStatus[] {
     return projectIds.flatMap((projectId) => {
       const quota = this.#options.projects.get(projectId).settings.quotas[name]

@@ -22,7 +22,9 @@ const TRIES = 4
 const MAX_PAUSE_MS = 40
 /** How long a refusal is repeated without asking again, ms. */
 const REFUSAL_MS = 1_000
-/** How long a request waits for the counts of the others, ms, or for the journals; then it is accepted or refused. */
+/**
+ * How long a request waits for the other processes' counts or for the journals before it is accepted or refused, ms.
+ */
 const ASK_MS = 2_000
 /** How long events are accepted without asking again after the counts could not be read, ms. */
 const UNCHECKED_MS = 5_000
@@ -31,17 +33,17 @@ type EventQuota = Extract<QuotaName, 'events_per_day' | 'events_per_month'>
 const PERIODS = { events_per_day: 'day', events_per_month: 'month' } as const
 
 interface Allowance {
-  /** of the settings that it was made for */
+  /** revision of the settings that it was computed from */
   revision: number
   day: string
   /** events that may be accepted without asking */
   left: number
-  /** the most that `left` may be */
+  /** maximum of `left` */
   share: number
-  /** events that were admitted, and may not be counted yet */
+  /** events that were admitted but may not be counted yet */
   pending: number
   asking: Promise<unknown> | null
-  /** what was left of the quotas when the others were last asked */
+  /** what was left of the quotas at the last read */
   remaining: number
   /** of a request that needs more than that */
   refusal: ApiError | null
@@ -147,8 +149,8 @@ export class Quotas implements Appends {
   }
 
   /**
-   * The journals are only asked about requests that would be refused, and about one of a project at a time: clients
-   * that repeat what is refused must not slow down what is accepted. If the journals do not answer, it is refused.
+   * Asks the journals only about requests that would be refused, one of each project at a time, so that clients that
+   * repeat refused requests do not slow down accepted ones. If the journals do not answer, the request is refused.
    */
   async #isRepetition(sender: Sender, ids: RequestIds): Promise<boolean> {
     const { projectId } = sender
@@ -230,7 +232,8 @@ export class Quotas implements Appends {
     const { quotas } = projects.get(projectId).settings
     let others: ReadonlyMap<string, UsedOnDay>
     try {
-      // The counts of all projects are written one after another, so a limit for each would not limit the whole wait.
+      // Limit the whole wait: the counts of all projects are written one after another, so limits of the single writes
+      // would add up.
       const ask = async () => {
         await usage.write()
         return (await usage.others([projectId], ASK_MS)).get(projectId) ?? new Map()

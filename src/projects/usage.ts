@@ -93,7 +93,7 @@ export class Usage {
     }
   }
 
-  /** What this process has counted for a project today. */
+  /** This process's counts of a project for today. */
   own(projectId: string): Used {
     this.#note(projectId)
     const count = this.#today.get(projectId)

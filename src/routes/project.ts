@@ -29,7 +29,7 @@ export interface ProjectOptions {
   purge: Purge
 }
 
-/** The settings of the key's project, and its end. */
+/** Settings, usage and erasure of the key's project. */
 export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app,
   { projects, retention, usage, quotas, shards, projectErasure, purge },

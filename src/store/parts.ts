@@ -57,9 +57,9 @@ const OTHER_TABLES = ['dead_letter_replays', 'journals', 'layouts'] as const
 
 const KNOWN_TABLES = [...PROJECT_TABLES, ...OTHER_TABLES].map((name) => `'${name}'`).join(', ')
 const OF_TABLES = `database = currentDatabase() AND table IN (${KNOWN_TABLES})`
-/** Tables whose rows are made again from events when some are missing. */
+/** Tables that are rebuilt from events when rows are missing. */
 const DERIVED_TABLES = ['event_facts', 'facts_state', 'facts_progress', 'session_facts']
-/** Patches contain edits and deletes of events, in partitions of their own until a merge applies them. */
+/** Patches contain edits and deletes of events, in separate partitions until a merge applies them. */
 const PATCH = 'patch-'
 /** Reasons for which ClickHouse detaches parts whose rows are also in others or were never acknowledged. */
 const HARMLESS = [

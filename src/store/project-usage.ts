@@ -39,14 +39,14 @@ export async function writeUsage(shards: Shards, counts: readonly UsageCount[]):
   )
 }
 
-/** After this time, the service continues without the counts of other processes. */
+/** Time limit for storing counts, ms; after that, the service continues without the counts of other processes. */
 const WRITE_LIMIT_MS = 2_000
 
 /**
- * What projects have used by day: by project, then by day.
+ * What projects have used, by project and day.
  * @param projectIds null: all that have used anything
- * @param range `from` and `to` are the first and the last day; without the count of one process on one day, if that
- * process has a newer one
+ * @param range the first and last day; may leave out the stored count of one process on one day, if that process has a
+ *   newer one
  */
 export async function readUsage(
   shards: Shards,
@@ -78,7 +78,7 @@ export async function readUsage(
   return used
 }
 
-/** The last day that ClickHouse knows. */
+/** The last day that ClickHouse's Date can hold. */
 const LAST_DAY = '2149-06-06'
 
 const NOTHING = { process: '00000000-0000-0000-0000-000000000000', day: '1970-01-01' }

@@ -33,7 +33,7 @@ async function stopped(t: Test): Promise<{ env: NodeJS.ProcessEnv; engine: strin
 }
 
 t.test('verify passes for a sound store, and says what was checked', async (t) => {
-  // ClickHouse may merge the parts first, and nobody has noted what is in a new one.
+  // ClickHouse may merge the parts first, and the counts of new parts are not recorded yet.
   const { code, printed } = await until('counts of the parts that were noted', async () => {
     const { env } = await stopped(t)
     const ended = await run(command, [], env)
@@ -53,7 +53,7 @@ t.test('verify says what it could not compare because nobody had noted it', asyn
   await onEngine(engine, async (_, command) => {
     await command(`INSERT INTO events (${columns}) SELECT ${values} FROM numbers(1000)`)
   })
-  // If ClickHouse has merged them, the new part has those that were there, too.
+  // If ClickHouse has merged them, the new part also has the earlier events.
   const { printed } = await run(command, ['--quick'], env)
   t.match(
     printed,

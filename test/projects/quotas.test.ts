@@ -183,7 +183,7 @@ interface QuotaParts {
   ids?: QuotasOptions['ids']
 }
 
-/** The quotas of one project and the parts of a service around them. */
+/** The quotas of one project, with the parts of a service that they need. */
 function startQuotas({ limit, sent, ids = { isRepetition: async () => false } }: QuotaParts) {
   const settings = changeSettings(DEFAULT_SETTINGS, { quotas: { events_per_day: { limit, mode: 'hard' } } })
   let asked = 0
@@ -215,7 +215,7 @@ function startQuotas({ limit, sent, ids = { isRepetition: async () => false } }:
 
 t.test('while the store does not answer, events are accepted, and do not wait for each other', async (t) => {
   const { send, asked } = startQuotas({ limit: 1 })
-  // One project after the other would wait for longer than the test may take.
+  // One project after the other would take longer than the test may.
   await Promise.all(Array.from({ length: 100 }, (_, i) => send(`project ${i}`)))
   t.equal(asked(), 100)
   for (let i = 0; i < 50; i++) await send('project 1')
@@ -288,7 +288,7 @@ for (const storage of LAYOUTS) {
     t.equal(await send(6), 24 * 3600, 'over the month')
     t.equal(await send(5), 200, 'on the next day')
     t.equal(await send(1), 24 * 3600)
-    // What was counted in the last seconds before midnight would belong to the next day.
+    // Otherwise, the counts of the last seconds before midnight would belong to the next day.
     await client.call('GET', '/public/usage')
     at = Date.parse('2027-01-01T00:00:00Z')
     t.equal(await send(10), 200, 'in the next month')

@@ -173,7 +173,7 @@ for (const storage of LANES) {
       await call('PATCH', '/public/project', { quotas: null })
     })
 
-    t.test('questions that name no time zone or week start have those of the project', async (t) => {
+    t.test('questions without a time zone or week start use those of the project', async (t) => {
       await call('PATCH', '/public/project', { timezone: 'Asia/Tokyo', week_start: 'sunday' })
       const series = {
         kind: 'series',
@@ -190,7 +190,7 @@ for (const storage of LANES) {
       t.match((await call('POST', '/public/query', users)).json().query.of, { timezone: 'Asia/Tokyo' })
     })
 
-    t.test('page fields, page views and sessions are those of the project, also for the past', async (t) => {
+    t.test('page fields, page views and sessions follow the settings of the project, also for the past', async (t) => {
       const url = 'https://shop.example/x?utm_source=mail'
       const event = (name: string, properties: object, minute: number) => {
         return {

@@ -145,6 +145,7 @@ async function checkLedger(
 async function compareCounts({ clickhouse }: Shard, where: string, known: KnownPart[], report: Report): Promise<void> {
   const inUse = new Set((await listPartsToCheck(clickhouse)).map(({ table, name }) => `${table}/${name}`))
   const used = known.filter((part) => inUse.has(`${part.table}/${part.name}`))
+  // For a part with many projects, not all of them were recorded.
   const isWhole = ({ projects, rows }: KnownPart) => Object.values(projects).reduce((sum, n) => sum + n, 0) === rows
   const noted = used.filter(isWhole)
   reportPartial(
@@ -175,7 +176,7 @@ async function compareCounts({ clickhouse }: Shard, where: string, known: KnownP
   }
 }
 
-/** Reports the events of parts with so many projects that not all were noted, or that could not be read then. */
+/** Reports the events of parts whose projects were not all recorded, because they are too many or could not be read. */
 function reportPartial(parts: readonly Part[], where: string, report: Report): void {
   const partial = parts.filter((part) => part.table === 'events' && !isPatch(part))
   if (partial.length === 0) return
@@ -183,7 +184,7 @@ function reportPartial(parts: readonly Part[], where: string, report: Report): v
   report.say(`Counts${where}: not compared: ${what}, because the rows of some of their projects were not noted.`)
 }
 
-/** Reports the events that there was nothing to compare with: their parts were not noted before this run. */
+/** Reports events that could not be compared, because their parts were not recorded before this run. */
 function reportNew(active: readonly Part[], known: readonly KnownPart[], where: string, report: Report): void {
   const before = new Set(known.map(toPartKey))
   const parts = active.filter((part) => part.table === 'events' && !isPatch(part) && !before.has(toPartKey(part)))

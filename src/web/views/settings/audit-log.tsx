@@ -93,7 +93,7 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
   return `Changed ${action === 'key_changed' ? `${name}: ` : ''}${fields.join(', ')}`
 }
 
-/** By setting, how its values are written; others are as they are. */
+/** How the values of some settings are written; others are shown unchanged. */
 const FORMATS: Record<string, (value: unknown) => string> = {
   keep: formatKept,
   sessions: (value) => escapeInvisible(formatSessions(value as ProjectSettings['sessions'])),
