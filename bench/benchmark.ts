@@ -6,29 +6,29 @@ import type { Store } from './store.js'
 export interface Bench {
   servers: Servers
   rounds: number
-  /** of one measured stretch */
+  /** duration of one measurement */
   seconds: number
-  /** number of stored events a benchmark starts from, unless the command names another */
+  /** number of stored events that a benchmark starts from, unless the command sets another */
   events(usual: number): number
   /** whether there is time for sizes that take long to fill */
   isLarge: boolean
-  /** what `scale` compares */
+  /** the machines that `scale` compares */
   machines: MachinePlan
-  /** opens a line of the table */
+  /** adds a line to the table */
   figure(name: string, options: FigureOptions): (value: number, limit?: number) => void
-  /** a line below the table */
+  /** adds a line below the table */
   note(text: string): void
-  /** reports to the terminal that a round begins */
+  /** prints that a round begins */
   round(number: number): void
 }
 
-/** `lanes`: one store of all machines. `cells`: each machine has a store of its own, so that they share nothing. */
+/** `lanes`: one store of all machines. `cells`: each machine has a separate store, so that they share nothing. */
 export type MachineUse = 'lanes' | 'cells'
 
 interface MachinePlan {
-  /** how many at a time; 1 is what the others are compared with */
+  /** numbers of machines; the others are compared with 1 */
   counts: number[]
-  /** of one core, for each */
+  /** part of a core for each machine */
   share: number
   layout: MachineUse
 }
@@ -36,8 +36,8 @@ interface MachinePlan {
 export type Benchmark = (bench: Bench) => Promise<void>
 
 /**
- * Compiles the code and opens the connections of the store; its results are discarded. In the first 4 s of a process an event
- * costs half as much again, most of it in the thread that compiles.
+ * Lets V8 compile the code, and opens the connections to the store; the results are discarded. In the first 4 s of a
+ * process, an event costs 50 % more, mostly in the thread that compiles.
  */
 export const WARM_UP_SECONDS = 4
 const VISIBLE_LIMIT_MS = 120_000

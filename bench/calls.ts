@@ -2,7 +2,7 @@ import { spreadOf } from './figures.js'
 import type { HttpRequest } from './requests.js'
 import { SECRET_KEY } from './servers.js'
 
-/** The service, or ClickHouse, refused a call for the time being. */
+/** The service or ClickHouse refused a call temporarily. */
 export class OverloadedError extends Error {
   override readonly name = 'OverloadedError'
 }
@@ -18,7 +18,7 @@ export async function time(url: string, request: HttpRequest, times = 5): Promis
   return spreadOf(all).median
 }
 
-/** @throws OverloadedError at a 503, Error at any other failure */
+/** @throws OverloadedError for a 503, Error for any other failure */
 export async function call(
   url: string,
   { method, path, body, headers = { 'x-api-key': SECRET_KEY } }: HttpRequest,

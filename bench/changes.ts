@@ -2,7 +2,7 @@ import type { LoadResult } from './load.js'
 import type { HttpRequest, RequestList } from './requests.js'
 import { type Filled, PROJECT, type Store } from './store.js'
 
-/** A prime, so that its multiples reach every event before they repeat one. */
+/** A prime, so that its multiples reach every event before one is repeated. */
 const STRIDE = 7_368_787
 
 /** Ids of `count` different events, scattered over the project. */
@@ -18,7 +18,7 @@ export function remove(id: string): HttpRequest {
   return { method: 'DELETE', path: `/public/events/${id}` }
 }
 
-/** The statements of the fastest possible service: `size` events with one statement. */
+/** The statements that the fastest possible service would use: one for `size` events. */
 export function statements(store: Store, ids: string[], size: number): HttpRequest[] {
   return Array.from({ length: Math.floor(ids.length / size) }, (_, i) => {
     const some = ids.slice(i * size, (i + 1) * size).map((id) => `'${id}'`)
@@ -31,7 +31,7 @@ export function statements(store: Store, ids: string[], size: number): HttpReque
   })
 }
 
-/** Requests that successive measurements consume: none is sent twice before all were sent. */
+/** Requests that successive measurements use up: all are sent before one is repeated. */
 export class Supply {
   readonly #requests: RequestList
   #from = 0

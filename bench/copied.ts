@@ -8,16 +8,16 @@ import type { Store } from './store.js'
 
 const POLL_MS = 100
 const COPY_LIMIT_MS = 3_600_000
-/** Values are given a column after a few slow questions. */
+/** Values get a column after a few slow questions. */
 const QUESTIONS_FOR_COLUMN = 4
 const COLUMN_LIMIT_MS = 60_000
 
 /**
- * Has everything copied into facts anew, because they do not hear of what was put into the store.
- * @param url of the service that copies
+ * Rebuilds the facts, because events that were written directly into the store are not copied. @param url of the
+ * service that copies
  */
 export async function copyAll(bench: Bench, store: Store, url: string): Promise<void> {
-  // Everything up to a stored event is copied, so there has to be one that came through the service.
+  // Everything up to the last event of the service is copied, so one has to be sent through it.
   const [event = ''] = await realEvents()
   await call(url, batchOf([event]))
   const cpu = await store.cpuUs()
@@ -38,7 +38,7 @@ export async function copyAll(bench: Bench, store: Store, url: string): Promise<
   )
 }
 
-/** Waits until facts have all events and have followed all changes. @returns the number of events */
+/** Waits until facts have all events and all changes. @returns the number of events */
 export async function untilCopied(store: Store): Promise<number> {
   const deadline = performance.now() + COPY_LIMIT_MS
   for (;;) {
@@ -50,12 +50,12 @@ export async function untilCopied(store: Store): Promise<number> {
   }
 }
 
-/** Changes that facts have not followed. */
+/** The number of changes that are not in the facts yet. */
 function countChanges(store: Store): Promise<number> {
   return store.number('SELECT count() FROM event_changes FINAL WHERE state < 2')
 }
 
-/** Asks until the values that a question reads have columns, and ClickHouse has filled them. */
+/** Asks until the values that a question reads have columns that ClickHouse has filled. */
 export async function giveColumns(store: Store, url: string, asked: HttpRequest): Promise<void> {
   for (let i = 0; i < QUESTIONS_FOR_COLUMN; i++) await call(url, asked)
   const deadline = performance.now() + COLUMN_LIMIT_MS
@@ -66,7 +66,7 @@ export async function giveColumns(store: Store, url: string, asked: HttpRequest)
   while (performance.now() < deadline && (await isBusy())) await wait(POLL_MS)
 }
 
-/** Waits until each day with events has rows of its sessions, which slow questions have asked for. */
+/** Asks slow questions, and waits until each day with events has session facts. */
 export async function untilSessionsKept(bench: Bench, store: Store): Promise<void> {
   const missing = `SELECT count() FROM (SELECT DISTINCT day FROM event_facts WHERE session != 0) WHERE day NOT IN (
     SELECT day FROM session_fact_days GROUP BY day HAVING argMax(step, fill) > 0)`
@@ -92,14 +92,14 @@ export async function readColumns(store: Store): Promise<string[]> {
   return names === '' ? [] : names.split('\n')
 }
 
-/** What a question reads of facts that have all events. */
+/** The bounds of a question when facts have all events. */
 export async function readBounds(store: Store) {
   const hi = await store.text('SELECT toString(max(toUInt128(event_id))) FROM event_facts')
   const values = new ValueColumns(new Set(await readColumns(store)))
   return { hi: [BigInt(hi)], hasLater: false, step: null, findColumn: (source: ColumnSource) => values.find(source) }
 }
 
-/** The same without the last steps that have at least this number of events, which are read from `events`. */
+/** The same without the last steps, which contain at least this number of events and are read from `events`. */
 export async function readBoundsBefore(store: Store, count: number) {
   const step = await store.number(
     `SELECT max(step) FROM (SELECT step, sum(count()) OVER (ORDER BY step DESC) AS later FROM event_facts GROUP BY step)

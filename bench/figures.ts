@@ -3,18 +3,18 @@ interface Goal {
   of: 'ratio' | 'value'
   target: number
   stretch: number
-  /** allowance added to the ratio times the limit, in the figure's unit; default: 0 */
+  /** an allowance that is added to the ratio times the limit, in the figure's unit; default: 0 */
   plus?: number
 }
 
 export interface FigureOptions {
   unit: 'req/s' | 'events/s' | 'ops/s' | 'ms' | 'µs' | 'MB/s' | 'MiB'
-  /** name of its limit; absent if there is none */
+  /** name of the limit; absent if there is none */
   over?: string
   goal?: Goal | undefined
 }
 
-/** One line of the table: a value, and its limit of the same round, for each round. */
+/** One line of the table: for each round, a value and its limit in the same round. */
 export interface Figure extends FigureOptions {
   benchmark: string
   name: string
@@ -43,7 +43,7 @@ export class Figures {
     }
   }
 
-  /** Removes the results of a benchmark, which may have failed in the middle of a round. */
+  /** Removes the results of a benchmark that failed, perhaps in the middle of a round. */
   drop(benchmark: string): void {
     this.all = this.all.filter((figure) => figure.benchmark !== benchmark)
   }
@@ -58,8 +58,8 @@ export function spreadOf(values: number[]): Spread {
 }
 
 /**
- * Ratio per round, both sides measured on the same machine at nearly the same time; null without a limit.
- * @param plus taken off the values
+ * The ratio of each round, whose sides were measured on the same machine at nearly the same time; null without a limit.
+ * @param plus subtracted from the values
  */
 export function ratioOf({ values, limits }: Figure, plus = 0): Spread | null {
   if (limits.length === 0) return null

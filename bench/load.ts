@@ -27,7 +27,7 @@ export interface LoadResult {
   p99: number
 }
 
-/** What a load process prints as its last line; times are in microseconds. */
+/** The last line of output of a load process; times are in microseconds. */
 export interface Printed {
   requests: number
   us: number
@@ -42,8 +42,8 @@ export interface Printed {
 }
 
 /**
- * Sends requests from a separate process; each connection sends the next one when it has its response.
- * @throws Error if a request failed: a result that counts failures means nothing
+ * Sends requests from a separate process; each connection waits for a response before the next request. @throws Error
+ * if a request failed, because a result that includes failures means nothing
  */
 export async function load(servers: Servers, stretch: Stretch): Promise<LoadResult> {
   const { url, requests, from = 0, connections, seconds } = stretch
@@ -55,8 +55,8 @@ export async function load(servers: Servers, stretch: Stretch): Promise<LoadResu
 
 /**
  * Sends `perSecond` requests a second, evenly, whether or not responses arrive. A latency counts from the moment its
- * request was due, so that one slow response does not hide those that had to wait for it. Neither tool can do it: wrk has no
- * rate, and autocannon sends what is due in a second in one burst at its beginning.
+ * request was due, so that one slow response does not hide those that had to wait for it. Neither tool can do that: wrk
+ * has no rate, and autocannon sends the requests of each second in one burst.
  */
 export async function pacedLoad(servers: Servers, stretch: Stretch & { perSecond: number }): Promise<LoadResult> {
   const { url, requests, connections, seconds, perSecond } = stretch
@@ -88,7 +88,7 @@ async function measure(servers: Servers, stretch: Stretch, command: string, args
   }
 }
 
-/** Sends the first request of a measurement once more, to show why it failed. */
+/** Repeats the first request of a measurement, to show why it failed. */
 async function answerTo(servers: Servers, { url, requests, from = 0 }: Stretch): Promise<string> {
   const args = [programFile('download'), url, requests.file, String(from + 1)]
   return await servers.run('the load', process.execPath, args)

@@ -6,7 +6,7 @@ import type { Store } from './store.js'
 
 const GIB = 1024 ** 3
 
-/** The machine that the results hold for; a result without it means nothing. */
+/** The machine that was measured; a result without it means nothing. */
 export interface Machine {
   cpu: string
   cores: number
@@ -19,7 +19,7 @@ export interface Machine {
   commit: string
 }
 
-/** @param store a running ClickHouse, which is asked for its version */
+/** @param store a running ClickHouse */
 export async function describeMachine(store: Store): Promise<Machine> {
   return {
     cpu: cpus()[0]?.model.trim() ?? 'unknown',
@@ -45,7 +45,10 @@ function loadTool(): string {
   return `autocannon ${(JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version}`
 }
 
-/** The first line that a command prints, whatever its exit code (that of `wrk -v` is 1); null if it is missing. */
+/**
+ * The first line that a command prints, whatever its exit code (`wrk -v` exits with 1); null if there is no such
+ * command.
+ */
 function outputOf(command: string, args: string[]): string | null {
   const { error, stdout } = spawnSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
   return error ? null : (stdout.trim().split('\n')[0] ?? '')

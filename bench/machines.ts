@@ -5,9 +5,9 @@ import type { Servers } from './servers.js'
 import type { CpuGroup } from './shares.js'
 import { Store } from './store.js'
 
-/** Of /proc/PID/stat: every Linux gives its programs this unit, whatever its own. */
+/** The unit of /proc/PID/stat, which is the same on every Linux. */
 const TICKS_PER_SECOND = 100
-/** of a measurement that a restart spoils */
+/** attempts at a measurement, which a restart would distort */
 const ATTEMPTS = 4
 const READY_LIMIT_MS = 30_000
 const READY_POLL_MS = 200
@@ -15,16 +15,18 @@ const READY_POLL_MS = 200
 export const PARTS = ['service', 'redis', 'clickhouse'] as const
 export type Part = (typeof PARTS)[number]
 
-/** A small machine: Redis, the service and ClickHouse of one lane, which together may use a share of a core. */
+/**
+ * A simulated small machine: Redis, the service and ClickHouse of one lane, which together may use a share of a core.
+ */
 interface Machine {
   url: string
-  /** the process of each part; a ClickHouse that aborts gets another one */
+  /** the process of each part; an aborted ClickHouse is restarted */
   pid: Record<Part, () => number | undefined>
   store: Store
   group: CpuGroup
 }
 
-/** Machines that are loaded together. */
+/** Machines that are under load at the same time. */
 export class Machines {
   readonly all: readonly Machine[]
   readonly #layout: MachineUse
@@ -38,7 +40,7 @@ export class Machines {
     return this.all.map(({ url }) => url)
   }
 
-  /** The machines that a reader of everything has to ask, one for each store. */
+  /** The URLs at which a reader finds all events, one for each store. */
   get readers(): string[] {
     return this.#layout === 'cells' ? this.urls : this.urls.slice(0, 1)
   }
@@ -62,8 +64,9 @@ export class Machines {
   }
 
   /**
-   * Measures again if a process was restarted meanwhile: libchdb as a server aborts when a peer resets its connection.
-   * @throws Error if that happens over and over, or whatever `measure` throws while all processes are the same
+   * Repeats a measurement during which a process was restarted, because libchdb as a server aborts when a peer resets
+   * its connection. @throws Error if that happens again and again, and whatever `measure` throws if no process was
+   * restarted
    */
   async steadily<Result>(measure: () => Promise<Result>): Promise<Result> {
     for (let attempt = 1; ; attempt++) {
@@ -79,7 +82,7 @@ export class Machines {
     }
   }
 
-  /** Puts each process into the group of its machine. @returns which processes there are */
+  /** Puts each process into the group of its machine. @returns an identifier of the set of processes */
   #adopt(): string {
     const pids = this.all.flatMap(({ group, pid }) =>
       PARTS.map((part) => {
@@ -104,7 +107,7 @@ export class Machines {
   }
 }
 
-/** Starts machines without a limit, so that they start soon; `servers` ends them. */
+/** Starts machines, without a limit so that they start quickly; `servers` ends them. */
 export async function openMachines(
   servers: Servers,
   cpu: CpuGroup,
@@ -132,7 +135,7 @@ export async function openMachines(
     }
     return { url: service.url, pid, store: new Store(engine.url), group }
   }
-  // The first one makes the tables.
+  // The first one creates the tables.
   const [first, ...others] = groups
   const one = first ? [await open(first, 0)] : []
   return new Machines([...one, ...(await Promise.all(others.map((group, i) => open(group, i + 1))))], layout)
@@ -158,7 +161,7 @@ async function untilReady(url: string): Promise<void> {
 /** CPU time of a process with all its threads, µs. */
 export async function cpuOf(pid: number | undefined): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-  // The second field, the name in brackets, may have spaces.
+  // The second field, the name in brackets, may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return ((Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND) * 1e6
 }

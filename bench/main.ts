@@ -67,7 +67,7 @@ const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [opti
   --compare             shows the change against bench/baseline.json
   --save                saves the results to bench/baseline.json`
 
-/** Open servers, which a signal closes. */
+/** The open servers; a signal closes them. */
 let servers: Servers | undefined
 let endedBy: NodeJS.Signals | undefined
 
@@ -134,7 +134,7 @@ async function main({ names, options }: ReturnType<typeof readArguments>): Promi
   if (failed.length > 0) throw new Error(`These benchmarks failed: ${failed.join(', ')}.`)
 }
 
-/** Ends the process with a sentence on what is wrong with the arguments, and exit code 2. */
+/** Reads the arguments. If they are wrong, it prints why and exits with 2. */
 function readArguments(args: string[]) {
   try {
     return parseArguments(args)
@@ -199,7 +199,7 @@ async function readBaseline(): Promise<Baseline> {
   return JSON.parse(await readFile(BASELINE, 'utf8')) as Baseline
 }
 
-/** Results that this run has not measured are kept if the file is from this machine. */
+/** Writes the baseline. Results that this run has not measured are kept if the file is from this machine. */
 async function keep(run: Baseline): Promise<void> {
   const measured = new Set(run.figures.map(({ benchmark }) => benchmark))
   const before = existsSync(BASELINE) ? await readBaseline() : null

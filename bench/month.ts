@@ -6,7 +6,7 @@ const LENGTH = Date.parse(MONTH.to) - FROM
 /** The longest visit: 13 events with pauses of up to 5 minutes. */
 const LONGEST = 3_600_000
 
-/** One of several texts. @param hash SQL */
+/** SQL that picks one of several texts. @param hash SQL */
 function pick(hash: string, texts: readonly string[]): string {
   return `[${texts.map((text) => `'${text}'`).join(', ')}][1 + ${hash} % ${texts.length}]`
 }
@@ -15,7 +15,7 @@ function pick(hash: string, texts: readonly string[]): string {
 const VISIT: Record<string, string> = {
   random: 'cityHash64(number)',
   other: 'cityHash64(number, 1)',
-  // 43 of 100 bounce, and all have five events on average.
+  // 43 % bounce; the average of all is five events.
   length: 'if(random % 100 < 43, 1, 3 + intDiv(random, 100) % 11)',
   session: `toString(reinterpret(MD5(toString(number)), 'UUID'))`,
   person: 'intDiv(random, 1301)',
@@ -66,8 +66,8 @@ const EVENT: Record<string, string> = {
 const CONTEXT = ['browser', 'os', 'device', 'country', 'region', 'city', 'bot']
 
 /**
- * Replaces all events and sessions by a month of visits with five events each on average, as `t.js` sends them, and makes
- * a second table as ClickHouse would like it best for questions about visits: what they ask for as columns.
+ * Replaces all events and sessions by a month of visits with five events each on average, as `t.js` sends them. Also
+ * creates a table that is ideal for questions about visits: every field is a column.
  */
 export async function fillMonth(store: Store, visits: number): Promise<void> {
   const settings = {

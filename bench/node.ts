@@ -6,16 +6,16 @@ import { USER } from '../src/clickhouse/embedded/engine-config.js'
 import { freePort } from '../src/lib/free-port.js'
 import { Store } from './store.js'
 
-/** Shards read from each other with the user and the password of their URLs. */
+/** Shards read from each other with the user and password of their URLs. */
 const PASSWORD = 'of-all-shards'
 const LISTEN_LIMIT_MS = 20_000
 const POLL_MS = 20
 
-/** Starts a ClickHouse that others can read from by its native protocol, as the shards of a store do. */
+/** Starts a ClickHouse that others can read from by the native protocol, as shards do. */
 export async function startNode(path: string): Promise<EmbeddedClickHouse> {
   const nativePort = await freePort()
   await configure(path, nativePort)
-  // After a restart it listens only to HTTP.
+  // After a restart it listens only for HTTP.
   const info = (_details: unknown, message?: string) => {
     if (message?.endsWith('up again')) untilListening(engine.url, nativePort).catch(console.error)
   }

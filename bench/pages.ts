@@ -9,7 +9,7 @@ import type { HttpRequest } from './requests.js'
 import { PROJECT, type Store } from './store.js'
 
 export const PAGE = 10_000
-/** After everything. */
+/** Greater than any id. */
 const UP_TO = lastIdAt(2n ** 64n - 1n)
 
 interface Query {
@@ -23,7 +23,7 @@ export function servicePage(page: number): HttpRequest {
   return { method: 'GET', path: `/public/events?limit=${PAGE}&page=${page}` }
 }
 
-/** The service's page, by the `next` of the one before. */
+/** The service's page, by the `next` of the previous one. */
 export function servicePageAt(cursor: string): HttpRequest {
   return { method: 'GET', path: `/public/events?limit=${PAGE}&cursor=${cursor}` }
 }

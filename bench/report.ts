@@ -11,7 +11,7 @@ export interface Baseline {
 }
 
 const HEAD = ['', 'figure', 'median', 'min–max', 'limit', 'ratio', 'min–max', 'target', 'stretch', '']
-/** Columns of text, which are left-aligned. */
+/** Indexes of the columns with text, which are left-aligned. */
 const LEFT = new Set([0, 1, 4, 9])
 
 export function describeRun({ machine, rounds, seconds, date }: Omit<Baseline, 'figures'>): string {
@@ -22,7 +22,7 @@ export function describeRun({ machine, rounds, seconds, date }: Omit<Baseline, '
   )
 }
 
-/** A run as it is saved: one figure a line, with six digits, which is more than rounds agree on. */
+/** Formats a run for a file: one figure per line, with six digits, which is more than the precision of a round. */
 export function formatBaseline({ figures, ...run }: Baseline): string {
   const round = (_: string, value: unknown) => (typeof value === 'number' ? Number(value.toPrecision(6)) : value)
   const lines = figures.map((figure) => `    ${JSON.stringify(figure, round)}`)
@@ -79,7 +79,7 @@ function tableOf(figures: Figure[], baseline: Baseline | null): string[][] {
   return [[...HEAD, ...(baseline ? ['baseline → now'] : [])], ...rows]
 }
 
-/** Change of the ratio if there is one, because it depends less on the machine; else of the value. */
+/** The change of the ratio if there is one, because it depends less on the machine; otherwise of the value. */
 function changeOf(figure: Figure, { figures }: Baseline): string {
   const before = figures.find(({ benchmark, name }) => benchmark === figure.benchmark && name === figure.name)
   if (!before) return 'new'
@@ -94,7 +94,7 @@ function formatRange({ min, max }: Spread): string {
   return `${format(min)}–${format(max)}`
 }
 
-/** Three significant digits, or all before the point. */
+/** Three significant digits, or the whole part if it is longer. */
 function format(number: number): string {
   if (number >= 100) return Math.round(number).toLocaleString('en').replaceAll(',', ' ')
   return String(Number(number.toPrecision(3)))

@@ -14,7 +14,7 @@ export interface HttpRequest {
   headers?: Record<string, string>
 }
 
-/** Requests as bytes in a file, which every load tool sends in this order and then again from the first. */
+/** Requests as bytes in a file, which every load tool sends in this order, again and again. */
 export interface RequestList {
   file: string
   length: number
@@ -31,7 +31,7 @@ export async function writeRequests(folder: string, requests: HttpRequest[]): Pr
   return { file, length: requests.length }
 }
 
-/** What `writeRequests` wrote. */
+/** Reads the result of `writeRequests`. */
 export async function readRequests(file: string): Promise<Buffer[]> {
   const bytes = await readFile(file)
   const requests: Buffer[] = []
@@ -51,7 +51,7 @@ function formatRequest({ method, path, body, headers = { 'x-api-key': SECRET_KEY
   return `${lines.join('\r\n')}\r\n\r\n${body ?? ''}`
 }
 
-/** Takes a request apart again. */
+/** Parses a request. */
 export function parseRequest(bytes: Buffer) {
   const headEnd = bytes.indexOf('\r\n\r\n')
   const [first = '', ...lines] = bytes.toString('latin1', 0, headEnd).split('\r\n')
@@ -70,7 +70,7 @@ export async function singles(): Promise<HttpRequest[]> {
   return (await realEvents()).map((body) => ({ method: 'POST', path: '/public/track', body }))
 }
 
-/** What the pages of a few visitors send. */
+/** The headers that the browsers of a few visitors send. */
 const BROWSERS = [
   'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36',
   'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0',
@@ -78,7 +78,7 @@ const BROWSERS = [
 ]
 const ZONES = ['Europe/Vienna', 'America/New_York', 'Asia/Tokyo', 'Europe/Berlin']
 
-/** Like `singles`, from pages, with a write key that is made for them. @param url of the service */
+/** Like `singles`, but as pages send them, with a new write key. @param url of the service */
 export async function pageSingles(url: string): Promise<HttpRequest[]> {
   const response = await fetch(`${url}/public/keys`, {
     method: 'POST',

@@ -1,9 +1,9 @@
-/** How often the rounds are drawn again for the spread of a fit. */
+/** Number of bootstrap samples for the spread of a fit. */
 const DRAWS = 2_000
-/** Of the draws, what lies outside of a spread on either side. */
+/** The part of the samples that lies outside of the spread on either side. */
 const OUTSIDE = 0.05
 
-/** What some machines achieved over what one achieved in the same round. */
+/** The throughput of some machines, relative to one machine in the same round. */
 export interface Point {
   machines: number
   ratio: number
@@ -11,9 +11,9 @@ export interface Point {
 
 /** n machines achieve n / (1 + σ (n - 1) + κ n (n - 1)) times as much as one: Gunther's Universal Scalability Law. */
 export interface Fit {
-  /** share of the work that the machines wait for one another with */
+  /** the serial part of the work (contention) */
   sigma: number
-  /** what each pair of machines costs */
+  /** the cost of each pair of machines (coherency) */
   kappa: number
 }
 
@@ -23,7 +23,10 @@ export interface FitSpread extends Fit {
   kappas: [low: number, high: number]
 }
 
-/** Least squares of n / ratio - 1 = σ (n - 1) + κ n (n - 1); each point is weighted by its ratio, as its error is in proportion. */
+/**
+ * Fits n / ratio - 1 = σ (n - 1) + κ n (n - 1) by least squares. Each point is weighted by its ratio, because its error
+ * is proportional to it.
+ */
 export function fit(points: Point[]): Fit {
   let [aa, ab, bb, ay, by] = [0, 0, 0, 0, 0]
   for (const { machines: n, ratio } of points) {
@@ -39,7 +42,7 @@ export function fit(points: Point[]): Fit {
   return { sigma: (ay * bb - by * ab) / determinant, kappa: (by * aa - ay * ab) / determinant }
 }
 
-/** A fit of all rounds, with the spread of those that rounds drawn from them at random give. */
+/** Fits all rounds, and estimates the spread by bootstrapping: fits of rounds that are drawn from them at random. */
 export function fitRounds(rounds: Point[][]): FitSpread {
   const random = randomFrom(1)
   const drawn = Array.from({ length: DRAWS }, () =>

@@ -10,15 +10,15 @@ import { type EmbeddedClickHouse, startEmbeddedClickHouse } from '../src/clickho
 import { freePort } from '../src/lib/free-port.js'
 import { startNode } from './node.js'
 
-/** The root of the repository, seen from `bench/dist/bench/`. */
+/** The root of the repository, relative to `bench/dist/bench/`. */
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 /** The command line. */
 export const CLI = join(ROOT, 'dist/cli.js')
-/** Not in the system's folder for temporary files, which may be in memory, where a write to disk costs nothing. */
+/** Not in the system's temporary folder, which may be in memory, where fsync costs nothing. */
 const DATA = join(ROOT, 'bench/data')
 
 const START_LIMIT_MS = 60_000
-/** The service itself gives up its clean end after 4.5 s. */
+/** The service itself gives up a clean shutdown after 4.5 s. */
 const STOP_LIMIT_MS = 6_000
 const KEPT_OUTPUT = 4_000
 
@@ -31,13 +31,13 @@ export interface Running {
 
 export interface ServersOptions {
   journal: 'redis' | 'lmdb'
-  /** settings for Tallyhouse, in addition to those that it needs */
+  /** settings of Tallyhouse in addition to the necessary ones */
   settings: Record<string, string>
   /** whether Tallyhouse writes a profile of its CPU into bench/data */
   cpuProfile: boolean
 }
 
-/** A process that was started here, with the end of what it said. */
+/** A process that was started here, with the end of its output. */
 interface Child {
   name: string
   process: ChildProcess
@@ -45,8 +45,8 @@ interface Child {
 }
 
 /**
- * Everything that a benchmark starts. Each process is ended by its handle, in the reverse order of the starts, whether
- * the benchmark came to its end or not.
+ * Everything that a benchmark starts. The processes are ended by their handles, in reverse order, even if the benchmark
+ * fails.
  */
 export class Servers {
   readonly folder: string
@@ -67,19 +67,19 @@ export class Servers {
     return new Servers(await mkdtemp(join(DATA, 'run-')), options)
   }
 
-  /** For some that can be closed before the others are; with the others, at the latest. */
+  /** Servers that can be closed before the others; they are closed with the others at the latest. */
   async inner(): Promise<Servers> {
     const inner = new Servers(await mkdtemp(join(this.folder, 'inner-')), this.#options, this.#children)
     this.onClose(() => inner.close())
     return inner
   }
 
-  /** @param close called once everything that is started later has ended */
+  /** @param close called once everything that was started later has ended */
   onClose(close: () => Promise<unknown>): void {
     this.#closers.push(close)
   }
 
-  /** What it answers survives its crash, and a power cut takes its last second at most. */
+  /** Acknowledged writes survive a crash of the process; a power failure loses the last second at most. */
   async redis(): Promise<Running> {
     const dir = await mkdtemp(join(this.folder, 'redis-'))
     const port = String(await freePort())
@@ -90,7 +90,7 @@ export class Servers {
     return { url: `redis://127.0.0.1:${port}`, process: child.process }
   }
 
-  /** @returns the URL of a ClickHouse that is reached over HTTP, as a server is */
+  /** @returns the URL of a ClickHouse that is reached over HTTP, like a server */
   async clickhouse(): Promise<string> {
     const path = await mkdtemp(join(this.folder, 'clickhouse-'))
     const log = { info() {}, warn: console.error, error: console.error }
@@ -108,7 +108,7 @@ export class Servers {
 
   /**
    * The service as `npm start` runs it.
-   * @param journal settings that name it; default: one of its own
+   * @param journal settings that select it; default: a new one
    */
   async tallyhouse(clickhouseUrl: string, journal?: Record<string, string>): Promise<Running> {
     return await this.#service({ ...(journal ?? (await this.#ownJournal())), CLICKHOUSE_URL: clickhouseUrl })
@@ -123,7 +123,7 @@ export class Servers {
     if (!existsSync(CLI)) throw new Error(`${CLI} is missing; run npm run build`)
     const profile = this.#options.cpuProfile ? ['--cpu-prof', `--cpu-prof-dir=${DATA}`] : []
     const child = this.spawn('Tallyhouse', process.execPath, [...(await v8Flags()), ...profile, CLI, 'serve'], {
-      // Benchmarks put events into the store by themselves, which facts do not hear of.
+      // Benchmarks write events directly into the store, which facts do not notice.
       FACTS: 'off',
       ...parts,
       SECRET_KEY,
@@ -140,19 +140,19 @@ export class Servers {
     return await this.embeddedJournal()
   }
 
-  /** Settings for a journal of its own in the service itself. */
+  /** Settings for an embedded journal. */
   async embeddedJournal(): Promise<Record<string, string>> {
     return { DATA_DIR: await mkdtemp(join(this.folder, 'journal-')) }
   }
 
-  /** A server of `bench/programs/`; it says where it listens. */
+  /** Starts a server of `bench/programs/`, which prints its address. */
   async program(name: string, env: Record<string, string> = {}): Promise<Running> {
     const child = this.spawn(name, process.execPath, [programFile(name)], env)
     const [, url = ''] = await said(child, /serves at (\S+)/)
     return { url, process: child.process }
   }
 
-  /** Runs a command to its end. @returns what it wrote to stdout */
+  /** Runs a command, and waits for its end. @returns its standard output */
   async run(name: string, command: string, args: string[]): Promise<string> {
     const child = this.spawn(name, command, args)
     let stdout = ''
@@ -188,7 +188,7 @@ export class Servers {
     return child
   }
 
-  /** What the processes said last, for the message of a failure. */
+  /** The last output of the processes, for the message of a failure. */
   output(): string {
     return this.#children
       .filter(({ output }) => output !== '')
@@ -208,7 +208,7 @@ export class Servers {
   }
 }
 
-/** The flags in the first line of the command, with which it starts itself. */
+/** The V8 flags in the first line of the command. */
 async function v8Flags(): Promise<string[]> {
   const [first = ''] = (await readFile(CLI, 'utf8')).split('\n', 1)
   return first.split(' ').filter((word) => word.startsWith('--'))
@@ -218,7 +218,7 @@ export function programFile(name: string): string {
   return fileURLToPath(new URL(`./programs/${name}.js`, import.meta.url))
 }
 
-/** The largest resident memory that a process has had, in MiB; null if the system does not tell. */
+/** The largest resident memory of a process so far, in MiB; null if the system does not tell. */
 export async function peakMemory({ pid }: ChildProcess): Promise<number | null> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
   const kib = /^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]
@@ -227,7 +227,7 @@ export async function peakMemory({ pid }: ChildProcess): Promise<number | null> 
 
 export async function said(child: Child, pattern: RegExp): Promise<RegExpExecArray> {
   const found = await until(child, async () => pattern.exec(child.output))
-  // What comes after its greeting is what went wrong.
+  // After the greeting, only errors are of interest.
   child.output = ''
   return found
 }

@@ -2,18 +2,20 @@ import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 
-/** Short, so that a process that has used up its share waits for no longer than this. */
+/** Short, because a process that has used up its share waits for the rest of it. */
 const PERIOD_US = 20_000
-/** A group that the kernel still counts as busy, as its last process has only just ended, is removed after some ms. */
+/**
+ * How often the removal of a group is tried: the kernel counts it as busy for some ms after its last process has ended.
+ */
 const REMOVALS = 100
 const REMOVAL_PAUSE_MS = 20
 
-/** How a version of cgroups names what is needed here. */
+/** The files of a version of cgroups. */
 interface Controller {
   /** the group of this process */
   folder: string
   limit(share: number | null): [file: string, text: string][]
-  /** the greatest weight: against other processes only its share holds a group back */
+  /** the greatest weight, so that only its share limits a group, and not other processes */
   weight: [file: string, text: string]
 }
 
@@ -56,13 +58,13 @@ export class CpuGroup {
     return new CpuGroup(join(this.#folder, name), this.#controller)
   }
 
-  /** For a version 2 that does not yet share out the CPU below this group. */
+  /** Lets version 2 distribute the CPU among the groups below this one. */
   delegate(): void {
     if (!('cpu.max' in Object.fromEntries(this.#controller.limit(null)))) return
     this.#write(['cgroup.subtree_control', '+cpu'])
   }
 
-  /** Its processes must have ended. */
+  /** Removes the group, whose processes must have ended. */
   async close(): Promise<void> {
     for (let left = REMOVALS; ; left--) {
       try {
@@ -80,7 +82,7 @@ export class CpuGroup {
 }
 
 /**
- * Opens a group for all machines of a benchmark, by cgroups of either version.
+ * Opens a group for all machines of a benchmark, with either version of cgroups.
  * @returns null if this process may not create any
  */
 export function openCpuGroup(): CpuGroup | null {
@@ -96,7 +98,7 @@ export function openCpuGroup(): CpuGroup | null {
   }
 }
 
-/** The controller of the CPU that is mounted, version 1 first, as it is mounted for a controller that version 2 lacks. */
+/** The mounted CPU controller. Version 1 is tried first, because if it is mounted, version 2 lacks the controller. */
 function findController(): Controller | null {
   const groups = linesOf('/proc/self/cgroup').map((line) => /^\d+:([^:]*):(.*)$/.exec(line) ?? [])
   const mounts = linesOf('/proc/self/mountinfo').map((line) => {

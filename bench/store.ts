@@ -3,17 +3,17 @@ import { formatEventId } from '../src/model/event-id.js'
 
 /** Events of one journal entry, as in an import of full batches. */
 const PER_ENTRY = 1000
-/** Between two entries, so that 20 million events lie within seven minutes, and so within one partition. */
+/** Between two entries. With this, 20 million events are within seven minutes, and so in one partition. */
 const ENTRY_STEP_MS = 20
 const IMPORTED_BEFORE_MS = 60 * 86_400_000
-/** The journal that the filled events say they came from; the service draws its own at random. */
+/** The journal id of the generated events; the service draws its own at random. */
 const FILL_JOURNAL = 1
 /** The project of the service's key. */
 export const PROJECT = 'default'
-/** Merges that are not over by then go on; they disturb both sides of a round alike. */
+/** Merges that take longer continue; they disturb both sides of a round alike. */
 const QUIET_LIMIT_MS = 15_000
 
-/** ClickHouse, asked directly and not through the service. */
+/** ClickHouse, queried directly and not through the service. */
 export class Store {
   readonly url: string
   readonly database: string
@@ -27,7 +27,7 @@ export class Store {
     this.authorization = `Basic ${Buffer.from(`${address.username}:${address.password}`).toString('base64')}`
   }
 
-  /** @returns the answer's text without its last line end */
+  /** @returns the result as text, without its last line end */
   async text(query: string, settings: Record<string, string | number> = {}): Promise<string> {
     const response = await fetch(`${this.url}${this.path(settings)}`, {
       method: 'POST',
@@ -39,7 +39,7 @@ export class Store {
     return text.trimEnd()
   }
 
-  /** The path of a query with these settings and parameters. */
+  /** The path and query string of a query with these settings and parameters. */
   path(settings: Record<string, string | number>): string {
     const all = { database: this.database, wait_end_of_query: 1, async_insert: 0, ...settings }
     const texts = Object.entries(all).map(([name, value]): [string, string] => [name, String(value)])
@@ -54,7 +54,7 @@ export class Store {
     return this.number('SELECT count() FROM events')
   }
 
-  /** Waits until no merge is under way, so that the work that one stretch left does not slow the next. */
+  /** Waits until no merge is running, so that the work that one measurement left does not slow the next. */
   async quiet(): Promise<void> {
     const deadline = Date.now() + QUIET_LIMIT_MS
     while (Date.now() < deadline) {
@@ -63,7 +63,7 @@ export class Store {
     }
   }
 
-  /** Leaves one part of the events, so that no merge of them is due. */
+  /** Merges all events into one part, so that no merge is due. */
   async merge(): Promise<void> {
     await this.text('OPTIMIZE TABLE events FINAL')
     await this.quiet()
@@ -75,13 +75,13 @@ export class Store {
   }
 
   /**
-   * Replaces all events by `count` others, made where they are stored: a million a second and more.
-   * @param age of the first event; those that were imported were stored within minutes, two months ago. Default: minutes
+   * Replaces all events by `count` others, which ClickHouse generates itself: a million per second and more. @param age
+   * of the first event; imported events were stored within minutes, two months ago. Default: minutes
    */
   async fill(count: number, age?: { ms: number; isImported: boolean }): Promise<Filled> {
     const entries = Math.ceil(count / PER_ENTRY)
     const stepMs = age && !age.isImported ? Math.floor(age.ms / entries) : ENTRY_STEP_MS
-    // Before every position that the service gives out, and so among what a reader may see.
+    // Before every position that the service assigns, so that readers may see them.
     const startMs = Date.now() - (age?.isImported ? IMPORTED_BEFORE_MS : 60_000) - entries * stepMs
     const time = age?.isImported ? `${Date.now() - age.ms} + intDiv(${Math.floor(age.ms)} * number, ${count})` : 'ms'
     await this.text('TRUNCATE TABLE events')

@@ -1,6 +1,6 @@
--- Sends the requests of a file, one after the other and then again from the first, over all connections of its one thread.
--- Arguments: the file (for each request a line with its length in bytes, then its bytes), and how many to pass over at first.
--- Prints one line of JSON at the end; times are in microseconds.
+-- Sends the requests of a file in order, again and again, over all connections of one thread. Arguments: the file (for
+-- each request a line with its length in bytes, then its bytes), and how many to skip at first. Prints one line of JSON
+-- at the end; times are in microseconds.
 
 local requests, nextRequest = {}, 0
 

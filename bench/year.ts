@@ -3,10 +3,10 @@ import { PROJECT, type Store } from './store.js'
 export const YEAR = { from: Date.UTC(2025, 0, 1), to: Date.UTC(2026, 0, 1) }
 /** Names of events, the first the most frequent. */
 const NAMES = 80
-/** Events of a user, on average. */
+/** Events per user, on average. */
 const PER_USER = 50
 
-/** Of an event of the year; `number` counts them. */
+/** SQL of an event of the year; `number` counts them. */
 const SQL = {
   random: 'cityHash64(number)',
   // A product of two is more often small than large.
@@ -24,8 +24,8 @@ const PROPERTIES = `concat(
   ',"items":[', toString(random % 9), ',', toString(random % 7), '],"device":{"model":"Pixel 9","memory":8}}')`
 
 /**
- * Replaces all events by `count` of a year, with 14 properties each, and makes a second table as ClickHouse would like it best
- * for questions: the properties that they ask for as columns, sorted by event and time.
+ * Replaces all events by `count` events of a year with 14 properties each. Also creates a table that is ideal for
+ * questions: with the properties that they use as columns, sorted by event and time.
  */
 export async function fillYear(store: Store, count: number): Promise<void> {
   const stepMs = (YEAR.to - YEAR.from) / count

@@ -1,6 +1,6 @@
 // What a load needs, from what one event costs: the model of docs/scale.md. Prints a table as Markdown.
 //   node docs/scale-model.mjs                      1, 10 and 100 billion events a day
-//   node docs/scale-model.mjs 5e9 --singles=0.5    half of them as calls of their own
+//   node docs/scale-model.mjs 5e9 --singles=0.5    half of them in single calls
 import { parseArgs } from 'node:util'
 
 /** Measured on 2 cores of an AMD EPYC: 1.5 million events of 231 bytes, in batches of 1000. */
@@ -12,7 +12,7 @@ const EVENT = {
   /** as JSON, on the wire and in the journal */
   bytes: 231,
 }
-/** The same for an event in a call of its own; two cores carried 30 555 of them a second, load tool included. */
+/** The same for an event in a single call; two cores carried 30 555 of them a second, load tool included. */
 const SINGLE = { serviceUs: 43, redisUs: 14, clickhouseUs: 9 }
 
 /** Assumed; change what does not fit. */
@@ -86,7 +86,7 @@ const loads = (positionals.length > 0 ? positionals : ['1e9', '10e9', '100e9']).
 const singles = Number(values.singles)
 if (![...loads, singles].every((value) => Number.isFinite(value) && value >= 0)) {
   throw new Error(
-    'Say how many events a day, as 5e9, and with --singles which part of them are calls of their own, as 0.5.',
+    'Say how many events a day, such as 5e9, and with --singles which part of them are single calls, such as 0.5.',
   )
 }
 const models = loads.map((perDay) => modelOf(perDay, singles))

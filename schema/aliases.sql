@@ -3,8 +3,7 @@ CREATE TABLE IF NOT EXISTS aliases
 (
     project_id  LowCardinality(String),
     alias       String,
-    -- the name that the alias leads to, as far as it was followed, which may be an alias itself; empty for a user who has
-    -- aliases
+    -- the name that the alias leads to, which may be an alias itself; empty for a user who has aliases
     distinct_id String,
     -- the name that the call gave, by which the alias can be taken back
     said        String,

@@ -1,5 +1,5 @@
--- Profiles, sessions and aliases that were deleted and whose earlier rows a purge still has to take off the disk. The purge
--- finds them here without reading the tables, and empties this one. `noted_at` is the server's time.
+-- Deleted profiles, sessions and aliases whose earlier rows a purge still has to remove from the disk. The purge finds
+-- them here without reading the tables, and empties this one. `noted_at` is the server's time.
 CREATE TABLE IF NOT EXISTS deletions
 (
     kind       LowCardinality(String),

@@ -1,7 +1,7 @@
--- What changes stored events: edits, deletions, erasures, replays of dead letters, and what expires. A change is logged
--- before it touches `events` and when it has ended, on the shard that has the events; it is settled once the facts have
--- followed. The row with the highest `state` counts: 0 begun, 1 abandoned, 2 ended, 3 settled. `scope` is JSON
--- that says which events; users are in it as hashes. Settled changes are removed after ten minutes.
+-- Changes of stored events: edits, deletions, erasures, replays of dead letters, and expiry. A change is logged before
+-- it touches `events` and when it has ended, on the shard that has the events; it is settled once the facts have
+-- followed it. The row with the highest `state` counts: 0 begun, 1 abandoned, 2 ended, 3 settled. `scope` is JSON that
+-- selects the events; it has users as hashes. Settled changes are removed after ten minutes.
 CREATE TABLE IF NOT EXISTS event_changes
 (
     project_id LowCardinality(String),
@@ -15,9 +15,9 @@ ENGINE = ReplacingMergeTree(state)
 ORDER BY (project_id, id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
--- The settled changes of the last seven days, for readers that follow the events of a store: one that was away for longer
--- has to read all events again. A change may be there twice, and two changes of an event in either order, so what counts
--- is the event as it is now.
+-- The settled changes of the last seven days, for readers that follow the events of a store: one that was away for
+-- longer has to read all events again. A change may be there twice, and two changes of an event in either order, so a
+-- reader must use the event as it is now.
 CREATE TABLE IF NOT EXISTS event_change_log
 (
     settled_at DateTime64(3) DEFAULT now64(3),

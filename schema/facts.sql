@@ -1,5 +1,5 @@
--- What questions read of events: the columns that they compare, sorted as they ask. Everything here is made from `events`
--- and can be made again. The newest events are missing until they are copied.
+-- A copy of the events for questions: the columns that they compare, sorted the way they read. It can be built again
+-- from `events` at any time. The newest events are missing until they are copied.
 CREATE TABLE IF NOT EXISTS event_facts
 (
     project_id  LowCardinality(String),
@@ -37,7 +37,7 @@ ENGINE = MergeTree
 PARTITION BY toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))
 ORDER BY (project_id, event, day, user, timestamp)
 SETTINGS
-    -- However much of it is damaged, ClickHouse starts, and what is missing is made again.
+    -- ClickHouse starts however much of it is damaged, and missing rows are copied again.
     max_suspicious_broken_parts = 1000000,
     max_suspicious_broken_parts_bytes = 1000000000000000,
     enable_block_number_column = 1,

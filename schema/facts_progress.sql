@@ -1,6 +1,6 @@
--- How far the facts of a shard are. One process leads: it copies and follows changes. `epoch` counts leaders; every statement
--- on facts names the epoch that it belongs to, and does nothing in a later one. `begun` is the last step of copying that
--- began. A new `generation` voids all facts. `engine` is the version of ClickHouse that wrote them.
+-- The progress of a shard's facts. One process leads: it copies and follows changes. `epoch` counts leaders; every
+-- statement on facts names the epoch that it belongs to, and does nothing in a later one. `begun` is the last step of
+-- copying that began. A new `generation` voids all facts. `engine` is the version of ClickHouse that wrote them.
 CREATE TABLE IF NOT EXISTS facts_state
 (
     version    UInt64,

@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS api_keys
     kind        LowCardinality(String),
     -- what people call it
     label       String,
-    -- of the pages that may use it; none: any
+    -- origins of the pages that may use it; none: any
     origins     Array(String),
     -- whether a write key may send nothing but events and session calls
     events_only UInt8,

@@ -1,7 +1,7 @@
--- The ledger of a project: what the journals acknowledged is stored, refused or deleted. This counts what was deleted. A
--- counter has a note of its last revision: the number of deleted events, and how many are being deleted. What `left_query`
--- finds of those is not deleted yet, or was left by a deletion that was interrupted; it is a query and its parameters as JSON.
--- Counters that are no longer used are summed, under the UUID of zeros.
+-- The ledger of a project: every event that the journals acknowledged is stored, refused or deleted. This table counts
+-- the deleted ones. The last revision of a counter has the number of deleted events, and of those being deleted.
+-- `left_query` (a query and its parameters as JSON) finds which of the latter still exist, also after a deletion was
+-- interrupted. Unused counters are summed under the UUID of zeros.
 CREATE TABLE IF NOT EXISTS deleted_events
 (
     project_id LowCardinality(String),
@@ -16,8 +16,9 @@ ENGINE = ReplacingMergeTree(revision)
 ORDER BY (project_id, counter)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
--- What the journals of a layout do not count, because it was acknowledged by other journals, imported, restored or given up;
--- if negative, what they count and is gone. `since` is by the clock of the process that noted it.
+-- Events that the journals of a layout do not count, because they were acknowledged by other journals, imported,
+-- restored or given up. Negative if the journals count events that are gone. `since` is by the clock of the process
+-- that noted it.
 CREATE TABLE IF NOT EXISTS ledger_bases
 (
     layout     UInt32,

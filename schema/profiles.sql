@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS profiles
     updated_at    Int64,
     -- when each property was changed, as JSON; empty if all were set at `updated_at`
     times         String CODEC(ZSTD(1)),
-    -- whether a user has been identified by this name: only a call that knows better may make it an alias of another user
+    -- whether a user was identified by this name; only a call that may merge users can make it an alias of another one
     is_identified UInt8,
     -- whether everything in the profile came from aliases of the user: it is removed with them
     is_derived    UInt8,

@@ -1,6 +1,6 @@
--- The settings of projects as JSON; what a project has not set has its default. A change is an INSERT whose token is the
--- version that it replaces, so of two changes of one version, one is stored; `write_id` says which. Used on the first
--- shard only. Rows are never deleted: a project that is removed gets empty settings.
+-- The settings of projects as JSON; settings that a project has not set have their defaults. A change is an INSERT
+-- whose token is the version that it replaces, so of two changes of one version, one is stored; `write_id` says which.
+-- Used on the first shard only. Rows are never deleted: a project that is removed gets empty settings.
 CREATE TABLE IF NOT EXISTS projects
 (
     project_id LowCardinality(String),
@@ -14,8 +14,8 @@ ORDER BY project_id
 SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1;
 
--- Work that one process does at a time, such as removing what has expired. Each turn is claimed by an INSERT with a token
--- of its own, so one process has it; `process` says which. `turn` is when it began, in ms, by the clock of the process,
+-- Work that one process does at a time, such as removing expired data. Each turn is claimed by an INSERT with a separate
+-- token, so only one process has it; `process` says which. `turn` is when it began, in ms, by the clock of the process,
 -- which may have been wrong. Used on the first shard only.
 CREATE TABLE IF NOT EXISTS turns
 (

@@ -1,14 +1,14 @@
--- Sessions by their ids, a row each, made from `event_facts` and `sessions` for the projects that ask questions about them.
--- A leader of the facts makes them, one UTC day at a time; only those of the rows in `session_fact_days` are read.
--- A row can be lost or damaged at any time without harm, because a start of ClickHouse forgets the days.
+-- A row for each session with an id, computed from `event_facts` and `sessions`, in projects whose questions need it.
+-- The leader of the facts fills them, one UTC day at a time; only rows of days in `session_fact_days` are read. Lost or
+-- damaged rows do no harm, because a start of ClickHouse forgets the days.
 CREATE TABLE IF NOT EXISTS session_facts
 (
     project_id  LowCardinality(String),
-    -- what the rows depend on besides the facts: a day of another one is made again
+    -- everything that the rows depend on besides the facts; a day with another definition is filled again
     definition  UInt64,
     -- the UTC day of the start
     day         Date32,
-    -- the statement that made the row; greater ones supersede it, see session_fact_days
+    -- the statement that wrote the row; greater ones supersede it, see session_fact_days
     fill        UInt64,
     -- the hash of `session_id`, as `event_facts.session`
     key         UInt64 CODEC(ZSTD(1)),
@@ -50,19 +50,19 @@ CREATE TABLE IF NOT EXISTS session_facts
     exit_path       LowCardinality(String),
     -- the names of its events, each once
     names           Array(LowCardinality(String)),
-    -- its moments are more than a day apart, or it has too many names: questions group its events
+    -- it is longer than a day, or has too many names: questions group its events instead
     is_irregular    UInt8
 )
 ENGINE = MergeTree
--- Rows that are superseded are removed from the part of their month only.
+-- Removing superseded rows rewrites only the parts of their month.
 PARTITION BY toYYYYMM(day)
 ORDER BY (project_id, definition, day, fill)
--- Nothing here needs to survive a crash, so nothing is flushed; however much of it is damaged, ClickHouse starts.
+-- Nothing here needs to survive a crash, so nothing is flushed, and ClickHouse starts however much of it is damaged.
 SETTINGS max_suspicious_broken_parts = 1000000, max_suspicious_broken_parts_bytes = 1000000000000000,
     finished_mutations_to_keep = 1;
 
--- The days whose sessions are in `session_facts`, as those of the greatest `fill`, unless its `step` is 0. They are made of
--- all facts of steps up to `step` and all rows of `sessions` of versions up to `calls`. In memory only: a start of
+-- The days with valid rows in `session_facts`: those of the greatest `fill`, unless its `step` is 0. They cover all
+-- facts of steps up to `step` and all rows of `sessions` with versions up to `calls`. In memory only: a start of
 -- ClickHouse, which ignores parts that are damaged or missing, forgets all days.
 CREATE TABLE IF NOT EXISTS session_fact_days
 (
@@ -76,7 +76,7 @@ CREATE TABLE IF NOT EXISTS session_fact_days
 )
 ENGINE = Memory;
 
--- The projects whose questions ask for sessions, and when they did.
+-- The projects whose questions need session facts, and when they last did.
 CREATE TABLE IF NOT EXISTS session_facts_asked
 (
     project_id LowCardinality(String),

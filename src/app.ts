@@ -73,7 +73,7 @@ import type { VendorOptions } from './routes/vendors/protocol.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
-import { LEAST_EVENTS } from './store/fact-backlog.js'
+import { MIN_EVENTS } from './store/fact-backlog.js'
 import { openUsageTable } from './store/key-usage.js'
 import { prepareAvailable } from './store/prepare-shards.js'
 import { Erasure } from './users/erasure/erasure.js'
@@ -115,9 +115,9 @@ export interface AppOptions {
   slotLimits?: SlotLimits
   /** how often a project may have its deleted data purged; default: `PURGE_PACE` */
   purgePace?: PurgePace
-  /** how often to look for what has expired, ms; default: an hour */
+  /** how often to look for expired data, ms; default: an hour */
   retentionEveryMs?: number
-  /** how often at most to look which session facts of a project have to be made, ms; default: half a minute */
+  /** minimum pause between two checks of a project's session facts, ms; default: half a minute */
   sessionsEveryMs?: number
 }
 
@@ -208,7 +208,7 @@ async function open(
     if (isWriter) {
       for (const part of [purge, facts, lanes.settling, ledger]) part.start()
     }
-    // So are lanes that are down themselves.
+    // The same goes for lanes that are down themselves.
     if (missing) throw missing
   }
   await whenAvailable(start, { log, signal: closing, onFatal })
@@ -246,7 +246,7 @@ interface KeysOptions {
   usageMs: number | undefined
 }
 
-/** Opens what knows the keys; none is known before `refresh.start`, except those of the environment. */
+/** Opens the parts that know the keys. Before `refresh.start`, only those of the environment are known. */
 function openKeys(config: Config, { clickhouse, log, closing, everyMs, usageMs }: KeysOptions) {
   const fixed = environmentKeys(config)
   const ring = new KeyRing(fixed)
@@ -256,14 +256,14 @@ function openKeys(config: Config, { clickhouse, log, closing, everyMs, usageMs }
 }
 
 /**
- * Whether questions read facts. Not with replicas: a step that still runs on a server that was given up would be added to
- * those that are repeated on the next one.
+ * Whether questions read facts. Not with replicas: after a switch to another server, a step may still be running on the
+ * old one, and its rows would be added to those of the repeated step.
  */
 function usesFacts({ FACTS }: Config, shards: Shards): boolean {
   return FACTS !== 'off' && shards.all.every(({ clickhouse }) => !clickhouse.hasReplicas)
 }
 
-/** What questions know of the facts and of the settings of projects. */
+/** The parts from which questions learn about facts and settings of projects. */
 function openAsked(
   config: Config,
   {
@@ -291,14 +291,14 @@ interface FactsOptions
   inBackground: Shards
 }
 
-/** Opens what copies the events of each shard into facts. */
+/** Opens the copiers, which copy the events of each shard into facts. */
 function openFacts(config: Config, { shards, inBackground, facts, getSettings, getExpiry, ...parts }: FactsOptions) {
-  const least = config.FACTS === 'all' ? 0 : LEAST_EVENTS
+  const minEvents = config.FACTS === 'all' ? 0 : MIN_EVENTS
   const isOn = usesFacts(config, shards)
   // The events of a session may be on several shards.
   const hasSessions = facts && !shards.areSeveral
   const sessions = hasSessions ? new SessionFactsSource({ shards, facts, getSettings, getExpiry }) : undefined
-  const options = { ...parts, isOn, least, sessions, isShared: config.REDIS_URL !== undefined }
+  const options = { ...parts, isOn, minEvents, sessions, isShared: config.REDIS_URL !== undefined }
   const copiers = inBackground.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
   return {
     get waiting() {

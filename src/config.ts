@@ -54,7 +54,7 @@ function isVendorHost(item: string): boolean {
   return HOST_NAME.test(host) && Object.hasOwn(VENDOR_PREFIXES, vendor) && more.length === 0
 }
 
-/** A header's name, as RFC 9110 has it. */
+/** The name of a header (RFC 9110). */
 const HEADER = /^[\w!#$%&'*+.^`|~-]+$/
 
 TypeRegistry.Set('HeaderList', (_schema, value) => {

@@ -110,7 +110,7 @@ async function serveByWorkers(config: Config): Promise<void> {
   }
 }
 
-/** What `tallyhouse serve` and `npm start` pass themselves. */
+/** Arguments that `tallyhouse serve` and `npm start` pass. */
 const OWN_ARGUMENT = /^(serve|--parent=\d+)$/
 
 /** @throws ConfigError for any other argument, which would be ignored */

@@ -13,8 +13,8 @@ export function linkSteps(count: number, maxLength: number): fc.Arbitrary<LinkSt
 type Values = Record<string, unknown>
 
 /**
- * What names stand for, and what their users have, by nothing but the links that were said and not taken back, in their
- * order.
+ * A model of aliases: which user each name belongs to, and the properties of the users, computed only from the links
+ * that were made and not removed, in their order.
  */
 export class AliasModel {
   readonly #own: ReadonlyMap<string, Values>
@@ -30,7 +30,7 @@ export class AliasModel {
     return link ? this.userOf(link.said) : name
   }
 
-  /** @returns whether the two names are of one user now */
+  /** @returns whether the two names belong to one user now */
   link(said: string, alias: string): boolean {
     if (this.userOf(said) === this.userOf(alias)) return true
     if (this.userOf(alias) !== alias) return false
@@ -45,7 +45,7 @@ export class AliasModel {
     return true
   }
 
-  /** The properties of each user, as if the links were made anew. */
+  /** The properties of each user, as if all links were made again. */
   profiles(): Map<string, Values> {
     const profiles = new Map(this.#own)
     const users = new Map<string, string>()

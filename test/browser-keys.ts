@@ -15,9 +15,9 @@ type Method = NonNullable<InjectOptions['method']>
 
 export interface Limited extends Client {
   keys: Record<Kind, string>
-  /** sends from an address of its own unless one is given */
+  /** sends from a new address unless one is given */
   send(call: InjectOptions, address?: string): Promise<LightMyRequestResponse>
-  /** moves the clock of the limits on, ms */
+  /** advances the clock of the limits, ms */
   pass(ms: number): void
 }
 

@@ -7,9 +7,9 @@ import { build } from 'esbuild'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const TARGET = join(ROOT, 'build/dependencies')
-/** What the packages were built from. */
+/** Says what the packages were built from. */
 const STAMP = join(TARGET, 'stamp')
-/** Those of many files, which nearly every test loads. */
+/** Packages of many files that nearly every test loads. */
 const PACKAGES = [
   '@clickhouse/client',
   '@fastify/compress',
@@ -26,12 +26,15 @@ const PACKAGES = [
   'tap',
   'temporal-polyfill',
 ]
-/** Packages find some of their files by what only CommonJS has. */
+/** Packages find some of their files with functions that only CommonJS has. */
 const COMMONJS = `import { createRequire as requireOf } from 'node:module'
 import { fileURLToPath as pathOf } from 'node:url'
 const require = requireOf(import.meta.url), __filename = pathOf(import.meta.url), __dirname = pathOf(new URL('.', import.meta.url))`
 
-/** What configures a package for all tests. Properties check the same cases in each run, unless `--seed` asks for others. */
+/**
+ * Configurations of packages for all tests. Properties check the same cases in each run, unless `--seed` asks for
+ * others.
+ */
 const CONFIGURATIONS = {
   'fast-check': 'all.configureGlobal({ seed: Number(process.env.PROPERTY_SEED ?? 20_261_126) })',
 }
@@ -43,8 +46,8 @@ const outputOf = (name) => name.replaceAll('/', '-')
 export const builtDependency = (name) => (PACKAGES.includes(name) ? `dependencies/${outputOf(name)}.js` : undefined)
 
 /**
- * Puts each of the packages into few files: to load the two thousand files that they are takes half a second of CPU time, in
- * each of some two hundred test files. Only what `build/` has uses them; `dist/` loads the packages as users do.
+ * Bundles each of the packages into few files: loading their two thousand files takes half a second of CPU time, in
+ * each of about two hundred test files. Only `build/` uses the bundles; `dist/` loads the packages as users do.
  */
 export async function buildDependencies() {
   const inputs = [
@@ -85,8 +88,8 @@ function stampOfLast() {
 }
 
 /**
- * The exports of the packages. Those of a CommonJS package have no names for esbuild, so Node.js says them: in a process of
- * its own, as tap takes the one that loads it for a test.
+ * The exports of the packages. esbuild does not know those of a CommonJS package, so Node.js lists them, in a separate
+ * process, because tap takes the process that loads it for a test.
  * @returns {[name: string, exports: string[]][]}
  */
 function exportsOfPackages() {

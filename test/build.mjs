@@ -7,10 +7,12 @@ import { buildDependencies, builtDependency } from './build-dependencies.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const TARGET = join(ROOT, 'build')
-/** What compiled files find by a path from their own. */
+/** Files and folders that compiled files find relative to themselves. */
 const BESIDE = ['dist', 'docs', 'package.json', 'packages', 'schema', 'src/journal/redis/scripts', 'test/data']
 
-/** What processes begin with, and what a test's own child loads by its path. All else goes where it is shared. */
+/**
+ * Entry points of processes, and files that a child of a test loads by their paths. Everything else goes into chunks.
+ */
 const ENTRIES = [
   'src/main.ts',
   'src/cli.ts',
@@ -28,8 +30,8 @@ const ENTRIES = [
 ]
 
 /**
- * Compiles the tests and what they test into build/. What several of them use goes into chunks: to load the service file
- * by file takes 50 ms of CPU time more, in each of some three hundred processes. Nothing checks types here.
+ * Compiles the tests and the service into build/, without checking types. Shared modules go into chunks: loading the
+ * service file by file takes 50 ms more CPU time, in each of about three hundred processes.
  */
 export async function buildTests() {
   await buildDependencies()
@@ -60,15 +62,15 @@ export async function buildTests() {
   for (const path of BESIDE) {
     const link = join(TARGET, path)
     mkdirSync(dirname(link), { recursive: true })
-    // Also one that leads nowhere yet, as before the first build of the service.
+    // Also a dangling link, as before the first build of the service.
     rmSync(link, { force: true })
     symlinkSync(join(ROOT, path), link)
   }
 }
 
 /**
- * Removes what was compiled from files that are gone. It walks by itself: some versions of Node.js follow links where they
- * read a folder and those in it.
+ * Removes the output of files that are gone. It walks the folders itself, because the recursive `readdir` of some
+ * versions of Node.js follows links.
  * @param {string} folder in build/
  * @param {import('esbuild').Metafile['outputs']} outputs
  */
@@ -81,7 +83,7 @@ function removeOthers(folder, outputs) {
 }
 
 /**
- * Leaves packages as they are, but leads to what was built of some.
+ * Leaves packages external, but uses the bundles of some.
  * @param {import('esbuild').PluginBuild} builder
  */
 function resolvePackages(builder) {
@@ -93,7 +95,7 @@ function resolvePackages(builder) {
 }
 
 /**
- * Keeps a file that looks for others next to it in its own place instead of in a chunk.
+ * Keeps a file that looks for others next to it in its place instead of in a chunk.
  * @param {import('esbuild').PluginBuild} builder
  */
 function keepPlaces(builder) {

@@ -23,7 +23,7 @@ const PROJECT = 'p'
 const AHEAD_MS = 40_000
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** Ends a change once before and once after each of its durable steps, as if the process was killed there. */
+/** Ends a change once before and once after each of its durable steps, as if the process were killed there. */
 export class Kills {
   /** all places where it ended */
   readonly places = new Set<string>()
@@ -34,7 +34,7 @@ export class Kills {
     throw new Killed(place)
   }
 
-  /** @returns the relocation, whose calls are executed, and end the change the first time */
+  /** @returns a relocation whose calls are executed, and end the change the first time */
   behindCalls(lane: number, relocation: Relocation): Relocation {
     const counts = new Map<string, number>()
     return new Proxy(relocation, {
@@ -60,7 +60,7 @@ interface Accepted {
   request: IdempotencyKey
   position: Position
   journalId: number
-  /** in whose state's lane it is; null for events, whose lane is the key's */
+  /** the state whose lane has it; null for events, which are in the lane of the key */
   stateKey: string | null
 }
 
@@ -78,7 +78,7 @@ export class ChangingStore {
   /** dead-lettered states by their keys */
   readonly kept = new Map<string, string>()
   last: Position = START
-  /** the last position of the layout before */
+  /** the last position of the previous layout */
   #floor: Position = START
   #count = 0
 
@@ -113,7 +113,7 @@ export class ChangingStore {
     return { key: digest(name), fingerprint: digest(`body of ${name}`) }
   }
 
-  /** Leaves something of every kind in each lane, unstored. */
+  /** Leaves unstored entries of every kind in each lane. */
   async fill(t: Test): Promise<void> {
     // The clock of the first lane is fast, so that all others have to continue after it.
     const ahead = nextPosition(START, Date.now() + AHEAD_MS)
@@ -181,7 +181,7 @@ export class ChangingStore {
       expected: START,
       readAt,
       state: stateOf(name),
-      // ClickHouse reads no such time, so the state is the journal's alone.
+      // ClickHouse cannot parse this time, so only the journal has the state.
       row: JSON.stringify({
         project_id: PROJECT,
         distinct_id: name,

@@ -7,7 +7,7 @@ import { parseSentinelUrl } from '../src/journal/redis/url.js'
 /** Both, so that every ROLE is allowed. */
 const SERVERS = { REDIS_URL: 'redis://127.0.0.1:6379', CLICKHOUSE_URL: 'http://127.0.0.1:8123/tallyhouse' }
 
-/** The message of the ConfigError that these variables give; undefined if they give none. */
+/** The message of the ConfigError for these variables; undefined if there is none. */
 function refusal(env: Record<string, string>): string | undefined {
   try {
     loadConfig(env)
@@ -309,7 +309,7 @@ t.test('roles need the parts that services share', async (t) => {
     t.match(refusal({ ROLE, REDIS_URL: '' }), /REDIS_URL/)
     t.match(refusal({ ROLE, CLICKHOUSE_URL: SERVERS.CLICKHOUSE_URL }), /REDIS_URL/)
     t.equal(refusal({ ROLE, ...SERVERS }), undefined)
-    // An embedded engine belongs to one process: what this one stores, the others would never see.
+    // An embedded engine belongs to one process: other processes would never see what this one stores.
     t.match(refusal({ ROLE, REDIS_URL: SERVERS.REDIS_URL }), /CLICKHOUSE_URL/)
   }
   t.equal(refusal({ REDIS_URL: SERVERS.REDIS_URL }), undefined, 'one service may have either')
@@ -398,7 +398,7 @@ t.test('the name of a cluster is one that ClickHouse can have', async (t) => {
     t.match(refusal({ CLICKHOUSE_CLUSTER }), /^CLICKHOUSE_CLUSTER must be/, CLICKHOUSE_CLUSTER)
 })
 
-t.test('trusted proxies are named, neither counted nor all that there are', async (t) => {
+t.test('trusted proxies are named: neither a number of them nor all addresses are allowed', async (t) => {
   for (const TRUST_PROXY of ['10.0.0.1', '10.0.0.0/8,192.168.1.1', ' ::1 , fd00::/8', '127.0.0.1/32']) {
     t.equal(loadConfig({ TRUST_PROXY }).TRUST_PROXY, TRUST_PROXY)
   }
@@ -443,7 +443,7 @@ t.test('the Compose file', async (t) => {
 
   t.test('hands every setting on', async (t) => {
     const environment = services.tallyhouse?.environment ?? {}
-    // Those of the image, and of what stays within the container.
+    // Set by the image, or used only within the container.
     const fixed = ['HOST', 'PORT', 'DATA_DIR']
     t.strictSame(Object.keys(environment).sort(), SETTINGS.filter((name) => !fixed.includes(name)).sort())
     for (const [name, value] of Object.entries(environment)) {

@@ -3,14 +3,13 @@ import { ClickHouse } from '../src/clickhouse/client.js'
 import { startEmbeddedClickHouse } from '../src/clickhouse/embedded/engine.js'
 import { migrate } from '../src/clickhouse/migrate.js'
 
-/** Where `test/run.mjs` has put the data of an engine whose tables are there, for the files that it runs. */
+/** Where `test/run.mjs` has put the data of a migrated engine, for the files that it runs. */
 const EMPTY_STORE = process.env.EMPTY_STORE
 const QUIET = { info() {}, warn() {}, error() {} }
 
 /**
- * Makes the data of an engine that has been migrated and has no rows: to copy them costs a tenth of the CPU time of a
- * migration, which hundreds of tests would begin with.
- * @public `test/run.mjs` has it once it is compiled
+ * Makes the data of a migrated engine without rows. Copying them takes a tenth of the CPU time of a migration, with
+ * which hundreds of tests would begin. @public used by `test/run.mjs` once it is compiled
  */
 export async function makeEmptyStore(path: string): Promise<void> {
   const engine = await startEmbeddedClickHouse({ path, log: QUIET })
@@ -24,7 +23,7 @@ export async function makeEmptyStore(path: string): Promise<void> {
 }
 
 /**
- * Lets an engine that is to run in a new folder begin with the tables. Without the runner it migrates, as in a new
+ * Copies the empty tables into the folder of a new engine. Without the runner, the engine migrates, as in a new
  * installation.
  */
 export async function copyEmptyStore(path: string): Promise<void> {

@@ -1,6 +1,5 @@
-// Run before the tests: makes tap leave out plugins, as .taprc asks. tap knows of it only once it has built its test class
-// anew, which a fresh installation undoes. Where that fails, the tests run all the same, at three
-// times the CPU time.
+// Run before the tests: makes tap leave out plugins, as .taprc says. That takes effect only when tap has rebuilt its
+// test class, which a fresh installation undoes. If that fails, the tests run anyway, with three times the CPU time.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 

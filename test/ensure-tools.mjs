@@ -1,5 +1,5 @@
-// Run before the tests, which need a real Redis >= 7.0 or Valkey, and a Chromium, and can use faketime: installs what is
-// missing where it can.
+// Run before the tests, which need a real Redis >= 7.0 or Valkey, and a Chromium, and can use faketime: installs what
+// is missing, if possible.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
@@ -27,10 +27,10 @@ const TOOLS = [
   },
 ]
 
-/** Sets the clocks of servers apart on Linux; the tests do without it if it is missing. */
+/** Makes the clocks of servers differ on Linux; optional. */
 const FAKETIME = { isThere: isFaketimeThere, debian: 'faketime', isOptional: true }
 
-/** Draws the pages of most tests in less CPU time. Elsewhere than on Debian, they do with Chromium. */
+/** Runs the pages of most tests with less CPU time. Outside of Debian, they use Chromium. */
 const SHELL = { isThere: isShellThere, debian: 'chromium-headless-shell', isOptional: true }
 
 const hadRedis = outputOf('redis-server', ['--version']) !== null
@@ -52,7 +52,7 @@ function isRedisThere() {
   return version !== null && Number(version[1]) >= 7
 }
 
-/** As `test/browser/chromium.ts` looks for it. */
+/** Looks for it like `test/browser/chromium.ts`. */
 function isChromiumThere() {
   const onMac = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome'
   return ['chromium', 'chromium-browser', 'google-chrome', onMac].some((name) => outputOf(name, ['--version']) !== null)
@@ -74,7 +74,7 @@ function isFaketimeThere() {
   return process.platform !== 'linux' || outputOf('faketime', ['-f', '+0s', 'true']) !== null
 }
 
-/** The commands, in their order; none if it needs a person. */
+/** The commands in order; none if a person has to do it. */
 function installation(tools) {
   if (process.platform === 'darwin' && outputOf('brew', ['--version']) !== null) {
     return tools.map(({ brew }) => ['brew', 'install', ...brew])
@@ -86,7 +86,7 @@ function installation(tools) {
   const packages = tools.map(({ debian }) => debian)
   return [
     [...asRoot, 'apt-get', 'update', '-qq'],
-    // One by one, as not every Debian has them all.
+    // One by one, because not every Debian has all of them.
     ...packages.map((name) => [...asRoot, 'apt-get', 'install', '-qq', '-y', '--no-install-recommends', name]),
     // The package starts a service on port 6379 if the machine allows it; one that ran before is kept.
     ...(hadRedis || !packages.includes('redis-server') ? [] : [[...asRoot, 'service', 'redis-server', 'stop']]),

@@ -19,25 +19,25 @@ export { freePort }
 export const PUBLIC_KEY = 'pk_test_public_key'
 export const SECRET_KEY = 'sk_test_secret_key'
 
-/** What the secret key of a project sends. */
+/** The sender for the secret key of a project. */
 export const fromServer = (projectId: string) => ({ projectId, keyClass: 'secret' as const })
 
 export const silent = { info() {}, warn() {}, error() {} }
 
-/** Of a wait that ends with a condition: what never comes true fails; a slow machine does not. */
+/** Limit of a wait for a condition: long enough for a slow machine. */
 export const WAIT_LIMIT_MS = 90_000
-/** Between two looks at a condition. */
+/** Shortest pause between two checks of a condition. */
 const MIN_PAUSE_MS = 5
 const MAX_PAUSE_MS = 100
 /**
- * The folder of the service and the commands, from the root of the repository, where everything runs. What is compiled for
- * the tests starts in half the CPU time of what is built for users, which the fault tests start.
+ * The folder with the service and the commands, relative to the root of the repository, where everything runs. The code
+ * that is compiled for the tests takes half the CPU time to start; the fault tests use the build for users.
  */
 const PROGRAMS = join(process.cwd(), process.env.TEST_PROGRAMS ?? 'dist')
 const MAIN = join(PROGRAMS, 'main.js')
 export const CLI = join(PROGRAMS, 'cli.js')
 
-/** Owns what is started for it and closes it at its end: a test, or another program. */
+/** The owner of started resources, which are closed at its end: a test, or another program. */
 export interface Scope {
   teardown(close: () => unknown): unknown
 }
@@ -57,8 +57,8 @@ export async function dataFolder(t: Scope): Promise<string> {
 }
 
 /**
- * Waits for a condition; fails the test with `what` if it does not come true in time. The pauses grow with the time
- * waited, because most conditions ask the service, and asking takes the CPU time that the awaited needs.
+ * Waits for a condition; fails the test with `what` if it does not become true in time. The pauses grow, because most
+ * conditions ask the service, which takes CPU time from the work that is awaited.
  */
 export async function until<T>(
   what: string,
@@ -78,7 +78,7 @@ export async function until<T>(
 export interface RedisServer {
   url: string
   process: ChildProcess
-  /** kills it; its data stay */
+  /** kills it, but keeps its data */
   kill(): Promise<void>
   /** restarts it on the same port, with its data */
   restart(): Promise<void>
@@ -93,9 +93,8 @@ function limited(limits: string, command: string, args: string[]): [command: str
 }
 
 /**
- * A real Redis with its own folder, every write on disk before it is acknowledged.
- * @param limits for the shell to set, until a restart
- * @param env further environment variables, which stay
+ * A real Redis with its own folder, which writes to disk before it acknowledges. @param limits for the shell to set,
+ * until a restart @param env further environment variables, also after a restart
  */
 export async function startRedis(
   t: Scope,
@@ -117,7 +116,7 @@ export async function startRedis(
     if (child.exitCode !== null) throw new Error(`Redis ended: ${output}`)
     return child
   }
-  /** A port that is free may be taken by another test in between. */
+  /** Another test may take the free port in between. */
   const startFirst = () =>
     start(limits).catch(async (error: Error) => {
       if (!error.message.includes('Address already in use')) throw error
@@ -143,8 +142,8 @@ export async function startRedis(
 }
 
 /**
- * A ClickHouse reached over HTTP like a server; the service under test does not know that it is embedded.
- * @param path of its data; by default, a folder of a store that is empty
+ * A ClickHouse that is reached over HTTP like a server; the service under test does not know that it is embedded.
+ * @param path of its data; default: a new folder with an empty store
  */
 export async function startClickHouse(t: Scope, path?: string) {
   const folder = path ?? (await temporaryFolder(t))
@@ -156,11 +155,11 @@ export async function startClickHouse(t: Scope, path?: string) {
 
 /** The two kinds of storage; every promise holds on both. */
 export const STORAGES = ['embedded', 'servers'] as const
-/** One of them, for what is decided before a request reaches its storage. */
+/** One of them, for tests of code that runs before a request reaches the storage. */
 export const ANY_STORAGE = [STORAGES[0]] as const
 /** Both kinds of storage, and both one lane and several, for promises that lanes could break. */
 export const LAYOUTS = ['embedded', 'lanes'] as const
-/** The layout with the most parts, for what the layouts have in common. */
+/** The layout with the most parts, for behaviour that all layouts share. */
 export const LANES = [LAYOUTS[1]] as const
 /** With three journals, `lanes` is like `servers`, and `embedded lanes` like `embedded`. */
 export type Storage = (typeof STORAGES)[number] | (typeof LAYOUTS)[number] | 'embedded lanes'
@@ -181,7 +180,7 @@ export interface Client {
   call(method: InjectOptions['method'], url: string, body?: unknown, headers?: object): Promise<LightMyRequestResponse>
   /** a call with the public key in the body */
   browser(url: string, body: object): Promise<LightMyRequestResponse>
-  /** all events by pages of `limit`, as their texts */
+  /** reads all events in pages of `limit` */
   events(limit?: number, query?: string): Promise<StoredEvent[]>
 }
 
@@ -196,7 +195,7 @@ export interface StoredEvent {
   context?: object
 }
 
-/** The whole service in this process, called without a socket. Purges do not wait for more to purge, and answers wait for their warnings. Every
+/** The whole service in this process, called without a socket. Purges start immediately, and answers wait for their warnings. Every
  * project has facts. */
 export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: AppOptions = {}): Promise<Client> {
   const config = loadConfig({ FACTS: 'all', ...env })
@@ -205,7 +204,7 @@ export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: AppOpti
   return clientOf(app, config, { public: PUBLIC_KEY, secret: SECRET_KEY })
 }
 
-/** The calls of the project that these are keys of. */
+/** The calls of the project with these keys. */
 export function clientOf(app: FastifyInstance, config: Config, keys: { public: string; secret: string }): Client {
   const call: Client['call'] = (method, url, body, headers = {}) =>
     app.inject({
@@ -248,8 +247,8 @@ export interface Service {
 
 /**
  * The service as users run it: its own process, with a socket.
- * @param limits for the shell to set
- * @param command what starts it; what is compiled for the tests starts sooner, but without V8's flags of `cli.js`
+ * @param limits for the shell to set @param command how it is started; the code compiled for the tests starts sooner,
+ *   but without the V8 flags of `cli.js`
  */
 export async function startService(
   t: Scope,

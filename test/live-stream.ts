@@ -8,20 +8,20 @@ export interface SentEvent {
   data: string
 }
 
-/** A client of `/public/events/live` that reads as the HTML standard has it. */
+/** A client of `/public/events/live` that parses the stream as the HTML standard says. */
 export interface LiveStream {
   response: IncomingMessage
-  /** what arrived, in order */
+  /** the events received so far, in order */
   events: SentEvent[]
-  /** the ids of what arrived */
+  /** the ids of the events received so far */
   ids(): string[]
-  /** comments that came */
+  /** the comments received so far */
   comments: string[]
-  /** the time to wait that the service asked for, ms */
+  /** the reconnection time that the service sent, ms */
   retryMs(): number | undefined
   /** whether the stream has ended, and how */
   ending(): 'open' | 'end' | 'break'
-  /** what arrived, once nothing more will */
+  /** resolves with the events once there are `count` */
   until(count: number): Promise<SentEvent[]>
   close(): void
 }
@@ -33,7 +33,7 @@ export interface StreamOptions {
   method?: string
 }
 
-/** The address of an app of `startApp`, which listens from now on. */
+/** Lets an app of `startApp` listen. @returns its address */
 export async function addressOf({ app }: Client): Promise<string> {
   if (!app.server.listening) await app.listen({ host: '127.0.0.1', port: 0 })
   return `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`

@@ -13,32 +13,32 @@ export interface Node {
   path: string
   nativePort: number
   pid(): number | undefined
-  /** Stops it; it does not come back by itself. */
+  /** Stops it; it is not restarted automatically. */
   stop(): Promise<void>
   /** Starts it again, on the same ports, with its data. */
   start(): Promise<void>
-  /** Kills its process; it comes back by itself, as after a crash. Resolves when it answers again. */
+  /** Kills its process; it is restarted automatically, as after a crash. Resolves when it answers again. */
   crash(): Promise<void>
   /** Resolves when it answers, by HTTP and to other nodes. */
   untilUp(): Promise<void>
 }
 
 export interface NodeOptions {
-  /** which nodes can be shards: one password for all */
+  /** the password of all shards of a store */
   password?: string
   /** whether its users may read other servers, as shards need it; default true */
   mayReadRemote?: boolean
-  /** what its users may do, in SQL, if not what `mayReadRemote` says */
+  /** the rights of its users in SQL; default: those that `mayReadRemote` implies */
   grants?: string[]
   /** whether it listens on its native port; default true */
   isNative?: boolean
-  /** where the data are; default: a folder that is removed at the end */
+  /** folder of the data; default: one that is removed at the end */
   path?: string
 }
 
 /**
- * Real ClickHouses that can be the shards of one store: engines with a native port. They run under supervision, as
- * libchdb aborts when a peer of its native protocol resets a connection: within half a second they are back.
+ * Real ClickHouses that can be the shards of one store: engines with a native port. They are supervised, because
+ * libchdb aborts when a peer of its native protocol resets a connection; half a second later they are up again.
  */
 export async function startNodes(t: Scope, count: number, options: NodeOptions = {}): Promise<Node[]> {
   return await Promise.all(Array.from({ length: count }, () => startNode(t, options)))
@@ -49,10 +49,10 @@ export function shardsUrl(nodes: Node[]): string {
   return nodes.map(({ url }) => url).join(',')
 }
 
-/** Free ports that are tried: another process may take one before the engine listens on it. */
+/** Number of free ports to try: another process may take one before the engine listens on it. */
 const MAX_PORTS = 5
 
-/** One such ClickHouse. */
+/** Starts one such ClickHouse. */
 export async function startNode(t: Scope, options: NodeOptions = {}): Promise<Node> {
   for (let attempts = 1; ; attempts++) {
     try {
@@ -75,7 +75,7 @@ async function startOnFreePorts(t: Scope, options: NodeOptions): Promise<Node> {
   ]
   await configure(path, isNative ? nativePort : null, grants)
   const url = `http://${USER}:${password}@127.0.0.1:${port}/analytics`
-  /** A restart forgets that it listened. */
+  /** After a restart it may not listen on the native port. */
   const isUp = async () => {
     const canRead = await canBeRead(url, isNative && mayReadRemote ? `127.0.0.1:${nativePort}` : null, password).catch(
       () => false,
@@ -120,8 +120,8 @@ async function startOnFreePorts(t: Scope, options: NodeOptions): Promise<Node> {
 }
 
 /**
- * ClickHouse merges the files of `conf.d` into the configuration that the service writes. As a server's own configuration
- * does, and the library's does not, this one demands a grant for most system tables.
+ * ClickHouse merges the files of `conf.d` into the configuration that the service writes. Like the configuration of a
+ * server, and unlike that of the library, it requires grants for most system tables.
  */
 async function configure(path: string, nativePort: number | null, grants: string[]): Promise<void> {
   await mkdir(join(path, 'conf.d'), { recursive: true })
@@ -133,7 +133,7 @@ async function configure(path: string, nativePort: number | null, grants: string
   await writeFile(join(path, 'conf.d', 'node.xml'), `<clickhouse>${access}${port}${users}</clickhouse>`)
 }
 
-/** Whether it answers, at its native port too; a node that may not read from itself is not asked there. */
+/** Whether it answers, also on its native port, unless it may not read from itself. */
 async function canBeRead(url: string, address: string | null, password: string): Promise<boolean> {
   if (address === null) return (await ask(url, 'SELECT 1')) === '1\n'
   const answer = await ask(url, `SELECT 1 FROM remote('${address}', system.one, '${USER}', '${password}')`)

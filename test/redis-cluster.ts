@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import { freePort, type RedisServer, randomName, type Scope, startRedis, until } from './helper.js'
 
 const SLOTS = 16384
-/** How long a node may be silent before the others take it for dead. */
+/** How long a node may be silent before the others consider it dead. */
 const NODE_TIMEOUT_MS = 1_000
 
 interface Node {
@@ -13,7 +13,7 @@ interface Node {
   clusterPort: number
 }
 
-/** Real nodes of a Redis Cluster on this machine, with an equal share of the slots each. */
+/** Real nodes of a Redis Cluster on this machine, each with an equal number of slots. */
 export class RedisCluster {
   readonly nodes: readonly Node[]
   readonly #t: Scope
@@ -48,7 +48,7 @@ export class RedisCluster {
     return node
   }
 
-  /** A prefix of keys whose slot a node has, as long as no slot was moved. */
+  /** A prefix of keys whose slot is on a node, as long as no slot was moved. */
   async prefixOn(i: number): Promise<string> {
     const share = Math.ceil(SLOTS / this.nodes.length)
     for (;;) {
@@ -73,7 +73,7 @@ export class RedisCluster {
     for (const { admin } of [target, source]) await admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', target.id)
   }
 
-  /** Replicas of a node, one of which takes its place if it dies. */
+  /** Adds replicas of a node, one of which replaces it if it dies. */
   async addReplicas(of: number, count: number): Promise<void> {
     const master = this.node(of)
     for (let i = 0; i < count; i++) {
@@ -83,7 +83,7 @@ export class RedisCluster {
       })
     }
     await until('the replicas', async () => {
-      // A write of this connection, as WAIT is about those.
+      // A write on this connection, because WAIT covers only those.
       await master.admin.publish('synchronise', '')
       return (await master.admin.wait(count, 500)) === count
     })
@@ -103,7 +103,7 @@ export class RedisCluster {
     return node
   }
 
-  /** Waits until every node knows all that have slots, and serves. */
+  /** Waits until every node serves, and knows all nodes with slots. */
   async #isWhole(): Promise<void> {
     await until('the cluster', async () => {
       const infos = await Promise.all(this.nodes.map(({ admin }) => admin.call('CLUSTER', 'INFO').then(String)))

@@ -2,10 +2,10 @@ import { Redis } from 'ioredis'
 import { TcpProxy } from './delivery/tcp-proxy.js'
 import { type RedisServer, type Scope, startRedis, until } from './helper.js'
 
-/** So that a replica need not wait 5 s for others that could share its first copy. */
+/** So that a replica does not wait 5 s for others that could share its first copy. */
 const AT_ONCE = ['--repl-diskless-sync-delay', '0']
 
-/** A Redis with a replica behind one address, which leads to the master. */
+/** A Redis with a replica, behind one address that leads to the master. */
 export class RedisPair {
   master: RedisServer
   replica: RedisServer
@@ -22,7 +22,7 @@ export class RedisPair {
     this.proxy = proxy
   }
 
-  /** @param lagMs by which the replica hears of everything late */
+  /** @param lagMs how far the replica lags behind, ms */
   static async start(t: Scope, lagMs = 0): Promise<RedisPair> {
     const master = await startRedis(t, AT_ONCE)
     const replica = await startReplica(t, master, lagMs)
@@ -46,24 +46,24 @@ export class RedisPair {
     })
   }
 
-  /** From here on the replica hears nothing more: it lags. It is a master already, which nobody asks. */
+  /** From now on, the replica receives nothing: it lags. It is already a master, but nobody uses it. */
   async detach(): Promise<void> {
     await this.synchronise()
     await asked(this.replica, (redis) => redis.replicaof('NO', 'ONE'))
   }
 
-  /** The master assigns positions as if its clock showed this time, epoch ms. */
+  /** Lets the master assign positions as if its clock showed this time, epoch ms. */
   async setClock(ms: number): Promise<void> {
     await asked(this.master, (redis) => redis.hset('{tallyhouse}:meta', 'ms', ms))
   }
 
-  /** The detached replica is a replica again, and copies what the master has. */
+  /** Makes the detached server a replica again, which copies the data of the master. */
   async attach(): Promise<void> {
     const { hostname, port } = new URL(this.master.url)
     await asked(this.replica, (redis) => redis.replicaof(hostname, Number(port)))
   }
 
-  /** The master dies, and the replica takes its place, as far as it has come. */
+  /** Kills the master, and lets the replica replace it with the data that it has received. */
   async failOver(): Promise<void> {
     this.proxy.cut()
     await this.master.kill()
@@ -72,7 +72,7 @@ export class RedisPair {
     this.proxy.moveTo(this.master.url)
   }
 
-  /** Another replica, in place of the one that became the master. */
+  /** Adds a replica in place of the one that became the master. */
   async addReplica(): Promise<void> {
     this.replica = await startReplica(this.#t, this.master, this.#lagMs)
     await this.synchronise()

@@ -4,7 +4,10 @@ import { writeFile } from 'node:fs/promises'
 import { Redis } from 'ioredis'
 import { freePort, type RedisServer, type Scope, startRedis, temporaryFolder, until } from './helper.js'
 
-/** A master, `s/cret`, with a replica, and a Sentinel that finds it dead after half a second and promotes the replica. */
+/**
+ * A master with the name `s/cret`, a replica, and a Sentinel that considers the master dead after half a second and
+ * promotes the replica.
+ */
 export async function startSentinel(t: Scope): Promise<{ master: RedisServer; port: number; sentinel: Redis }> {
   const auth = ['--requirepass', 's/cret', '--masterauth', 's/cret', '--repl-diskless-sync-delay', '0']
   const master = await startRedis(t, auth)

@@ -13,9 +13,9 @@ export interface Project extends Client {
 let shared: Promise<Client> | undefined
 
 /**
- * The embedded service with the default settings, which all tests of this process share: to start one costs as much CPU
- * time as hundreds of calls. A test that looks at more than its own project, or stops the service, starts its own. So does
- * one that asks questions about facts: they are copied for large projects only, as by default.
+ * The embedded service with the default settings, shared by all tests of this process, because starting one takes as
+ * much CPU time as hundreds of calls. Tests that depend on more than their own project, or stop the service, start
+ * their own. So do tests of questions over facts, which are copied only for large projects by default.
  */
 export function sharedApp(): Promise<Client> {
   shared ??= settingsFor(root, 'embedded').then((env) =>

@@ -9,17 +9,17 @@ const EVENTS = 20_000_000
 const MONTHS = 24
 const EXPIRED_MONTHS = 11
 const MONTH_MS = (365.25 / 12) * 86_400_000
-/** The time of each event is compared all the same, as it is while some expire. */
+/** The time of each event is still compared, as when some expire. */
 const NOTHING_EXPIRES = '99y'
 const CONNECTIONS = 8
 const LIMIT_MS = 10 * 60_000
 
-/** How the months came to be stored: in their partitions, or all in one. */
+/** How the months were stored: each in its own partition, or all in one. */
 const KINDS = { live: 'sent as they happened', import: 'imported in one go' } as const
 
 interface Aged {
   service: Running
-  /** settings of its journal, for a second service of the same store */
+  /** settings of its journal, for a second service on the same store */
   journal: Record<string, string>
   clickhouse: string
   store: Store
@@ -28,8 +28,9 @@ interface Aged {
 }
 
 /**
- * What it costs to remove 11 of 24 months: ingestion and a question meanwhile, compared with before, and the disk. A second
- * service removes them, because it looks for what has expired when it starts; it shares the machine with everything else.
+ * The cost of removing 11 of 24 months: ingestion and a question in the meantime, compared with before, and the disk
+ * space. A second service removes them, because a service checks for expired data when it starts; it shares the machine
+ * with everything else.
  */
 export const ageing: Benchmark = async (bench) => {
   const { servers } = bench
@@ -91,7 +92,7 @@ async function expire(bench: Bench, { service, journal, clickhouse, store, inges
     if (performance.now() - began > LIMIT_MS) throw new Error('expired events are still on the disk')
     samples.push(await measure())
     most = Math.max(most, await measureDisk(store, 'all'))
-  } while (!(await hasExpired(store)))
+  } while (!(await areRemoved(store)))
   const ms = performance.now() - began
   await second.close()
   await untilVisible(url)
@@ -103,7 +104,7 @@ async function expire(bench: Bench, { service, journal, clickhouse, store, inges
   return { before, during, disk: { before: filledMib, most, left: await measureDisk(store, 'in use') }, ms }
 }
 
-/** Like `batches`, of events that happen when they are received. */
+/** Like `batches`, but the events have no time, so they happen when they are received. */
 async function newBatches(): Promise<HttpRequest[]> {
   const withoutTimes = (body: string) => body.replaceAll(/"timestamp":\d+,|,"timestamp":\d+/g, '')
   return (await batches()).map((request) => ({ ...request, body: withoutTimes(request.body ?? '') }))
@@ -118,7 +119,7 @@ async function keepEvents({ url }: Running, events: string): Promise<void> {
   if (!response.ok) throw new Error(`the settings were not changed: ${await response.text()}`)
 }
 
-/** MiB of the earlier months' parts, which have nothing of what is sent meanwhile; all: with those that were replaced. */
+/** MiB of the earlier months' parts, which contain no events sent in the meantime. `all` includes replaced parts. */
 async function measureDisk(store: Store, parts: 'in use' | 'all'): Promise<number> {
   return await store.number(
     `SELECT sum(bytes_on_disk) / 1048576 FROM system.parts
@@ -127,8 +128,8 @@ async function measureDisk(store: Store, parts: 'in use' | 'all'): Promise<numbe
   )
 }
 
-/** Whether no part in use has expired events, deleted or not. */
-async function hasExpired(store: Store): Promise<boolean> {
+/** Whether no part in use has expired events any more, not even as deleted rows. */
+async function areRemoved(store: Store): Promise<boolean> {
   const before = Date.now() - (MONTHS - EXPIRED_MONTHS + 0.5) * MONTH_MS
   const left = await store.number(
     `SELECT count() FROM events WHERE timestamp < ${before} SETTINGS apply_deleted_mask = 0, apply_patch_parts = 0`,

@@ -6,7 +6,7 @@ import { Store } from '../store.js'
 const CONNECTIONS = 64
 const OVER_DIRECT = { of: 'ratio', target: 40, stretch: 60 } as const
 
-/** What a user would do without us, with the same single events. */
+/** Writing the same single events to ClickHouse directly, as one would without Tallyhouse. */
 export const direct: Benchmark = async (bench) => {
   const { servers, seconds } = bench
   const clickhouse = await servers.clickhouse()

@@ -8,12 +8,12 @@ import { Store } from '../store.js'
 const EVENTS = 10_000_000
 const CONNECTIONS = 64
 const INGESTION_CONNECTIONS = 8
-/** How long the ingestion runs before the edits begin and after they end, s. */
+/** How long ingestion runs before the edits begin and after they end, s. */
 const MARGIN_SECONDS = 1
-/** More than can be deleted in a second. */
+/** More than the service can delete in a second. */
 const DELETES_PER_SECOND = 10_000
 
-/** Changing events by their id, alone and while others are taken in at full speed. */
+/** Changes of events by their id, alone and during ingestion at full speed. */
 export const edit: Benchmark = async (bench) => {
   const { servers, seconds, rounds } = bench
   const clickhouse = await servers.clickhouse()

@@ -14,7 +14,7 @@ const OF_DIRECT = { of: 'ratio', target: 0.75, stretch: 0.9 } as const
 const FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']
 const OVER_FIRST = { of: 'ratio', target: 1.2, stretch: 1.05 } as const
 
-/** Pages of 10 000 events, one after the other: how long each takes, and whether the deep ones take longer. */
+/** Pages of 10 000 events, one after the other: how long each takes, and whether later ones take longer. */
 export const exportPages: Benchmark = async (bench) => {
   const { servers } = bench
   const clickhouse = await servers.clickhouse()
@@ -67,16 +67,16 @@ export const exportPages: Benchmark = async (bench) => {
   await wholeProject(bench, service, store, count)
 }
 
-/** The `next` of the page before. */
+/** The `next` of the previous page. */
 async function cursorOf({ url }: Running, page: number): Promise<string> {
   const { next } = await get<{ next: string }>(`${url}/public/events?limit=${PAGE}&page=${page - 1}`)
   return next
 }
 
 /**
- * All events of the project over one answer of ClickHouse with all of them: by the service, and by the command over an
- * answer that is written to a file as well. A virtual machine may have given its free memory back to the host; then a
- * file of 1 GB costs the system 2.4 s instead of 0.16, seen on one.
+ * An export of all events, compared with one response of ClickHouse with all of them: by the service, and by the
+ * command compared with a response that is written to a file, too. If a virtual machine has returned its free memory to
+ * the host, writing a file of 1 GB may take 2.4 s of system time instead of 0.16 (seen on one).
  */
 async function wholeProject(bench: Bench, service: Running, store: Store, count: number): Promise<void> {
   const { servers } = bench

@@ -13,9 +13,9 @@ const EVENTS = 20_000_000
 const LARGE_EVENTS = 100_000_000
 const CONNECTIONS = 8
 const POLL_MS = 100
-/** Events that facts do not have yet. */
+/** Events that are not copied into facts yet. */
 const TAIL = 100_000
-/** The range of the last events of the year, which are the tail. */
+/** The range with the last events of the year, which are not in the facts. */
 const END = { from: '2025-12-01', to: '2026-01-01' }
 const EDITS = 50
 const BURST_SECONDS = 10
@@ -27,12 +27,12 @@ const WITH_EDITS = { of: 'ratio', target: 2, stretch: 1.2 } as const
 const WITH_TAIL = { of: 'value', target: 50, stretch: 20 } as const
 const UNHURT = { of: 'ratio', target: 0.97, stretch: 0.99 } as const
 const SOON = { of: 'value', target: 60_000, stretch: 10_000 } as const
-/** Over 100 million events, `events` is 15 to 30 times slower. */
+/** With 100 million events, `events` is 15 to 30 times slower. */
 const OVER_EVENTS = { of: 'ratio', target: 0.067, stretch: 0.033 } as const
-/** Questions that are compared with a tail, and with edits. */
+/** Questions that are also measured with events that are not copied yet, and with edits. */
 const SOME = ['series by day', 'users by day', 'filter and breakdown']
 
-/** Questions over facts: how far they are from a table made for them, and from the events. */
+/** Questions that read facts, compared with a table made for them, and with reading events. */
 export const facts: Benchmark = async (bench) => {
   const { servers } = bench
   const clickhouse = await servers.clickhouse()
@@ -53,8 +53,8 @@ function ask(question: object): HttpRequest {
 }
 
 /**
- * Questions about properties that nobody has asked for before. Frequent properties get columns at once, so each question is
- * also asked after its columns were dropped, as if the property were rare or nested.
+ * Questions about properties that no question has used before. Frequent properties get columns immediately, so each
+ * question is also asked after its columns were dropped, as if the property were rare or nested.
  */
 async function askFirst(bench: Bench, store: Store, url: string): Promise<void> {
   const measured = Object.entries(QUESTIONS).flatMap(([name, { question, ideal }]) => {
@@ -72,7 +72,7 @@ async function askFirst(bench: Bench, store: Store, url: string): Promise<void> 
   }
 }
 
-/** Drops the columns of all properties, and has the service find that out. */
+/** Drops the columns of all properties, and asks until the service has noticed. */
 async function dropColumns(store: Store, url: string, asked: HttpRequest): Promise<void> {
   const names = await readColumns(store)
   if (names.length === 0) return
@@ -112,7 +112,7 @@ async function compareQuestions(bench: Bench, store: Store, url: string): Promis
   })
 }
 
-/** What it adds to a question about the last month that its last events are not among the facts. */
+/** How much longer a question about the last month takes if its last events are not in the facts. */
 async function compareTail(bench: Bench, store: Store): Promise<void> {
   const [all, before] = [await readBounds(store), await readBoundsBefore(store, TAIL)]
   const measured = SOME.map((name) => {
@@ -131,7 +131,7 @@ async function compareTail(bench: Bench, store: Store): Promise<void> {
   })
 }
 
-/** Questions while facts have edited events that are not merged, over the same without. */
+/** Questions while facts have unmerged edits, compared with the same ones without. */
 async function compareEdits(bench: Bench, store: Store, url: string): Promise<void> {
   const ids = await store.text(`SELECT event_id FROM event_facts WHERE event = 'event-3' ORDER BY sipHash64(event_id)
     LIMIT ${EDITS * bench.rounds}`)
@@ -152,7 +152,9 @@ async function compareEdits(bench: Bench, store: Store, url: string): Promise<vo
   })
 }
 
-/** Ingestion under full load while facts are copied, over ingestion without, and when they are complete. */
+/**
+ * Ingestion under full load while facts are copied, and when they are complete, compared with ingestion without facts.
+ */
 async function whileCopying(bench: Bench): Promise<void> {
   const { servers, seconds } = bench
   const requests = await writeRequests(servers.folder, await batches())

@@ -7,17 +7,17 @@ import { Store } from '../store.js'
 
 const PROJECTS = 1_000
 const EVENTS = 5_000_000
-/** Calls of all other projects together. */
+/** Calls of all other projects together, per second. */
 const TRACKED_PER_SECOND = 200
 const ASKED_PER_SECOND = 3
-/** From the start of its work to the measurement, s. */
+/** From the start of the load to the measurement, s. */
 const WARM_UP_SECONDS = 2
-/** How long the processes that send take to start, s. */
+/** How long the sending processes take to start, s. */
 const START_SECONDS = 3
 const FAIR = { of: 'ratio', target: 1.33, stretch: 1.1 } as const
 
 /**
- * What a project that does its worst costs the 999 others: it sends batches, asks questions or reads pages without pause.
+ * How much a project at its worst slows the 999 others: it sends batches, asks questions or reads pages without pause.
  * The others send single events and ask about their own.
  */
 export const fairness: Benchmark = async (bench) => {
@@ -77,7 +77,7 @@ export const fairness: Benchmark = async (bench) => {
     for (const { work, tracked, asked, rate } of works) {
       const seconds = WARM_UP_SECONDS + 2 * bench.seconds + START_SECONDS
       const busy = load(servers, { url, ...work, seconds })
-      // The others send all the time: a project that is alone has the journal to itself, and leaves a backlog.
+      // The others send all the time: if one project had the journal to itself, it would leave a backlog.
       await track(WARM_UP_SECONDS)
       const during = await measure()
       tracked(during.track, alone.track)

@@ -7,14 +7,17 @@ import type { Running } from '../servers.js'
 import { Store } from '../store.js'
 
 const EVENTS = 20_000_000
-/** Of the largest. */
+/** Parts of the largest size. */
 const SHARES = [0.05, 0.25, 1]
 const CONNECTIONS = 8
 const EDITS = 20_000
-/** Of the bench's seconds: in a stretch that is too short, it is chance whether a merge of what is new falls into it. */
+/**
+ * Measurements last this many times the usual seconds: in a shorter one, it would be chance whether new parts are
+ * merged.
+ */
 const STRETCHES = 3
 
-/** A service with a database of its own, which holds a given number of events. */
+/** A service with a separate database that contains a given number of events. */
 interface Size {
   events: number
   service: Running
@@ -24,7 +27,7 @@ interface Size {
 
 /**
  * The same work at 1, 5 and 20 million stored events, one size after the other in each round. All are refilled before
- * each: parts that an earlier stretch left at one size, but not at another, would be merged during the next.
+ * each, because parts that a measurement left at one size, but not at another, would be merged during the next.
  */
 export const growth: Benchmark = async (bench) => {
   const { servers } = bench
@@ -60,7 +63,7 @@ export const growth: Benchmark = async (bench) => {
 
   await eachRound(bench, null, async (round) => {
     const measured: Awaited<ReturnType<typeof measure>>[] = []
-    // What slows the machine for some minutes is then not felt by the same size in each round.
+    // So that a machine that is slow for some minutes does not always slow the same size.
     const order = round % 2 === 0 ? [...sizes.entries()] : [...sizes.entries()].reverse()
     for (const [i, size] of order) measured[i] = await measure(bench, size, ingestion)
     const [limit] = measured

@@ -3,12 +3,12 @@ import { load } from '../load.js'
 import { BATCH, batches, identifiedBatches, keyedSingles, singles, writeRequests } from '../requests.js'
 import { Store } from '../store.js'
 
-/** Requests that can be told from each other, over the same ones that cannot. */
+/** Requests with ids, compared with the same ones without. */
 interface Kind {
   /** in a request */
   events: number
   connections: number
-  /** more than the service takes, because none may come twice */
+  /** more than the service accepts, because none may be sent twice */
   maxPerSecond: number
   plain: typeof singles
   identified: typeof keyedSingles
@@ -24,7 +24,7 @@ const BATCHES: Kind = {
 const SINGLES: Kind = { events: 1, connections: 64, maxPerSecond: 80_000, plain: singles, identified: keyedSingles }
 
 /**
- * Batches of 1000 events that each have an `insert_id`, and single events with an `Idempotency-Key`, over the same ones
+ * Batches of 1000 events with `insert_id`s, and single events with an `Idempotency-Key`, compared with the same ones
  * without, with both kinds of journal.
  */
 export const identified: Benchmark = async (bench) => {

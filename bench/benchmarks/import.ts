@@ -12,14 +12,14 @@ import { Store } from '../store.js'
 
 const CONNECTIONS = 8
 const EVENTS = 3_000_000
-/** What the load tool has in memory, and repeats. */
+/** The load tool holds this many events in memory, and repeats them. */
 const MAX_DIFFERENT = 1_000_000
 const LINES_TOGETHER = 5_000
 const POLL_MS = 20
 
 /**
- * A file of events by the command line: how many a second can be exported, compared with bare batch calls of
- * about as many of the same events. Fewer would cost less each, because ClickHouse merges them later.
+ * An import by the command line: how many events per second become visible, compared with plain batch calls with about
+ * as many of the same events. With fewer events, each would cost less, because ClickHouse merges them later.
  */
 export const importFile: Benchmark = async (bench) => {
   const { servers } = bench
@@ -63,7 +63,10 @@ export const importFile: Benchmark = async (bench) => {
   })
 }
 
-/** @param send resolves with how many events it has sent since when. @returns how many events a second became visible */
+/**
+ * @param send resolves with the number of events that it has sent, and since when.
+ * @returns how many events per second became visible
+ */
 async function measured(store: Store, url: string, send: () => Promise<{ sent: number; startedAt: number }>) {
   const before = await store.count()
   const { sent, startedAt } = await send()
@@ -112,7 +115,7 @@ async function batchesOf(count: number): Promise<HttpRequest[]> {
   )
 }
 
-/** The real events over and over, each with a number of its own: less like one another than those of `batches`. */
+/** The real events again and again, each with its number, so that they differ more than those of `batches`. */
 function numbered(real: string[], i: number): string {
   return `${real[i % real.length]?.replace(/\}\}$/, `,"number":${i}}}`)}`
 }

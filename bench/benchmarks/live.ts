@@ -6,11 +6,14 @@ import { programFile, type Running, said } from '../servers.js'
 import { Store } from '../store.js'
 
 const LISTENERS = 1_000
-/** Events of a batch, and batches a second if the rate is given. */
+/** Events per batch. */
 const BATCH = 100
+/** Batches per second at an even rate. */
 const PER_SECOND = 100
 const CONNECTIONS = 8
-/** A tenth of the load: what reaches a thousand listeners is a thousand times as much. */
+/**
+ * Batches per second if everybody listens to everything, because a thousand listeners receive a thousand times as much.
+ */
 const SLOW_PER_SECOND = 1
 
 const NO_LOSS = { of: 'ratio', target: 0.95, stretch: 0.98 } as const
@@ -39,7 +42,7 @@ export const live: Benchmark = async (bench) => {
       return { fast, even }
     }
     const listened = () => listening(bench, service, 'users', measure)
-    // Which comes first changes, as the store grows.
+    // The order alternates, because the store grows.
     const first = round % 2 === 0 ? null : await listened()
     const without = await measure()
     const { result, seen } = first ?? (await listened())
@@ -51,7 +54,10 @@ export const live: Benchmark = async (bench) => {
   })
 }
 
-/** Everything to everyone, at a rate that fits the loopback. @returns events a second, over all listeners */
+/**
+ * Sends everything to everyone, at a rate that the loopback interface can carry.
+ * @returns events per second, over all listeners
+ */
 async function toEveryone(bench: Bench, service: Running, stretch: Stretch): Promise<number> {
   const { servers } = bench
   const startedAt = performance.now()
@@ -68,7 +74,7 @@ interface Seen {
   broken: number
 }
 
-/** Runs something while listeners hold their streams. */
+/** Runs a task while listeners hold their streams open. */
 async function listening<T>(
   { servers }: Bench,
   { url }: Running,

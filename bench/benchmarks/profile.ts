@@ -6,13 +6,13 @@ import { PROJECT, Store } from '../store.js'
 
 const USERS = 100_000
 const CONNECTIONS = 64
-/** Enough that every user has soon been seen. */
+/** Enough to have changed every user soon. */
 const MANY_CONNECTIONS = 512
 const ONE_USER_CONNECTIONS = 100
-/** A prime, so that the users come in no order that the store has. */
+/** A prime, so that the order of the users is unrelated to the order in the store. */
 const STRIDE = 7_368_787
 
-/** Changes of user profiles: of new users, of many whom the store has, and of one user by many clients. */
+/** Changes of user profiles: of new users, of many stored users, and of one user by many clients. */
 export const profile: Benchmark = async (bench) => {
   const { servers, seconds } = bench
   const clickhouse = await servers.clickhouse()

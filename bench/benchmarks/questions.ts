@@ -28,7 +28,7 @@ const day = 'floor(timestamp / 86400000) AS day'
 const inEvent = (...names: string[]) => `event IN (${names.map((name) => `'${name}'`)})`
 const step = (event: string) => ({ event })
 
-/** Questions of each kind, and the same asked of a table made for them; absent if no one-line query can ask it. */
+/** Questions of each kind, and the same query on a table made for them; absent if one line of SQL is not enough. */
 export const QUESTIONS: Record<string, { question: object; ideal?: string }> = {
   'series by day': {
     question: { kind: 'series', series: [step('event-3')], ...MONTH },
@@ -78,7 +78,7 @@ export const QUESTIONS: Record<string, { question: object; ideal?: string }> = {
       from: '2025-06-02',
       to: '2025-08-25',
     },
-    // Whoever was first there before does not count, so all events before are read, too.
+    // Users whose first event was earlier do not count, so all earlier events are read, too.
     ideal: `SELECT week, back, count() FROM (SELECT user, intDiv(toInt64(minIf(timestamp, event = 'event-0')) - ${START}, ${WEEK_MS}) AS week,
       groupUniqArrayIf(intDiv(toInt64(timestamp) - ${START}, ${WEEK_MS}), event = 'event-1' AND timestamp >= ${START}) AS weeks
       FROM ideal WHERE ${inEvent('event-0', 'event-1')} AND timestamp < ${Date.parse('2025-08-25')}. GROUP BY user HAVING week >= 0)
@@ -87,7 +87,10 @@ export const QUESTIONS: Record<string, { question: object; ideal?: string }> = {
   paths: { question: { kind: 'paths', start: 'event-20', ...MONTH } },
 }
 
-/** Questions about a year of events: what the service adds to its own SQL, and how far that is from a table made for it. */
+/**
+ * Questions about a year of events: what the service adds to its own SQL, and how that compares with a table made for
+ * the question.
+ */
 export const questions: Benchmark = async (bench) => {
   const { servers } = bench
   const clickhouse = await servers.clickhouse()
@@ -126,7 +129,7 @@ function unlessOverloaded(error: unknown): void {
   if (!(error instanceof OverloadedError)) throw error
 }
 
-/** Ingestion under full load while two questions run all the time, over ingestion alone. */
+/** Ingestion under full load while two questions run all the time, compared with ingestion alone. */
 async function whileIngesting(bench: Bench, url: string, store: Store, asked: HttpRequest[]): Promise<void> {
   const { servers, seconds } = bench
   const over = { over: 'without questions', goal: UNHURT }
@@ -145,7 +148,7 @@ async function whileIngesting(bench: Bench, url: string, store: Store, asked: Ht
     const end = new AbortController()
     const askers = [0, 1].map(async (first) => {
       for (let i = first; !end.signal.aborted; i++) {
-        // A question that has waited too long is refused; the next one is asked.
+        // A question that has waited too long is refused; continue with the next one.
         await call(url, asked[i % asked.length] as HttpRequest).catch(unlessOverloaded)
       }
     })
@@ -170,7 +173,7 @@ export function directly(store: Store, body: object, facts: FactsBounds | null =
     facts,
   })
   const named = Object.entries(parameters).map(([name, value]) => [`param_${name}`, formatted(value)])
-  // As the service has it, or its plans would be the faster ones.
+  // The settings of the service; without them, the plans of this query would be slower.
   const asService = Object.fromEntries(NEEDLESS_REWRITES.map((name) => [name, 0]))
   return sent(store, `${sql} FORMAT JSONEachRow`, { ...settings, ...asService, ...Object.fromEntries(named) })
 }

@@ -8,11 +8,11 @@ import { fitRounds, type Point } from '../scalability.js'
 import { programFile, type Servers } from '../servers.js'
 import { type CpuGroup, openCpuGroup } from '../shares.js'
 
-/** Blocks hold what arrives in seconds, so one measured stretch is several of the usual ones. */
+/** Blocks hold the events of several seconds, so a measurement lasts several times the usual seconds. */
 const STRETCHES = 6
-/** a second, at each machine */
+/** per second, at each machine */
 const EDITS = 1
-/** Below this part of their shares the machines were not what held the events up. */
+/** If the machines used less than this part of their shares, something else was the limit. */
 const LEAST_USE = 0.95
 const GOALS: Record<number, { target: number; stretch: number }> = {
   2: { target: 1.85, stretch: 1.95 },
@@ -31,7 +31,7 @@ interface Kind {
   /** for each machine */
   connections: number
   /**
-   * Requests to each machine before it is measured: machines that start together have less of the cores each, and code
+   * Requests to each machine before the measurement: machines that start together get less of the cores each, and code
    * that is not compiled yet takes twice as long.
    */
   warmUp: number
@@ -42,18 +42,18 @@ const KINDS: Kind[] = [
   { name: 'single events', requests: singles, events: 1, connections: 64, warmUp: 30_000 },
 ]
 
-/** What some machines did in one round. */
+/** The results of a number of machines in one round. */
 interface Result {
   perSecond: number
-  /** µs for each event */
+  /** µs per event */
   cpu: Record<Part, number>
-  /** part of their shares that they used under load */
+  /** the part of their shares that they used under load */
   use: number
   /** ms */
   followed: Followed
 }
 
-/** As programs/follow.ts prints it. */
+/** The output of programs/follow.ts. */
 interface Followed {
   pages: number
   edits: number
@@ -61,7 +61,7 @@ interface Followed {
   editMs: number | null
 }
 
-/** How much more several machines take in than one, where each may use a fixed share of a core. */
+/** How much more several machines accept than one, if each may use a fixed share of a core. */
 export const scale: Benchmark = async (bench) => {
   const { servers, rounds, machines: plan } = bench
   const cpu = openCpuGroup()
@@ -71,7 +71,7 @@ export const scale: Benchmark = async (bench) => {
   const pages = pageTable(bench)
   for (let round = 0; round < rounds; round++) {
     bench.round(round + 1)
-    // Back and forth, so that what changes slowly on this machine changes all sizes alike.
+    // Back and forth, so that slow changes of this machine affect all sizes alike.
     const counts = round % 2 === 0 ? plan.counts : plan.counts.toReversed()
     for (const count of counts) {
       await withMachines(bench, cpu, count, async (inner, machines) => {
@@ -130,7 +130,7 @@ async function tableOf(bench: Bench, kind: Kind) {
   }
 }
 
-/** Pages are read one after another, by machines with the same shares. */
+/** Reads pages one after another, from machines with the same shares. */
 function pageTable(bench: Bench) {
   const { machines: plan, seconds } = bench
   const times = new Map<number, number>()
@@ -164,7 +164,7 @@ function pageTable(bench: Bench) {
   }
 }
 
-/** A row for each number of machines; all but the first have one machine as their limit. */
+/** A row for each number of machines; all are compared with one machine. */
 function rowsOf(
   { figure, machines: { counts } }: Bench,
   options: (count: number) => Parameters<Bench['figure']>[1] & { name: string },
@@ -187,7 +187,7 @@ interface Stretch extends Omit<Kind, 'requests'> {
   share: number
 }
 
-/** Full load on each machine, while one reader walks and edits come: how soon a reader could have all of it. */
+/** Full load on each machine, while one reader walks through the events and some are edited. */
 async function measure(servers: Servers, machines: Machines, stretch: Stretch): Promise<Result> {
   const { requests, connections, share, events } = stretch
   const loads = (seconds: number) =>
@@ -204,7 +204,7 @@ async function measure(servers: Servers, machines: Machines, stretch: Stretch): 
   machines.limit(share)
   const [before, startedAt] = [await machines.cpu(), performance.now()]
   const following = follow(servers, machines, stretch.seconds)
-  // Waited for below; a failure before that must not end this process.
+  // Awaited below; an earlier failure must not end this process.
   following.catch(() => undefined)
   const results = await loads(stretch.seconds)
   const loaded = sumOf(await machines.cpu()) - sumOf(before)

@@ -24,13 +24,16 @@ const GOALS = ['product added', 'signed up', 'order placed']
 const BY_ID: WebSource = { pageViews: PAGE_VIEWS, sessions: 'id' }
 const BY_GAP: WebSource = { pageViews: PAGE_VIEWS, sessions: { gap: '30m' } }
 
-/** The column of the ideal table for the field of a tab. */
+/** The column of the ideal table, by tab. */
 const COLUMNS: Record<string, string> = {
   ...{ channels: 'channel', sources: 'source', campaigns: 'campaign', pages: 'path', entry: 'path', exit: 'path' },
   ...{ countries: 'country', regions: 'region', cities: 'city', browsers: 'browser', systems: 'os', devices: 'device' },
 }
 
-/** Panels of the view Web over facts about a month of a million visits, over a plain GROUP BY of a table that is made for them. */
+/**
+ * Panels of the view Web about a month of a million visits, compared with a plain GROUP BY on a table that is made for
+ * them.
+ */
 export const sessions: Benchmark = async (bench) => {
   const { servers } = bench
   const clickhouse = await servers.clickhouse()

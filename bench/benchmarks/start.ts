@@ -15,7 +15,7 @@ export const start: Benchmark = async (bench) => {
   const count = bench.events(bench.isLarge ? LARGE_EVENTS : EVENTS)
   const full = await mkdtemp(join(servers.folder, 'full-'))
   const empty = await mkdtemp(join(servers.folder, 'empty-'))
-  // They make the tables, and read the program into the memory of the system.
+  // They create the tables, and load the program into the page cache.
   await untilAccepted(bench, full)
   await untilAccepted(bench, empty)
   const log = { info() {}, warn: console.error, error: console.error }

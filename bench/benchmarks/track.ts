@@ -6,7 +6,7 @@ import { Store } from '../store.js'
 
 const CONNECTIONS = 64
 
-/** Single events: how many a second, and how soon each is answered at half of that rate. */
+/** Single events: how many per second, and the response time at half of that rate. */
 export const track: Benchmark = async (bench) => {
   const { servers, seconds } = bench
   const clickhouse = await servers.clickhouse()

@@ -15,7 +15,10 @@ interface Pair {
   ours: HttpRequest[]
 }
 
-/** What the SDKs of other vendors cost, over our own calls with the same bytes; twice as much is the most. */
+/**
+ * The cost of calls by the SDKs of other vendors, compared with our own calls with the same bytes; at most twice as
+ * much is allowed.
+ */
 export const vendors: Benchmark = async (bench) => {
   const { servers, seconds } = bench
   const service = await servers.tallyhouse(await servers.clickhouse())
@@ -60,7 +63,7 @@ async function pairs(): Promise<Pair[]> {
     properties: { ...properties, $lib: 'posthog-node', $lib_version: '5.70.0', $is_server: true },
     timestamp: new Date(timestamp ?? 0).toISOString(),
   }))
-  // The same bytes in our own shape: what the vendors put next to the properties is among them.
+  // The same bytes in our own form: fields that the vendors put next to the properties become properties.
   const own = (all: object[]) =>
     all.map((each, i) => {
       const { event, distinct_id, timestamp } = events[i] ?? {}

@@ -1,5 +1,5 @@
-// Load by autocannon, for machines that have no wrk. Arguments: URL, connections, seconds, file of requests, how many to
-// pass over. Prints one line of JSON, as wrk.lua does.
+// Load by autocannon, for machines without wrk. Arguments: URL, connections, seconds, file of requests, and how many of
+// them to skip. Prints one line of JSON, as wrk.lua does.
 import autocannon, { type Request } from 'autocannon'
 import type { Printed } from '../load.js'
 import { parseRequest, readRequests } from '../requests.js'
@@ -8,7 +8,7 @@ const [url = '', connections = '', seconds = '', file = '', from = ''] = process
 const all = (await readRequests(file)).map(asAutocannonHasIt)
 const count = Number(connections)
 
-// Each connection has its own share, so that no two send the same request: a second delete of one event would fail.
+// Each connection gets a part of the requests, so that none is sent twice: a second delete of one event would fail.
 const shares: Request[][] = Array.from({ length: count }, () => [])
 all.forEach((_, i) => {
   shares[i % count]?.push(all[(i + Number(from)) % all.length] as Request)
@@ -38,7 +38,7 @@ const printed: Printed = {
 }
 console.log(JSON.stringify(printed))
 
-/** It writes the content-length itself. */
+/** Converts a request. Autocannon adds the content-length itself. */
 function asAutocannonHasIt(bytes: Buffer): Request {
   const { method, path, headers, body } = parseRequest(bytes)
   const { 'content-length': _, ...rest } = headers

@@ -1,4 +1,5 @@
-// The limit: the same framework, schemas, validator and answers as the service, Fastify's own parser, and no store.
+// The upper limit: the framework, schemas, validator and responses of the service, but Fastify's own parser, and no
+// store.
 import type { AddressInfo } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'

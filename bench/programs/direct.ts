@@ -1,5 +1,5 @@
-// What a user would do without us: each event goes to ClickHouse by itself, which gathers them and answers when they are
-// stored. The environment gives CLICKHOUSE_URL; the table is direct_events.
+// What one would do without Tallyhouse: each event is sent to ClickHouse, which collects them (async inserts) and
+// responds when they are stored. The environment gives CLICKHOUSE_URL; the table is direct_events.
 import type { AddressInfo } from 'node:net'
 import { createClient } from '@clickhouse/client'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'

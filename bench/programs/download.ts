@@ -1,6 +1,6 @@
-// Sends one request and reads the answer to its end. Arguments: URL, file of requests, which of them from 0, and a file
-// for the answer, which is on disk at the end, or nothing.
-// Prints one line of JSON: the status, the answer's beginning, its bytes, and the seconds that it took.
+// Sends one request and reads the whole response. Arguments: URL, file of requests, index of the request, and
+// optionally a file for the response, which is flushed to disk. Prints one line of JSON: the status, the beginning of
+// the response, its bytes, and the seconds that it took.
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { request } from 'node:http'
@@ -9,7 +9,9 @@ import { pipeline } from 'node:stream/promises'
 import { parseRequest, readRequests } from '../requests.js'
 
 const SHOWN = 500
-/** Bytes that gather during a write are written together: as fast as `curl -o`, unlike a write per chunk. */
+/**
+ * Bytes that arrive during a write are written together, which is as fast as `curl -o`; one write per chunk is slower.
+ */
 const WRITE_BYTES = 1024 * 1024
 
 const [url = '', file = '', which = '', output] = process.argv.slice(2)

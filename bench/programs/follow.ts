@@ -1,11 +1,11 @@
-// Walks the events by the cursor, a page every few seconds, and edits some of what it has read.
-// Arguments: URLs of the service, separated by commas, which take turns; seconds; edits a second, in total.
-// Prints one line of JSON: the pages and edits, and the median times of both.
+// Walks through the events by cursor, a page every few seconds, and edits some of those that it has read. Arguments:
+// URLs of the service, separated by commas and used in turn; seconds; edits per second, in total. Prints one line of
+// JSON: the pages and edits, and the median times of both.
 import { setTimeout as wait } from 'node:timers/promises'
 import { SECRET_KEY } from '../servers.js'
 
 const PAGE = 10_000
-/** As often with many machines as with one, where a reader that waits for each page would be slower with many. */
+/** The same number of pages with many machines as with one; without this pause, there would be fewer with many. */
 const PAGE_EVERY_MS = 2_500
 
 interface Page {
@@ -19,7 +19,7 @@ const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
 const until = performance.now() + Number(seconds) * 1000
 const ended = wait(Number(seconds) * 1000)
 
-/** of the page that was read last */
+/** ids of the page that was read last */
 let ids: string[] = []
 const pageTimes: number[] = []
 const editTimes: number[] = []

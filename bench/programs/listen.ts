@@ -1,10 +1,10 @@
-// Holds live streams open and counts what comes. Arguments: URL, streams, and whether each follows one user of
-// as many (`users`) or everything (`all`). Prints a line when all are open, and at SIGTERM one line of JSON.
+// Holds live streams open and counts the events. Arguments: URL, number of streams, and whether each follows a
+// different user (`users`) or everything (`all`). Prints a line when all are open, and at SIGTERM one line of JSON.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { SECRET_KEY } from '../servers.js'
 
-/** Opened together; a server's backlog holds 511. */
+/** Streams that are opened at the same time; a server's backlog holds 511. */
 const AT_ONCE = 100
 const EVENT = Buffer.from('\nid: ')
 
@@ -19,7 +19,7 @@ console.log('listening')
 
 process.once('SIGTERM', () => {
   console.log(JSON.stringify(seen))
-  // The line is read before the end is noticed.
+  // Leaves time for the line to be read before the end is noticed.
   setTimeout(() => process.exit(0), 200)
 })
 

@@ -1,6 +1,6 @@
-// Load at a given rate. Arguments: URL, connections, seconds, file of requests, requests per second.
-// Prints one line of JSON, as wrk.lua does; latencies count from when a request was due. A lead-in is sent before the
-// seconds that count: in its first 0.1 to 0.3 s this process itself is late, as it compiles what it runs.
+// Load at a given rate. Arguments: URL, connections, seconds, file of requests, requests per second. Prints one line of
+// JSON, as wrk.lua does; latencies count from the time when a request was due. The first requests do not count: for 0.1
+// to 0.3 s, this process is itself late, because its code is being compiled.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -9,7 +9,7 @@ import { readRequests } from '../requests.js'
 
 const ANSWER_LIMIT_MS = 5_000
 const LEAD_IN_SECONDS = 0.5
-/** of one read; answers here are far smaller */
+/** of one read; responses are far smaller */
 const READ_BYTES = 16 * 1024
 const HEAD_END = '\r\n\r\n'
 
@@ -19,11 +19,11 @@ const perMs = Number(rate) / 1000
 const leadIn = Math.round(Number(rate) * LEAD_IN_SECONDS)
 const total = leadIn + Math.round(Number(rate) * Number(seconds))
 
-/** A connection with the request that it waits for. */
+/** A connection, and the request whose response it waits for. */
 interface Line {
   socket: Socket
   request: number
-  /** of its answer, bytes as characters */
+  /** of its response, bytes as characters */
   received: string
 }
 
@@ -61,7 +61,9 @@ const printed: Printed = {
 console.log(JSON.stringify(printed))
 process.exit()
 
-/** Reads into memory of its own, past the streams' machinery: what this process costs is missing to those it measures. */
+/**
+ * Reads into its own buffer, bypassing streams: the CPU time of this process is not available to the measured service.
+ */
 async function open(): Promise<Line> {
   const buffer = Buffer.alloc(READ_BYTES)
   const callback = (bytes: number) => {
@@ -90,7 +92,7 @@ function sendDue(): void {
   }
 }
 
-/** Answers have a content-length here. */
+/** The responses all have a content-length. */
 function receive(line: Line, text: string): void {
   line.received += text
   const headEnd = line.received.indexOf(HEAD_END)

@@ -1,5 +1,5 @@
-// The second half of the textbook pipeline: reads what waits, parses it and inserts objects.
-// The environment gives REDIS_URL and CLICKHOUSE_URL; the table is textbook_events.
+// The second half of the textbook pipeline: reads waiting entries, parses them and inserts objects. The environment
+// gives REDIS_URL and CLICKHOUSE_URL; the table is textbook_events.
 import { createClient } from '@clickhouse/client'
 import { Redis } from 'ioredis'
 

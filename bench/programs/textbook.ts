@@ -1,5 +1,5 @@
-// The pipeline of the textbooks: one XADD per event, answered when Redis has it. textbook-worker.ts takes them on.
-// The environment gives REDIS_URL.
+// A textbook pipeline: one XADD per event, acknowledged when Redis has it. textbook-worker.ts stores them. The
+// environment gives REDIS_URL.
 import type { AddressInfo } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'

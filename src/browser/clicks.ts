@@ -24,7 +24,7 @@ export function watchClicks(track: Track, { outbound, downloads }: ClickOptions)
       track('$download', { url: link.href })
     } else if (outbound && link.host !== location.host) track('$outbound_link', { url: link.href })
   }
-  // A page that stops the propagation of its clicks does not hide them from a listener that captures.
+  // Listen in the capture phase, because pages may stop the propagation of clicks.
   for (const type of ['click', 'auxclick', 'submit']) document.addEventListener(type, watch, true)
 }
 

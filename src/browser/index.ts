@@ -13,12 +13,12 @@ export interface TallyhouseOptions extends ClickOptions {
   consent?: 'required' | undefined
   /** whether Global Privacy Control counts as an objection; default true */
   respectGpc?: boolean | undefined
-  /** whether the part of a URL after `#` distinguishes pages; default false */
+  /** whether URLs that differ only after `#` are different pages; default false */
   hash?: boolean | undefined
 }
 
 const HEARTBEAT_MS = 15_000
-/** A visit ends when no page of the site was in sight for this long. */
+/** A visit ends when no page of the site was visible for this long. */
 const AWAY_MS = 30 * 60_000
 /** A route that leads to another one within this time is not a page view. Meanwhile, the page sets its title. */
 const ROUTE_MS = 100
@@ -31,17 +31,17 @@ interface Visit {
   distinct_id: string
   session_id: string
   startedAt: number
-  /** when a page was last in sight, with the precision of a heartbeat */
+  /** when a page was last visible, with the precision of a heartbeat */
   seenAt: number
 }
 
 /**
  * Records the page views, visits and events of a page.
  *
- * - **A page view** is recorded when the page is first in sight, when its path changes, when it returns from the
+ * - **A page view** is recorded when the page is first visible, when its path changes, when it returns from the
  *   back/forward cache, and when a visit begins on it.
- * - **A visit** is shared by the tabs of a site. Pages in sight send heartbeats. If no page was in sight for 30
- *   minutes, a new visit begins.
+ * - **A visit** is shared by the tabs of a site. Visible pages send heartbeats. If no page was visible for 30 minutes,
+ * a new visit begins.
  * - **Events** are in `localStorage` until the service has them.
  */
 export class Tallyhouse {
@@ -50,7 +50,7 @@ export class Tallyhouse {
   readonly #choices = new SiteStorage(true)
   readonly #storage: SiteStorage
   readonly #outbox: Outbox
-  /** what to do once the page is in sight and the visitor has agreed */
+  /** what to do once the page is visible and the visitor has agreed */
   readonly #waiting: (() => void)[] = []
   #isShown = false
   /** the visit and path of the last page view */
@@ -64,7 +64,7 @@ export class Tallyhouse {
     this.#options = options
     this.#referrer = document.referrer
     this.#storage = new SiteStorage(!visitor)
-    // A site that counts daily visitors from now on may have named them before.
+    // A site that counts daily visitors now may have given visitors names before.
     if (visitor) this.#choices.clear()
     const timeZone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)
     const query = `?timezone=${timeZone}${visitor ? `&visitor=${visitor}` : ''}`
@@ -90,8 +90,8 @@ export class Tallyhouse {
   }
 
   /**
-   * Tells who the visitor is, for example after signing in. What the visitor did before then belongs to that user, too.
-   * Daily visitors stay unknown.
+   * Identifies the visitor, for example after signing in. Earlier events of the visitor belong to that user, too. Daily
+   * visitors stay unknown.
    */
   identify(id: string): void {
     this.#run(() => {
@@ -105,7 +105,9 @@ export class Tallyhouse {
     })
   }
 
-  /** Forgets who the visitor is, for example after signing out. What follows is another visitor's, in another visit. */
+  /**
+   * Forgets who the visitor is, for example after signing out. Later events belong to a new visitor and a new visit.
+   */
   reset(): void {
     this.#run(() => this.#forget())
   }
@@ -130,7 +132,7 @@ export class Tallyhouse {
     return choice ? choice === 'in' : !consent && !(respectGpc && globalPrivacyControl)
   }
 
-  /** Does what the page asks for, now or later. What cannot be recorded, such as a circular object, is dropped. */
+  /** Runs a call of the page, now or later. Values that cannot be recorded, such as a circular object, are dropped. */
   #run(task: () => void): void {
     const attempt = () => {
       try {
@@ -177,7 +179,7 @@ export class Tallyhouse {
     this.#isShown = false
   }
 
-  /** Notes that the page is in sight, and sends what is due. */
+  /** Notes that the page is visible, and sends due heartbeats and events. */
   #beat(isLeaving?: boolean): void {
     if (!this.#viewPage()) return
     void this.#outbox.send(isLeaving)
@@ -194,10 +196,7 @@ export class Tallyhouse {
     if (status === 409 && this.#findVisit()?.session_id === session_id) this.#storage.remove('visit')
   }
 
-  /**
-   * Records a page view if there is one to record.
-   * @returns whether the page is in sight and may record
-   */
+  /** Records a page view if there is one to record. @returns whether the page is visible and may record */
   #viewPage(): boolean {
     if (!this.#isShown || !this.#isAllowed()) return false
     const { pathname, search, href, hash } = location
@@ -225,7 +224,7 @@ export class Tallyhouse {
     this.#outbox.add('event', body, !this.#isShown)
   }
 
-  /** The names of the visitor and the visit, as events have them. */
+  /** The fields of an event that name the visitor and the visit. */
   #findNames(): { distinct_id?: string; session_id?: string | undefined } {
     if (this.#options.visitor || !this.#isAllowed()) return {}
     return { distinct_id: this.#findName(), session_id: this.#findVisit()?.session_id }
@@ -235,7 +234,7 @@ export class Tallyhouse {
     return this.#storage.read('user') ?? this.#findVisitor()
   }
 
-  /** The visit, seen just now if the page is in sight. */
+  /** The current visit; marks it as seen now if the page is visible. */
   #findVisit(): Visit | null {
     const now = Date.now()
     let visit: Visit | null = JSON.parse(this.#storage.read('visit') ?? 'null')

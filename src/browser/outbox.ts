@@ -11,14 +11,17 @@ export interface OutboxOptions {
 
 /** How long a call may take, and how old an entry of another page must be to count as abandoned. */
 const CALL_MS = 10_000
-/** Less than the 7 days in which the service recognizes an event that it has. */
+/** Less than the 7 days for which the service recognizes an event that is sent again. */
 const KEPT_MS = 6 * 86_400_000
 const MAX_KEPT = 500
-/** In characters of up to 3 bytes. Browsers allow 64 KiB of bodies in flight that outlive their page. */
+/**
+ * Maximum length of a body in characters of up to 3 bytes each. Browsers allow 64 KiB in flight for requests that
+ * outlive their page.
+ */
 const MAX_BODY = 15_000
 
 /**
- * Events and aliases on their way to the service. Each is an entry of its own in the storage, so tabs do not overwrite
+ * Events and aliases on their way to the service. Each is a separate entry in the storage, so tabs do not overwrite
  * each other's, and stays there until the service has answered. An entry whose answer never came, perhaps because the
  * page was left, is sent again by this page or a later one; its `insert_id` keeps it from being stored twice. Names
  * have the time of their entry, so they sort in the order of the events.
@@ -49,7 +52,7 @@ export class Outbox {
   }
 
   /**
-   * Sends what is due. One request is in flight at a time, so that the service gets events in order.
+   * Sends the entries that are due. One request is in flight at a time, so that the service gets events in order.
    * @param isLeaving whether the page may end before the answer to a request in flight
    */
   async send(isLeaving?: boolean): Promise<void> {
@@ -63,7 +66,7 @@ export class Outbox {
     let room = MAX_BODY
     const names = due.filter((name, index) => {
       room -= (storage.read(name) ?? '').length
-      // Aliases come last, each in a request of its own.
+      // Aliases come last, each in a separate request.
       return index === 0 || (room > 0 && !isAlias(name))
     })
     if (names.length === 0) return
@@ -72,7 +75,10 @@ export class Outbox {
     if (isLeaving || (await isDone)) await this.send(isLeaving)
   }
 
-  /** Sends again what was in flight when the page went into the back/forward cache: its answer may never come. */
+  /**
+   * Lets entries be sent again that were in flight when the page went into the back/forward cache, because their
+   * answers may never come.
+   */
   forgetRequests(): void {
     this.#inFlight.clear()
   }

@@ -1,6 +1,6 @@
 import { Tallyhouse, type TallyhouseOptions } from './index.js'
 
-/** The stub that a page uses until this script has loaded, with the calls made so far. */
+/** The stub that a page uses until this script has loaded; it holds the calls made so far. */
 interface Early {
   q: ['track' | 'identify' | 'reset' | 'optOut' | 'optIn', unknown[]][]
 }

@@ -2,6 +2,7 @@ import { Connection } from '../client/connection.js'
 import { pathTo, pathToAlias } from '../client/tallyhouse.js'
 import type { UserAliases } from '../contract/responses.js'
 import { checkService } from './check-service.js'
+import { replaceControls } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { readTarget, TARGET_USAGE } from './target.js'
 
@@ -11,7 +12,7 @@ const USAGE = `Usage: tallyhouse aliases list --distinct-id ID [options]
 Lists the other names of a user of a running service, and removes one that was given by mistake.
 
 list    lists the aliases of a user, by any of its names, one per line; at most 1000.
-remove  removes an alias: it is a user of its own again, with its own profile and events. Stored
+remove  removes an alias: it is a separate user again, with its own profile and events. Stored
         events are not rewritten, so making the alias again joins the two as before. Without --yes,
         it only says what it would do.
 
@@ -63,10 +64,10 @@ async function list(connection: Connection, distinctId: string, { json }: Option
   const { value } = await connection.call({ method: 'GET', path }, { signal: io.signal })
   const { distinct_id, aliases, hasMore } = value as unknown as UserAliases
   if (json) io.stdout.write(`${JSON.stringify({ distinct_id, aliases, hasMore })}\n`)
-  else io.stdout.write(aliases.map((alias) => `${visible(alias)}\n`).join(''))
-  if (aliases.length === 0) io.stderr.write(`${visible(distinct_id)} has no aliases.\n`)
+  else io.stdout.write(aliases.map((alias) => `${replaceControls(alias)}\n`).join(''))
+  if (aliases.length === 0) io.stderr.write(`${replaceControls(distinct_id)} has no aliases.\n`)
   else if (distinct_id !== distinctId)
-    io.stderr.write(`${visible(distinctId)} is an alias of ${visible(distinct_id)}.\n`)
+    io.stderr.write(`${replaceControls(distinctId)} is an alias of ${replaceControls(distinct_id)}.\n`)
   if (hasMore) io.stderr.write('There are more.\n')
   return 0
 }
@@ -76,16 +77,11 @@ async function remove(connection: Connection, distinctId: string, options: Optio
   const path = pathToAlias(distinctId, alias)
   if (!yes) {
     io.stderr.write(
-      `${visible(alias)} would be a user of its own again, apart from ${visible(distinctId)}. Repeat the command with --yes.\n`,
+      `${replaceControls(alias)} would be a separate user again, apart from ${replaceControls(distinctId)}. Repeat the command with --yes.\n`,
     )
     return 1
   }
   await connection.delete(path, { signal: io.signal })
-  io.stderr.write(`${visible(alias)} is a user of its own again, apart from ${visible(distinctId)}.\n`)
+  io.stderr.write(`${replaceControls(alias)} is a separate user again, apart from ${replaceControls(distinctId)}.\n`)
   return 0
-}
-
-/** Replaces control characters, which a terminal would interpret. */
-function visible(name: string): string {
-  return name.replace(/\p{Cc}/gu, '\uFFFD')
 }

@@ -6,6 +6,7 @@ import { formatPosition, isPositionText, type Position, parsePosition } from '..
 import { readProjects } from '../projects/projects.js'
 import { removeExpiredDeadLetters } from '../projects/retention.js'
 import { countDeadLetters, type DeadLetter, readDeadLetterBody, readDeadLetters } from '../store/dead-letters.js'
+import { replaceControls } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
 
@@ -169,5 +170,5 @@ function row(received: string, kind: string, bytes: string, project: string): st
 /** Shortens a reason to one line without control characters, because it may quote what the client sent. */
 function firstLine(reason: string): string {
   const [line = ''] = reason.split('\n', 1)
-  return line.replace(/\p{Cc}/gu, '\uFFFD').slice(0, 300)
+  return replaceControls(line).slice(0, 300)
 }

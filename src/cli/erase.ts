@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { Connection } from '../client/connection.js'
 import type { ErasedUser, ErasedUsers } from '../contract/responses.js'
 import { checkService } from './check-service.js'
+import { replaceControls } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { counted, number } from './progress.js'
 import { readTarget, TARGET_USAGE } from './target.js'
@@ -149,8 +150,7 @@ function isUnknown({ profile, events, sessions, dead_letters }: ErasedUser): boo
 }
 
 function described(user: ErasedUser): string {
-  // Control characters would be interpreted by a terminal.
-  const name = user.distinct_id.replace(/\p{Cc}/gu, '\uFFFD')
+  const name = replaceControls(user.distinct_id)
   if (isUnknown(user)) return `${name}: unknown`
   const letters = user.dead_letters > 0 ? `, ${counted(user.dead_letters, 'dead letter')}` : ''
   return `${name}: ${user.profile ? 'profile' : 'no profile'}, ${counted(user.events, 'event')}, ${counted(user.sessions, 'session')}${letters}`

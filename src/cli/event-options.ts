@@ -2,6 +2,7 @@ import type { ParseArgsConfig } from 'node:util'
 import type { Connection } from '../client/connection.js'
 import type { Warning } from '../contract/warning.js'
 import { toMilliseconds } from '../vendors/time.js'
+import { replaceControls } from './columns.js'
 import { type CommandIo, parseOptions, UsageError } from './command.js'
 
 /** Options of commands that read a service's events. */
@@ -28,8 +29,7 @@ export function parseEventOptions<const More extends NonNullable<ParseArgsConfig
 
 /** Prints warnings of a response. */
 export function printWarnings(warnings: readonly Warning[] = [], { stderr }: Pick<CommandIo, 'stderr'>): void {
-  // Control characters would be interpreted by a terminal.
-  for (const { message } of warnings) stderr.write(`Warning: ${message.replace(/\p{Cc}/gu, '\uFFFD')}\n`)
+  for (const { message } of warnings) stderr.write(`Warning: ${replaceControls(message)}\n`)
 }
 
 /** Warns if no event has a name. Never rejects: the service's error is that of the command's own call. */

@@ -1,7 +1,7 @@
 import type { Shards } from '../clickhouse/shards.js'
 import { loadConfig } from '../config.js'
 import { askForFacts } from '../store/event-changes.js'
-import { LEAST_EVENTS } from '../store/fact-backlog.js'
+import { MIN_EVENTS } from '../store/fact-backlog.js'
 import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { counted } from './progress.js'
@@ -15,7 +15,7 @@ const USAGE = `Usage: tallyhouse facts [show]
 
 Facts are a second copy of the events, sorted the way questions read them. A running service with
 FACTS=on copies events in the background; until an event is copied, questions read the original.
-Projects with fewer than ${LEAST_EVENTS} events have none, unless the service has FACTS=all.
+Projects with fewer than ${MIN_EVENTS} events have none, unless the service has FACTS=all.
 
 show       shows how many events are copied
 rebuild    copies everything again; questions take longer until that is done
@@ -53,7 +53,7 @@ async function show(shards: Shards, io: CommandIo): Promise<number> {
   if (loadConfig(io.env).FACTS === 'off') {
     io.stdout.write('FACTS=off is set here: a service with it removes the facts, and questions read the events.\n')
   }
-  const all = await shards.each(({ clickhouse }) => readFactsStatus(clickhouse, LEAST_EVENTS))
+  const all = await shards.each(({ clickhouse }) => readFactsStatus(clickhouse, MIN_EVENTS))
   for (const [number, status] of all.entries()) {
     const name = shards.areSeveral ? `Shard ${number}: ` : ''
     io.stdout.write(`${name}${describeFacts(status, Date.now())}\n`)
@@ -79,7 +79,7 @@ function describeFacts(
       : []),
     ...(few > 0
       ? [
-          `${counted(few, 'event')} ${few === 1 ? 'is' : 'are'} not copied: their projects have fewer than ${LEAST_EVENTS}.`,
+          `${counted(few, 'event')} ${few === 1 ? 'is' : 'are'} not copied: their projects have fewer than ${MIN_EVENTS}.`,
         ]
       : []),
     ...(leftOut.length > 0 ? [`Left out: ${leftOut.join(', ')}.`] : []),

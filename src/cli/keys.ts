@@ -34,8 +34,8 @@ create  makes a public and a secret key, or one key of the given kind. A project
                          pretends to be a page.
           --events-only  for a write key: it sends events and session calls, and cannot change
                          users.
-list    lists the stored keys, with the day (UTC) on which each was last used and how many requests
-        it made that it may not make; services store both once a minute. It never shows a key.
+list    lists the stored keys, with the day (UTC) on which each was last used and how many of its
+        requests were refused; services store both once a minute. It never shows a key.
 rotate  makes a new key of each kind that the project has; if keys of a kind differ in their labels,
         origins or calls, one for each such group. The old keys stay valid for --grace (for example
         30m, 24h or 7d; 0 to end them now), so that clients can switch without a gap. A key that
@@ -140,6 +140,7 @@ async function list(clickhouse: ClickHouse, options: Options, _ids: string[], io
     readKeyUse(clickhouse, options.project),
   ])
   const keys = all.filter(({ kind }) => kinds.includes(kind)).map((key) => ({ ...key, ...findUse(key) }))
+  if (keys.length === 0) io.stderr.write('No such key is stored.\n')
   io.stdout.write(
     options.json ? keys.map((key) => `${JSON.stringify(withoutHash(key))}\n`).join('') : formatTable(keys),
   )

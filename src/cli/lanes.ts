@@ -15,8 +15,8 @@ their order (for fewer lanes, still all current ones); CLICKHOUSE_URL with the c
 Shards can be added, not removed.
 
   1. Running services are told to refuse writes: a 503 with Retry-After.
-  2. What they accepted is stored, by them or by this command.
-  3. What only the journals have moves to the new lanes: idempotency keys, insert_ids, and the
+  2. Everything that they accepted is stored, by them or by this command.
+  3. Data that only the journals have moves to the new lanes: idempotency keys, insert_ids, and the
      values of profiles and sessions whose last change is a dead letter. Stored rows stay.
   4. The new layout is recorded. From then on, services with the old settings refuse everything:
      start them with the new ones.

@@ -24,7 +24,7 @@ export interface Manifest {
   finishedAt: string | null
 }
 
-/** Consecutive rows of a table, in a file of their own. */
+/** Consecutive rows of a table, in one file. */
 export interface Chunk extends Range, Digest {
   table: string
   file: string

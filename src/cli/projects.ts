@@ -1,5 +1,6 @@
 import type { Shards } from '../clickhouse/shards.js'
 import { Connection } from '../client/connection.js'
+import { UNPRINTABLE } from '../contract/limits.js'
 import { PAGE_PLACES } from '../contract/page-fields.js'
 import { SettingsBody } from '../contract/project-schemas.js'
 import {
@@ -14,42 +15,53 @@ import {
   type Quota,
   type SettingsChange,
 } from '../contract/project-settings.js'
+import { UsageQuery } from '../contract/query-schemas.js'
 import type { Expired } from '../contract/responses.js'
 import { compileCheck } from '../contract/validation.js'
 import { DEFAULT_PROJECT } from '../keys/keys.js'
 import { COMMAND_LINE } from '../model/audit-entry.js'
 import { findSettingsFault } from '../projects/check-settings.js'
 import { changeProject, readProjects } from '../projects/projects.js'
+import { toDay, toUsageStart } from '../projects/usage.js'
 import { listKeys } from '../store/api-keys.js'
+import { readUsage } from '../store/project-usage.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
 import { checkService } from './check-service.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { ERASE_TIMEOUT_MS, eraseProject } from './erase-project.js'
 import { counted } from './progress.js'
 import { json } from './query/question.js'
+import { csvText } from './query/table.js'
 import { withStore } from './store.js'
 import { readTarget, TARGET_USAGE } from './target.js'
 
 const USAGE = `Usage: tallyhouse projects list [--json]
        tallyhouse projects show PROJECT [--json]
+       tallyhouse projects usage [PROJECT...] [--from DAY] [--to DAY] [--json]
        tallyhouse projects set PROJECT [options]
        tallyhouse projects remove PROJECT --yes PROJECT [--url URL] [--key-file FILE]
 
 list  lists the projects: those with keys, and those with settings.
 show  shows the settings of a project.
-set   changes the named settings; the value "default" restores the default.
+usage prints what projects have used by day (UTC), all of them or those named, as CSV, or as JSON, a
+      line each: accepted events, their bytes as received, and the seconds that the store worked on
+      reads. Services store their counts every ten seconds.
+        --from DAY                such as 2026-11-01 (default: 30 days before the last one)
+        --to DAY                  the last one (default: today)
+set   changes the named settings; the value "default" restores the default. Shows all of them then,
+      with --json as JSON.
         --name TEXT               shown instead of the project's ID
-        --timezone ZONE           of questions that do not name one, such as Europe/Vienna
+        --timezone ZONE           for questions that do not name one, such as Europe/Vienna
         --week-start DAY          monday or sunday
         --first-view VIEW         the view that the page opens first: overview, web, explore, boards,
                                   users or live (default: web if there are page views, or else
                                   overview)
-        --currency CODE           of amounts on the page, such as EUR
+        --currency CODE           for amounts on the page, such as EUR
         --number-format EXAMPLE   1,234.5 or 1.234,5 or '1 234,5' or 1234.5
         --context MODE            how much to store about who sent a request: off,
                                   device (without the place) or full
-        --sessions id|GAP         what a session is in questions that do not say it: the events of a
-                                  session_id, or those with pauses of at most GAP, such as 30m
+        --sessions id|GAP         what a session is, unless a question says otherwise: the events of
+                                  a session_id, or those with pauses of at most GAP, such as 30m
         --page-view NAME          an event that is a page view; can be repeated, and replaces all
                                   earlier ones
         --page-field NAME=A,B     the properties that a field of pages is taken from, the first one
@@ -66,14 +78,14 @@ set   changes the named settings; the value "default" restores the default.
                                   events_per_month, stored_bytes, and, never hard,
                                   new_event_names_per_day and new_property_names_per_day
         --dry-run                 changes nothing, and counts what would expire
-remove  erases everything of a project and its settings, through the running service. What stays are
-      its keys, which "keys revoke" revokes, and what it has used by day. Name the project again
-      with --yes: it cannot be brought back. The secret key must be one of this project.
+remove  erases everything of a project, including its settings, through the running service. Its keys
+      stay until "keys revoke" revokes them, and so does its daily usage. This cannot be undone, so
+      name the project again with --yes. The secret key must be one of this project.
 ${TARGET_USAGE}
 
-Services know a change within 10 s. What a shorter age removes cannot be brought back.
+Services apply a change within 10 s. Data that a shorter age removes cannot be brought back.
 
-The others use the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR.`
+The other commands use the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR.`
 
 const FLAGS = {
   name: 'name',
@@ -88,6 +100,8 @@ const FLAGS = {
 /** Profiles that a dry run counts at most. */
 const MAX_PROFILES = 1_000_000
 const check = compileCheck(SettingsBody, null)
+const checkDays = compileCheck(UsageQuery, null)
+const USAGE_COLUMNS = ['day', 'project', 'events', 'bytes', 'read_seconds']
 
 export const command: Command = {
   summary: 'lists projects, changes their settings, and removes them',
@@ -95,9 +109,10 @@ export const command: Command = {
   async run([name = '', ...args], io) {
     if (name === 'list') return await list(args, io)
     if (name === 'show') return await show(args, io)
+    if (name === 'usage') return await usage(args, io)
     if (name === 'set') return await set(args, io)
     if (name === 'remove') return await remove(args, io)
-    throw new UsageError('Say what to do with the projects: list, show, set or remove.')
+    throw new UsageError('Say what to do with the projects: list, show, usage, set or remove.')
   },
 }
 
@@ -125,6 +140,35 @@ async function show(args: string[], io: CommandIo): Promise<number> {
     print(id, await requireProject(shards, id), values.json, io)
     return 0
   })
+}
+
+async function usage(args: string[], io: CommandIo): Promise<number> {
+  const text = { type: 'string' } as const
+  const options = { from: text, to: text, json: { type: 'boolean', default: false } } as const
+  const { values, positionals } = parseOptions({ args, allowPositionals: true, options })
+  const { json: isJson, ...days } = values
+  const fault = checkDays(days)
+  if (fault) throw new UsageError(fault.message.replace(/^\/(\S+)/, '--$1'))
+  const { to = toDay(Date.now()) } = days
+  const from = days.from ?? toUsageStart(to)
+  if (from > to) throw new UsageError('--from must not be after --to, whose default is today.')
+  return await withStore(io, async (shards) => {
+    for (const id of positionals) await requireProject(shards, id)
+    const used = await readUsage(shards, positionals.length > 0 ? positionals : null, { from, to })
+    const rows = [...used].flatMap(([project, byDay]) =>
+      [...byDay].map(([day, { events, bytes, readMs }]) => {
+        return { day, project, events, bytes, read_seconds: readMs / 1000 }
+      }),
+    )
+    rows.sort((a, b) => (a.day === b.day ? compareTexts(a.project, b.project) : compareTexts(a.day, b.day)))
+    if (isJson) for (const row of rows) io.stdout.write(`${JSON.stringify(row)}\n`)
+    else io.stdout.write(csvText({ columns: USAGE_COLUMNS, rows: rows.map((row) => Object.values(row)) }))
+    return 0
+  })
+}
+
+function compareTexts(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b)
 }
 
 async function set(args: string[], io: CommandIo): Promise<number> {
@@ -256,7 +300,7 @@ function print(id: string, settings: ProjectSettings, isJson: boolean, { stdout 
     return
   }
   const lines = [['id', id] as const, ...listSettings(settings)].map(([name, value]) => `${name}: ${format(value)}`)
-  stdout.write(`${lines.join('\n')}\n`)
+  stdout.write(`${lines.map(escapeUnprintable).join('\n')}\n`)
 }
 
 function format(value: unknown): string {
@@ -265,6 +309,11 @@ function format(value: unknown): string {
     return value.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join(', ') || '-'
   }
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '-')
+}
+
+/** Event names may have characters that change what a terminal shows. */
+function escapeUnprintable(text: string): string {
+  return text.replace(new RegExp(UNPRINTABLE, 'gu'), (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`)
 }
 
 function isQuota(value: unknown): value is Quota {
@@ -280,14 +329,14 @@ function onlyProject(positionals: string[]): string {
 /** The projects with keys or settings, and the default one, which may have its keys in the environment; by id. */
 async function listProjects(shards: Shards): Promise<Map<string, ProjectSettings>> {
   const projects = await readProjects(shards)
-  // A project that was erased has settings that are all defaults.
+  // An erased project still has a row of settings, all of them defaults.
   const isSet = (id: string) => Object.keys(listSet(projects.get(id)?.settings ?? DEFAULT_SETTINGS)).length > 0
   const withKeys = (await listKeys(shards.first)).map(({ projectId }) => projectId)
   const ids = new Set([DEFAULT_PROJECT, ...withKeys, ...[...projects.keys()].filter(isSet)])
   return new Map([...ids].sort().map((id) => [id, projects.get(id)?.settings ?? DEFAULT_SETTINGS]))
 }
 
-/** So that a typing mistake does not become a project of its own. @throws Error */
+/** Requires an existing project, so that a typo does not create a new one. @throws Error */
 export async function requireProject(shards: Shards, id: string): Promise<ProjectSettings> {
   const settings = (await listProjects(shards)).get(id)
   if (settings) return settings

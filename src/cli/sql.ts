@@ -32,7 +32,7 @@ such as events_all, have the rows of all shards. A query that names a table with
 and a line on standard error points it out.
 
 The store is the one that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. It does not
-matter whether the service is running. Its place is printed to standard error.`
+matter whether the service is running. Its address is printed to standard error.`
 
 /** ClickHouse's names for our short ones, with a header line if the format has one. */
 const FORMATS: Record<string, string> = {

@@ -5,6 +5,7 @@ import type { StoredEvent } from '../contract/responses.js'
 import { memberText } from '../json/texts.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { parseEventId } from '../model/event-id.js'
+import { replaceControls } from './columns.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 import { parseEventOptions, readTime, warnOfUnknownEvent } from './event-options.js'
 import { READ_TARGET_USAGE, readTarget } from './target.js'
@@ -27,9 +28,6 @@ ${READ_TARGET_USAGE}
 
 The exit code is 0 after Ctrl-C or if the reader of the output closes it, 1 if the service refuses
 the stream, and 2 for a usage error.`
-
-/** Control characters, which a terminal would interpret. */
-const CONTROLS = /\p{Cc}/gu
 
 export const command: Command = {
   summary: 'prints events of a running service as they arrive',
@@ -83,7 +81,7 @@ function line({ text }: LiveText): string {
 function shortLine({ text }: LiveText, width: number | undefined): string {
   const { timestamp, event, distinct_id } = JSON.parse(text) as StoredEvent
   const parts = [timeText(timestamp), event, distinct_id, memberText(text, 'properties') ?? '{}']
-  return parts.join('  ').replace(CONTROLS, ' ').slice(0, width)
+  return replaceControls(parts.join('  '), ' ').slice(0, width)
 }
 
 /** Formats a time. A `timestamp` may be beyond the range of `Date`. */

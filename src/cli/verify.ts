@@ -8,20 +8,20 @@ const USAGE = `Usage: tallyhouse verify [options]
 Checks whether the store and the journals still have everything, and says what is wrong and what to
 do. The service may be running or not.
 
-  parts      what ClickHouse has put aside as broken, or does not find any more, with what it held
+  parts      parts that ClickHouse has put aside as broken or no longer finds, and what they held
   counts     the events of each project and month, as recorded and as stored
   checksums  the files of each part, by ClickHouse's CHECK TABLE, with one thread
-  ledger     of each project, whether all events that were received are stored, repeated, refused,
+  ledger     for each project, whether every event that was received is stored, repeated, refused,
              deleted or waiting
   journals   whether each answers and can be read, and what waits in it
 
   --quick            skips the checksums, which read all data once
-  --accept           no longer report what is lost now, after you have restored it or given it up.
-                     What is there counts as complete from then on
+  --accept           stops reporting current losses, after you have restored the data or given it up.
+                     From then on, the current state counts as complete
   --rebuild-journal  if data.mdb of an embedded journal is damaged: recreates it from the log
-                     next to it, and stores what the store lacks. The service must be
-                     stopped. What only data.mdb had is forgotten: the Idempotency-Keys of a day and
-                     the insert_ids of seven, so a request that a client repeats may be stored again
+                     next to it, and stores the entries that the store lacks. The service must
+                     be stopped. The Idempotency-Keys of a day and the insert_ids of seven days are
+                     lost with data.mdb, so a request that a client repeats may be stored again
 
 The exit code is 0 if nothing is wrong, else 1.`
 

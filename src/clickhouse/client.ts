@@ -89,7 +89,7 @@ export interface ReadOptions {
 
 /**
  * Queries over HTTP, for the embedded engine and a cluster alike. Every call ends in bounded time; only the stream that
- * `bytes` returns has no limit of its own.
+ * `bytes` returns has no time limit.
  */
 export class ClickHouse {
   readonly #replicas: Replicas
@@ -415,7 +415,7 @@ export class ClickHouse {
     }
   }
 
-  /** Nothing is hidden from an erasure. */
+  /** The settings that hide rows from a read; none for erasures, which must find everything. */
   #hidden(name: string): ClickHouseSettings {
     return name.startsWith(ERASE) ? {} : (this.#hide?.(toOwner(name)) ?? {})
   }
@@ -479,7 +479,7 @@ export class ClickHouse {
   }
 }
 
-/** Names a share of its own for a kind of read of a project, next to its other reads. */
+/** Names a separate share for a kind of read of a project. */
 export function nameShare(kind: 'live' | 'erase', project: string): string {
   return `${kind}\0${project}`
 }

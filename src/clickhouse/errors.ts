@@ -312,7 +312,7 @@ export function isDataError(error: unknown): error is StoreError {
 
 /**
  * Whether ClickHouse ran out of memory: for a query, a user or the whole server. Some of the block may be stored,
- * because each month of its events becomes a part of its own.
+ * because each month of its events becomes a separate part.
  */
 export function isMemoryError(error: unknown): error is StoreError {
   return isStoreError(error, 'MEMORY_LIMIT_EXCEEDED')

@@ -2,7 +2,7 @@
 
 const CREATE_TABLE = /^\s*CREATE TABLE IF NOT EXISTS (\w+)\s*\(/i
 const ENGINE = /\bENGINE\s*=\s*(\w*MergeTree)\b(?:\s*\(([^)]*)\))?/
-/** What each server has for itself. */
+/** Engines whose tables each server has for itself. */
 const OWN = /\bENGINE\s*=\s*(Set|Memory)\b/
 const WINDOW = /\bnon_replicated_deduplication_window\s*=\s*(\d+)/
 /** Engines that `schema/` uses; all have a replicated counterpart of the same arguments. */

@@ -87,6 +87,6 @@ async function refuseForeign(clickhouse: ClickHouse, number: number, name: strin
   )
   if (!found) return
   throw new ShardsError(
-    `${name} should be the new shard ${number}, but has data of its own. List the store's first shard first in CLICKHOUSE_URL, and give new ones an empty database.`,
+    `${name} should be the new shard ${number}, but is not empty. List the store's first shard first in CLICKHOUSE_URL, and give new ones an empty database.`,
   )
 }

@@ -4,7 +4,7 @@ import type { ClickHouse, ReadOptions } from './client.js'
 import { isShardLost, isTimeout, NoSlotError, ShardUnreachableError, StoreUnreachableError } from './errors.js'
 import type { Parameters, Scalars } from './parameters.js'
 
-/** A ClickHouse server, or several replicas, with tables of its own. */
+/** A ClickHouse server, or several replicas, with its own tables. */
 export interface Shard {
   /** position in CLICKHOUSE_URL, from 0 */
   number: number

@@ -9,7 +9,7 @@ export interface ConnectionOptions {
    * `/public` is appended
    */
   url: string
-  /** the project's secret key; a read key is enough to read and ask */
+  /** the project's secret key; a read key is enough for reads and questions */
   secretKey: string
   /** timeout of one attempt, in milliseconds; default 30 000, because a read may wait 5 s for the store */
   timeoutMs?: number

@@ -197,15 +197,15 @@ export class Tallyhouse {
     await this.#connection.delete(pathTo('events', eventId), options)
   }
 
-  /** The project of the key and its settings; a read key is enough. */
+  /** Returns the project of the key and its settings; a read key is enough. */
   async project(options?: CallOptions): Promise<Project> {
     const { value } = await this.#connection.call({ method: 'GET', path: '/public/project' }, options)
     return value.project as Project
   }
 
   /**
-   * Changes settings of the project: what is absent stays, and null sets the default. A shorter `keep` removes what is
-   * older for good.
+   * Changes settings of the project: absent fields stay as they are, and null restores the default. A shorter `keep`
+   * permanently removes older data.
    * @throws TallyhouseError `revision_conflict` if the change names a `revision` that is not the current one
    */
   async changeProject(change: SettingsChange & { revision?: number }, options?: CallOptions): Promise<Project> {
@@ -214,7 +214,7 @@ export class Tallyhouse {
     return value.project as Project
   }
 
-  /** What the project has used by day, what it has stored, and its quotas; a read key is enough. */
+  /** Returns the project's usage by day, its stored bytes and its quotas; a read key is enough. */
   async usage({ signal, ...query }: UsageOptions = {}): Promise<ProjectUsage> {
     const { value } = await this.#connection.call(
       { method: 'GET', path: `/public/usage?${toSearchParams(query)}` },

@@ -28,7 +28,7 @@ const IPAD_AS_MAC = /Macintosh.*\b(?:CriOS|FxiOS|EdgiOS|OPT|DuckDuckGo\/\d+ Mobi
 /** Libraries of apps, which `isbot` takes for bots because they are not browsers. */
 const APP = /^(?!Mozilla\/).*(?:android|\bios\b|iphone|ipad|okhttp|cfnetwork|dalvik|\bdart\b|flutter|react-native)/i
 
-/** What the fetch of a runtime sends unless the program says more. It names no client. */
+/** What the `fetch` of a runtime sends by default. It does not identify a client. */
 const RUNTIME = /^(?:node|undici|(?:Deno|Bun)\/[\w.+-]+)$/
 
 const BROWSER = /^(?:Mozilla|Opera)\//
@@ -74,7 +74,7 @@ function findDevice(
   return type === 'mobile' || type === 'tablet' || type === 'desktop' ? type : 'other'
 }
 
-/** The version that the browser's hint has is exact; the one in its User-Agent may be frozen. */
+/** The version in the browser's hint is exact; the one in its User-Agent may be frozen. */
 function systemVersion(system: string, hinted: string, os: { version?: string; versionName?: string }): string {
   const major = Number.parseInt(hinted, 10)
   // Windows 11 has version 13 and later of the API that browsers report, Windows 10 has 1 to 10.

@@ -7,14 +7,14 @@ import { type AgentContext, isPersonal, readAgent } from './agent.js'
 import { findCountryOfZone, readCountryCode } from './country.js'
 import type { GeoDatabase, Place } from './geo-database.js'
 
-/** What says who sent a request. */
+/** The parts of a request that say who sent it. */
 export interface RequestSource {
   headers: IncomingHttpHeaders
   /** of the client, as trusted proxies report it */
   address: string
   /** of the other end of the connection */
   peer: string
-  /** IANA zone of the browser; anybody's text */
+  /** IANA zone of the browser; may be any text */
   timezone: unknown
 }
 
@@ -28,13 +28,13 @@ export interface ContextsOptions {
   geo: Pick<GeoDatabase, 'find'> | null
 }
 
-/** Maximum number of remembered contexts; then all are forgotten. */
+/** Maximum number of remembered contexts; beyond it, all are forgotten. */
 const MAX_CONTEXTS = 20_000
 /**
- * Maximum number of characters of the headers that a context is remembered by. Those of browsers have a few hundred.
+ * Contexts of requests with more characters in their headers are not remembered. Those of browsers have a few hundred.
  */
 const MAX_REMEMBERED = 1_024
-/** What the headers of a browser say is remembered for longer, because it takes longer to read. */
+/** Maximum number of remembered agents. Parsing them takes longest, so they are remembered for longer. */
 const MAX_AGENTS = 2_000
 /** Characters of a header that are read. */
 const MAX_HEADER = 512
@@ -42,7 +42,7 @@ const MAX_HEADER = 512
 const LANGUAGE = /^\s*([a-z]{2,3}(?:-[a-z\d]{2,8}){0,3})\s*(?:[,;]|$)/i
 const NO_PLACE: Place = {}
 
-/** What a context depends on, apart from the User-Agent; the headers are unchanged. */
+/** Everything that a context depends on apart from the User-Agent; headers as they were sent. */
 interface Parts {
   headers: IncomingHttpHeaders
   language: string

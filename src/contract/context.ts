@@ -40,7 +40,7 @@ export const CONTEXT_TEXTS = [
   'language',
 ] as const satisfies readonly (keyof Context)[]
 
-/** How contexts may be given: null counts as absent, as everywhere. */
+/** A context as a caller sends it: null counts as absent, as everywhere. */
 export type GivenContext = { [Field in keyof Context]?: Context[Field] | null | undefined }
 
 /** The fields that are set, in their order. */

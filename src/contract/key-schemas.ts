@@ -65,7 +65,7 @@ const Key = Type.Object(
     created_at: time('Milliseconds since 1970; null for a key of the environment.'),
     revoked_at: time('When it stops or stopped working, in milliseconds since 1970.'),
     last_used: day,
-    refused: Type.Integer({ description: 'How many requests it made that it may not make.' }),
+    refused: Type.Integer({ description: 'How many of its requests were refused because the key may not make them.' }),
     last_refused: day,
     current: Type.Boolean({ description: 'Whether this call was made with the key.' }),
   }),
@@ -98,7 +98,7 @@ const AuditLogEntry = Type.Object(
     ),
     action: Type.String({
       description:
-        '`key_created`, `key_changed`, `key_rotated`, `key_revoked` or `project_changed`; there will be others.',
+        '`key_created`, `key_changed`, `key_rotated`, `key_revoked`, `project_changed` or `project_erased`; there will be others.',
     }),
     target: Type.Union([Type.Object({ id: Type.String(), label: Type.String() }), Type.Null()], {
       description: 'What was changed, with the label that it had before.',

@@ -2,9 +2,9 @@ import { type Comparison, type FieldName, type Filter, OPERATORS, type Operator 
 import { SESSION } from './question-schemas.js'
 import type { SeriesDefinition, SeriesLine, SeriesQuestion } from './questions.js'
 
-/** What the parts of questions are called where people read answers: on the page and in the tables of the terminal. */
+/** Labels for the parts of questions, for the page and for the tables in a terminal. */
 
-/** Filters with longer labels are only said to be there. */
+/** A filter with a longer label is only mentioned. */
 const MAX_FILTER_LABEL = 60
 
 /** The label of each operator. */
@@ -127,7 +127,7 @@ export function labelLines(
   return countEqual(texts)
 }
 
-/** Numbers texts that are there before: `a`, `a #2`. */
+/** Numbers repeated texts: `a`, `a #2`. */
 function countEqual(texts: readonly string[]): string[] {
   const taken = new Set(texts)
   const seen = new Set<string>()

@@ -51,6 +51,9 @@ export function isName(value: unknown): value is string {
   return value.length <= MAX_NAME || (value.length <= 2 * MAX_NAME && [...value].length <= MAX_NAME)
 }
 
+/** Control characters, and those that change the direction of what follows: lists are shown in terminals, too. */
+export const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u
+
 /** Whether there is an IANA time zone with this name. */
 export function isTimeZone(value: unknown): value is string {
   // Offsets are zones to Intl, but not to this service.

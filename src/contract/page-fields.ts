@@ -1,11 +1,11 @@
 import { CONTEXT_TEXTS } from './context.js'
 import type { FieldName } from './filters.js'
 
-/** What counts as a page view, and where events keep what is known about the page. Both are settings of a project. */
+/** Which events are page views, and which properties say something about the page. Both are settings of a project. */
 
-/** Names of page views that a project may have. */
+/** Maximum number of names of page views in a project. */
 export const MAX_PAGE_VIEWS = 100
-/** Properties that a page field may be taken from. */
+/** Maximum number of properties that a page field may be taken from. */
 export const MAX_PLACES = 10
 
 /** Names of page views by default: ours, Segment's, PostHog's, Mixpanel's, Amplitude's and OpenPanel's. */
@@ -38,7 +38,7 @@ export const PAGE_FIELDS = {
   content: list('utm_content utm.content', 'campaign.content'),
 } as const satisfies Record<string, readonly FieldName[]>
 
-/** @param inContext the name in Segment's `context`, which is among an event's properties, or below `$segment` */
+/** @param inContext the name in Segment's `context`, which is a property of the event or below `$segment` */
 function list(names: string, inContext: string, others: readonly string[] = []): readonly FieldName[] {
   const all = [...names.split(' '), `context.${inContext}`, `$segment.context.${inContext}`, ...others]
   return all.map((name) => `properties.${name}`)
@@ -47,7 +47,7 @@ function list(names: string, inContext: string, others: readonly string[] = []):
 export type PagePlace = keyof typeof PAGE_FIELDS
 export const PAGE_PLACES = Object.keys(PAGE_FIELDS) as readonly PagePlace[]
 
-/** What a project has set about its pages. */
+/** A project's settings about its pages. */
 export interface PageSettings {
   /** the names of events that are page views */
   page_views: readonly string[]

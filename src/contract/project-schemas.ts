@@ -1,7 +1,7 @@
 import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { CONTEXT_MODES } from './context.js'
 import type { FieldName } from './filters.js'
-import { isName, isTimeZone } from './limits.js'
+import { isName, isTimeZone, UNPRINTABLE } from './limits.js'
 import { MAX_PAGE_VIEWS, MAX_PLACES, PAGE_PLACES, type PagePlace } from './page-fields.js'
 import {
   FIRST_VIEWS,
@@ -33,7 +33,7 @@ export const ProjectErased = withFields(
         aliases: Type.Integer(),
         dead_letters: Type.Integer(),
       }),
-      { description: 'What this call has removed.' },
+      { description: 'What this call removed.' },
     ),
     complete: Type.Boolean({ description: 'False if the call ended before everything was removed: repeat it.' }),
     unreadable_dead_letters,
@@ -53,6 +53,14 @@ export const KeyDescription = withFields(
 
 TypeRegistry.Set('TimeZone', (_schema, value) => isTimeZone(value))
 
+/** Characters of a display name. */
+const MAX_DISPLAY_NAME = 100
+
+TypeRegistry.Set('DisplayName', (_schema, value) => {
+  if (typeof value !== 'string' || value.trim() === '') return false
+  return [...value].length <= MAX_DISPLAY_NAME && !UNPRINTABLE.test(value)
+})
+
 const CURRENCY = '^[A-Z]{3}$'
 const choice = (values: readonly string[]) =>
   Type.Unsafe<never>({
@@ -61,7 +69,7 @@ const choice = (values: readonly string[]) =>
   })
 const setting = <T extends TSchema>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { message: `${schema.message}, or null for the default`, description })
-/** An object whose fields may be absent, and that names the fields that it knows if there is another one. */
+/** An object with optional fields. The error for an unknown field lists the known ones. */
 const partial = <T extends TProperties>(fields: T, description = '') =>
   Type.Partial(Type.Object(fields), {
     additionalProperties: false,
@@ -94,7 +102,7 @@ const QUOTA_MEANS: Record<QuotaName, string> = {
   stored_bytes: 'Bytes that the project has on the disks of ClickHouse, estimated from its share of each part.',
 }
 
-/** Names in the path to such a property: that of the property, and those within it. */
+/** Maximum number of names in the path to such a property. */
 const MAX_PLACE_NAMES = 5
 
 /** Whether a value is a property that a page field can be taken from, written as in questions. */
@@ -142,7 +150,13 @@ const SessionsGap = Type.Unsafe<Exclude<ProjectSettings['sessions'], 'id'>>(
 
 const SETTINGS = {
   name: setting(
-    Type.String({ minLength: 1, maxLength: 100, message: 'must be a string of 1 to 100 characters' }),
+    Type.Unsafe<string>({
+      [Kind]: 'DisplayName',
+      type: 'string',
+      minLength: 1,
+      maxLength: MAX_DISPLAY_NAME,
+      message: `must be a string of 1 to ${MAX_DISPLAY_NAME} characters, not only spaces, without control characters`,
+    }),
     'A display name; default: the id of the project.',
   ),
   timezone: setting(

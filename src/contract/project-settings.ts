@@ -1,4 +1,4 @@
-/** What a team can set for its project. Pure: defaults, changes, and the time from which data is kept. */
+/** The settings of a project. Pure: defaults, changes, and the time since which data is kept. */
 
 import type { ContextMode } from './context.js'
 import { PAGE_FIELDS, PAGE_VIEWS, type PageSettings } from './page-fields.js'
@@ -7,10 +7,13 @@ import type { SessionsDefinition } from './questions.js'
 export const WEEK_STARTS = ['monday', 'sunday'] as const
 /** The views that the page can open first. */
 export const FIRST_VIEWS = ['overview', 'web', 'explore', 'boards', 'users', 'live'] as const
-/** How the page writes numbers, each an example of itself. */
+/** How the page writes numbers; each format is an example of itself. */
 export const NUMBER_FORMATS = ['1,234.5', '1.234,5', '1 234,5', '1234.5'] as const
 
-/** What ages: events by their own time, sessions by their last change, profiles by when their user was last seen. */
+/**
+ * Data that expires: events by their own time, sessions by their last change, profiles by when their user was last
+ * seen.
+ */
 export const KEPT = ['events', 'sessions', 'profiles'] as const
 export type Kept = (typeof KEPT)[number]
 
@@ -23,7 +26,7 @@ export const QUOTAS = [
 ] as const
 export type QuotaName = (typeof QUOTAS)[number]
 
-/** Names are counted after their events are stored, so these quotas cannot refuse any: they are never hard. */
+/** Names are counted after their events are stored, so these quotas cannot refuse events and are never hard. */
 export const NAME_QUOTAS: readonly QuotaName[] = ['new_event_names_per_day', 'new_property_names_per_day']
 
 export interface Quota {
@@ -35,7 +38,7 @@ export interface Quota {
 export interface ProjectSettings extends PageSettings {
   /** shown instead of the project's id; null: the id */
   name: string | null
-  /** IANA; the default of questions and the page */
+  /** IANA zone; the default of questions and the page */
   timezone: string
   week_start: (typeof WEEK_STARTS)[number]
   /** null: `web` if the project has page views, or else `overview` */
@@ -43,9 +46,9 @@ export interface ProjectSettings extends PageSettings {
   /** ISO 4217; null: amounts of money are plain numbers */
   currency: string | null
   number_format: (typeof NUMBER_FORMATS)[number]
-  /** how much of the context of events and sessions is stored; null: as the service is set */
+  /** how much of the context of events and sessions is stored; null: the service's setting */
   context: ContextMode | null
-  /** what a session is in questions that do not say it */
+  /** the definition of sessions for questions without one */
   sessions: SessionsDefinition
   /** how long data is kept, such as `25m`; null: forever */
   keep: Record<Kept, string | null>
@@ -73,12 +76,12 @@ export const DEFAULT_SETTINGS: ProjectSettings = {
   },
 }
 
-/** Settings with fields that are changed one by one. */
+/** Settings whose fields are changed one by one. */
 const GROUPS = ['page_fields', 'keep', 'quotas'] as const
 type Group = (typeof GROUPS)[number]
 
 type Change<Fields> = { [Field in keyof Fields]?: Fields[Field] | null | undefined }
-/** A change of settings: what is absent stays, and null sets a default. */
+/** A change of settings: absent fields stay as they are, and null restores a default. */
 export type SettingsChange = Change<Omit<ProjectSettings, Group>> & {
   [Name in Group]?: Change<ProjectSettings[Name]> | null | undefined
 }
@@ -90,7 +93,7 @@ export function changeSettings(settings: ProjectSettings, change: SettingsChange
   )
 }
 
-/** @param replace makes the new value of a field out of the one that was given */
+/** @param replace computes the new value of a field from the given one */
 function replaceFields<T extends object>(
   before: T,
   change: Record<string, unknown>,
@@ -109,7 +112,7 @@ function isGroup(name: string): name is Group {
   return (GROUPS as readonly string[]).includes(name)
 }
 
-/** All settings by their names, those of a group each by itself, such as `keep.events`. */
+/** All settings by name; those of a group are listed one by one, such as `keep.events`. */
 export function listSettings(settings: ProjectSettings): [name: string, value: unknown][] {
   return Object.entries(settings).flatMap(([name, value]): [string, unknown][] => {
     if (!isGroup(name)) return [[name, value]]
@@ -117,7 +120,7 @@ export function listSettings(settings: ProjectSettings): [name: string, value: u
   })
 }
 
-/** What questions get from their project unless they say otherwise. */
+/** The settings that are defaults of questions. */
 export const QUESTION_DEFAULTS = ['timezone', 'week_start', 'sessions'] as const satisfies (keyof ProjectSettings)[]
 export type QuestionDefaults = Pick<ProjectSettings, (typeof QUESTION_DEFAULTS)[number]>
 

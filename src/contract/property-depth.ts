@@ -1,6 +1,6 @@
 import type { ErrorDetail } from './errors.js'
 
-/** The operators that put their value into an array, which is a level more. */
+/** The operators that put their value into an array, which adds a level. */
 const INTO_ARRAYS = ['$append', '$prepend']
 
 /**

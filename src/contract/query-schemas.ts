@@ -234,7 +234,7 @@ export const UserParams = Type.Object({ userId: Type.String() })
 export const AliasParams = Type.Object({ userId: Type.String(), alias: Type.String() })
 export const SessionParams = Type.Object({ sessionId: Type.String() })
 
-/** The days that ClickHouse knows. */
+/** The days that ClickHouse's Date can hold. */
 const [FIRST_DAY, LAST_DAY] = ['1970-01-01', '2149-06-06']
 
 TypeRegistry.Set('Day', (_schema, value) => {

@@ -113,7 +113,7 @@ const range = {
 const Limit = wholeNumber(1, 1000)
 const split = {
   breakdown: withDefault(list('fields', Field, 0, 2), [], 'Fields to split the answer by.'),
-  limit: withDefault(Limit, 10, 'How many values of the breakdown get a line of their own.'),
+  limit: withDefault(Limit, 10, 'How many values of the breakdown get their own line.'),
 }
 const noBreakdown = { breakdown: 'is only possible for series and funnel' }
 
@@ -204,7 +204,7 @@ export const Paths = object(
     end: orNull(NameOrDefinition, 'The event to which paths lead, instead of `start`.'),
     steps: withDefault(wholeNumber(1, 5), 3, 'How many events to follow.'),
     window: withDefault(Duration, '30m', 'How long a path may take.'),
-    limit: withDefault(Limit, 10, 'How many names per step get a node of their own.'),
+    limit: withDefault(Limit, 10, 'How many names per step get their own node.'),
   },
   noBreakdown,
 )

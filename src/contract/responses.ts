@@ -176,7 +176,7 @@ export interface ListedKey {
   revoked_at: number | null
   /** a day in UTC, such as 2026-11-26; null for never */
   last_used: string | null
-  /** how many requests it made that it may not make */
+  /** how many of its requests were refused because the key may not make them */
   refused: number
   /** the day of the last of them */
   last_refused: string | null
@@ -241,7 +241,7 @@ export interface PropertyName {
   types: { type: PropertyType; share: number }[]
   /** at most 5, the most frequent first */
   examples: unknown[]
-  /** those within it if it is an object, most first; absent if there are none */
+  /** the properties within it if it is an object, most frequent first; absent if there are none */
   properties?: PropertyName[]
 }
 
@@ -339,10 +339,10 @@ export interface ReplayedDeadLetters {
   refused: { id: string; reason: string }[]
 }
 
-/** What is older than a project keeps it. */
+/** Data that is older than its project keeps it. */
 export interface Expired {
   count: number
-  /** the earliest and the latest time of it, epoch milliseconds; null if there is none */
+  /** its earliest and latest time, epoch milliseconds; null if there is none */
   from: number | null
   to: number | null
   /** bytes on the disk, estimated */
@@ -354,7 +354,7 @@ export interface UsedOnDay {
   day: string
   /** accepted events */
   events: number
-  /** bytes of them, as they came */
+  /** their size in bytes, as received */
   bytes: number
   /** how long the store worked on reads, seconds */
   read_seconds: number

@@ -46,7 +46,7 @@ function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiErro
   })
 }
 
-/** Of an object or an array that may be null, the errors are those inside it. */
+/** Replaces an error of an object or array that may be null by the errors inside it. */
 function* withInner(errors: Iterable<ValueError>): Generator<ValueError> {
   for (const error of errors) {
     const variants: TSchema[] = error.type === ValueErrorType.Union ? error.schema.anyOf : []

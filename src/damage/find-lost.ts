@@ -133,8 +133,8 @@ class Merges {
   }
 
   /**
-   * Whether all sources of a merge are listed. They are not if it was before the server's start, when some may already
-   * have been removed, or if only those are left that a query is still reading.
+   * Whether all sources of a merge are listed. After a merge before the server's start, some
+   * may have been removed; later, perhaps only those are left that a query is still reading.
    */
   #listsAllSources(merged: ActivePart): boolean {
     const known = this.#areListed.get(merged)

@@ -16,6 +16,9 @@ const NOUNS: Record<string, string> = {
   dead_letter_replays: 'replays of dead letters',
   api_keys: 'API keys',
   saved: 'saved questions',
+  projects: 'versions of settings',
+  project_usage: 'counts of usage',
+  ledger_bases: 'bases of the ledger',
 }
 
 /** What to do about any loss. */

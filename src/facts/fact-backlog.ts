@@ -1,52 +1,52 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { countEvents, countEventsBetween, type FactRange, findStepEnd, type Waiting } from '../store/fact-backlog.js'
 
-/** A range, with an upper bound of the number of its events. */
+/** A range, with an upper bound on the number of its events. */
 export interface CountedRange extends FactRange {
   rows: number
 }
 
-/** The projects that may share a step: each adds some bytes to its statement. */
+/** Maximum number of projects that share a step, because each makes its statement longer. */
 const MAX_PROJECTS = 100
 
 /**
- * The events of a shard that facts do not have. Projects take turns: one with many events gets a step of its own, small
- * ones share one.
+ * The events of a shard that facts do not have. Projects take turns: one with many events gets its own step, small ones
+ * share one.
  */
 export class FactBacklog {
   readonly #clickhouse: ClickHouse
-  readonly #most: Waiting
-  readonly #least: number
+  readonly #limit: Waiting
+  readonly #minEvents: number
   readonly #leftOut: ReadonlySet<string>
   readonly #last: ReadonlySet<string>
-  /** by project that is too small to be copied: how many events it has */
+  /** projects that are too small to be copied, with their event counts */
   readonly #small = new Map<string, Waiting>()
   /** by project, in the order of their turns */
   readonly #waiting = new Map<string, Waiting>()
-  /** everything up to here was counted; null before the first look */
+  /** everything up to this id was counted; null before the first call of `look` */
   #counted: bigint | null = null
 
   /**
-   * @param options `most`: what a step may copy; `least`: a project with fewer events is not copied; `leftOut`: nor are
+   * @param options `limit`: what a step may copy; `minEvents`: a project with fewer events is not copied; `leftOut`: nor are
    * these projects; `last`: these projects come after the others
    */
   constructor(
     clickhouse: ClickHouse,
     {
-      most,
-      least,
+      limit,
+      minEvents,
       leftOut,
       last = new Set(),
-    }: { most: Waiting; least: number; leftOut: ReadonlySet<string>; last?: ReadonlySet<string> },
+    }: { limit: Waiting; minEvents: number; leftOut: ReadonlySet<string>; last?: ReadonlySet<string> },
   ) {
     this.#clickhouse = clickhouse
-    this.#most = most
-    this.#least = least
+    this.#limit = limit
+    this.#minEvents = minEvents
     this.#leftOut = leftOut
     this.#last = last
   }
 
-  /** Events that wait, at most. */
+  /** An upper bound on the number of waiting events. */
   get rows(): number {
     return [...this.#waiting.values()].reduce((sum, { rows }) => sum + rows, 0)
   }
@@ -69,7 +69,7 @@ export class FactBacklog {
       const known = this.#waiting.get(projectId) ?? this.#small.get(projectId) ?? { rows: 0, bytes: 0 }
       const all = { rows: known.rows + rows, bytes: known.bytes + bytes }
       const isCopied = this.#waiting.has(projectId) || (progress.get(projectId) ?? 0n) > 0n
-      const isSmall = !isCopied && all.rows < this.#least
+      const isSmall = !isCopied && all.rows < this.#minEvents
       if (!isSmall) this.#small.delete(projectId)
       const list = isSmall ? this.#small : this.#waiting
       list.set(projectId, all)
@@ -86,12 +86,12 @@ export class FactBacklog {
     const sum = { rows: 0, bytes: 0 }
     for (const [projectId, { rows, bytes }] of this.#waiting) {
       const range = { projectId, lo: progress.get(projectId) ?? 0n, hi: upTo, rows }
-      // An earlier leader knew of more. The next looks count all that is later than this one knows of.
+      // An earlier leader has copied more than this one has counted. The next call of `look` catches up.
       if (range.lo >= upTo) {
         this.#waiting.delete(projectId)
         continue
       }
-      const isLarge = rows > this.#most.rows || bytes > this.#most.bytes
+      const isLarge = rows > this.#limit.rows || bytes > this.#limit.bytes
       if (isLarge && ranges.length > 0) break
       if (isLarge) {
         const end = await this.#end(range, { rows, bytes })
@@ -100,7 +100,7 @@ export class FactBacklog {
       }
       sum.rows += rows
       sum.bytes += bytes
-      const isFull = sum.rows > this.#most.rows || sum.bytes > this.#most.bytes || ranges.length === MAX_PROJECTS
+      const isFull = sum.rows > this.#limit.rows || sum.bytes > this.#limit.bytes || ranges.length === MAX_PROJECTS
       if (isFull && ranges.length > 0) break
       ranges.push(range)
     }
@@ -111,7 +111,7 @@ export class FactBacklog {
   /** The part of a large range that fits a step; null if it is empty. */
   async #end(range: CountedRange, waiting: Waiting): Promise<CountedRange | null> {
     const { projectId } = range
-    const end = await findStepEnd(this.#clickhouse, range, this.#most)
+    const end = await findStepEnd(this.#clickhouse, range, this.#limit)
     this.#waiting.delete(projectId)
     if (!end) return null
     const rest = { rows: waiting.rows - end.rows, bytes: Math.max(0, waiting.bytes - end.bytes) }

@@ -32,14 +32,14 @@ export interface FactCopierOptions {
   isShared: boolean
   log: Pick<Log, 'info' | 'warn'>
   /** a project with fewer events has no facts; default: every project has */
-  least?: number
-  /** what a step copies at most */
-  most?: { rows: number; bytes: number }
+  minEvents?: number
+  /** maximum size of a step */
+  maxStep?: { rows: number; bytes: number }
   /** how many events of a project are copied before its properties are checked again */
   guessEvery?: number
-  /** what the rows of sessions are made of; absent: there are none */
+  /** defines the rows of session facts; absent: none are kept */
   sessions?: SessionFactsMaker | undefined
-  /** shortest pause between two looks at the sessions of a project, ms */
+  /** minimum pause between two checks of a project's session facts, ms */
   sessionsEveryMs?: number | undefined
   /** pause between two checks for new events, ms */
   pauseMs?: number
@@ -50,10 +50,10 @@ export interface FactCopierOptions {
 }
 
 /** 0.3 s of CPU and 250 MB of memory, for ordinary events. */
-const MOST = { rows: 100_000, bytes: 64 * 1024 * 1024 }
-/** After this many events of a project, new properties may have become frequent. */
+const MAX_STEP = { rows: 100_000, bytes: 64 * 1024 * 1024 }
+/** After this many copied events of a project, check again which properties are frequent. */
 const GUESS_EVERY = 1_000_000
-/** A step, and following changes, cost some 10 ms and make parts to be merged, however little there is. */
+/** However little there is to do, a step or following changes costs some 10 ms, and leaves parts to be merged. */
 const PAUSE_MS = 1_000
 /** How often a process that does not lead checks whether it should take over. */
 const FOLLOWER_PAUSE_MS = 3_000
@@ -65,9 +65,9 @@ const FORGET_MS = 5 * 60_000
 const DISK_MS = 10_000
 /** Minimum pause: readers that wait for a change may wake the copier more often than is worthwhile. */
 const MIN_PAUSE_MS = 10
-/** Requests that change which events have to be copied. */
+/** Kinds of changes after which other events have to be copied. */
 const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
-/** Changes to follow before the next step of copying: all those that name a few thousand events, or a single one. */
+/** Changes are followed together until they name this many events; a change that names more is followed alone. */
 const EVENTS_TOGETHER = 2_000
 /** Copying yields while the journals have a larger backlog than this. */
 const BACKLOG_BYTES = 16 * 1024 * 1024
@@ -83,10 +83,10 @@ const CLOSE_MS = 2_000
 const BACKOFF: Backoff = { firstMs: 200, maxMs: 30_000 }
 
 /**
- * Copies stored events into the facts of a shard, in the background, and makes the facts follow what changes events. Of
- * all processes that may, one does it.
+ * Copies stored events into the facts of a shard in the background, and applies changes of events to the facts. Only
+ * one process does this at a time.
  *
- * Copying never makes an event wait: it takes one thread of a low priority, and pauses while the journals have a backlog.
+ * Copying never delays events: it runs on one thread with a low priority, and pauses while the journals have a backlog.
  */
 export class FactCopier {
   readonly #options: FactCopierOptions
@@ -106,12 +106,12 @@ export class FactCopier {
   #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
   readonly #size: StepSize
   readonly #filler: SessionFiller | null
-  /** by project: events that were copied since its properties were looked at */
+  /** by project: events that were copied since its properties were last checked */
   readonly #unseen = new Map<string, number>()
 
   constructor(options: FactCopierOptions) {
     this.#options = options
-    this.#size = new StepSize(options.most ?? MOST)
+    this.#size = new StepSize(options.maxStep ?? MAX_STEP)
     const { sessions: maker, sessionsEveryMs: everyMs } = options
     this.#filler = maker ? new SessionFiller({ ...options, maker, everyMs }) : null
     this.#backlog = this.#newBacklog(new Set())
@@ -119,8 +119,8 @@ export class FactCopier {
   }
 
   #newBacklog(leftOut: ReadonlySet<string>): FactBacklog {
-    const { clickhouse, least = 0 } = this.#options
-    return new FactBacklog(clickhouse, { least, leftOut, most: this.#size.most, last: this.#size.failed })
+    const { clickhouse, minEvents = 0 } = this.#options
+    return new FactBacklog(clickhouse, { minEvents, leftOut, limit: this.#size.limit, last: this.#size.failed })
   }
 
   async #resetBacklog(): Promise<void> {
@@ -130,7 +130,8 @@ export class FactCopier {
   }
 
   /**
-   * Upper bound of the stored events that facts do not have, as of the last check; null if this process does not copy.
+   * Upper bound on the number of stored events that are not copied yet, as of the last check; null if this process does
+   * not copy.
    */
   get waiting(): number | null {
     return this.#lead && this.#options.isOn ? this.#backlog.rows : null
@@ -155,7 +156,7 @@ export class FactCopier {
     for (const stop of this.#stopListening) stop()
     this.#stop.abort()
     this.#wake?.()
-    // Statements that it has sent keep running; the next leader waits for them.
+    // ClickHouse may still be running its statements; the next leader waits for them.
     await Promise.race([this.#running, wait(CLOSE_MS, undefined, { ref: false })])
   }
 
@@ -169,7 +170,7 @@ export class FactCopier {
         failures = 0
         if (!isMore) await this.#pause(this.#lead ? (this.#options.pauseMs ?? PAUSE_MS) : FOLLOWER_PAUSE_MS)
       } catch (error) {
-        // The next leader finds out how much of it was carried out.
+        // The next time this process leads, it reads from the store how far it got.
         this.#lead = null
         if (signal.aborted) break
         failures++
@@ -182,9 +183,9 @@ export class FactCopier {
 
   async #report(error: unknown, failures: number): Promise<void> {
     if (error instanceof LeadLostError) return
-    // The writer logs that ClickHouse is unavailable; but a connection may also break because of a statement.
+    // The writer already logs that ClickHouse is unavailable. But a statement can also break the connection.
     if (error instanceof StoreUnreachableError && !isTooLarge(error) && !(await this.#isReachable())) return
-    this.#options.log.warn({ err: error, failures }, 'facts are behind: copying failed and is retried')
+    this.#options.log.warn({ err: error, failures }, 'copying events into facts failed; retrying')
   }
 
   async #isReachable(): Promise<boolean> {
@@ -198,7 +199,7 @@ export class FactCopier {
     const { clickhouse, isShared } = this.#options
     const lead = await FactLead.take(clickhouse, { process: this.#process, isShared, signal: this.#stop.signal })
     if (lead) await this.#resetBacklog()
-    // Nobody would remove old rows: they are from a time with a single shard.
+    // Session facts from when there was a single shard; nothing else removes them.
     if (lead && !this.#filler && lead.sessions.projects.length > 0) await lead.sessions.clear()
     return lead
   }
@@ -213,23 +214,23 @@ export class FactCopier {
     await this.#keep(lead)
     const { changes, areAll } = await this.#endedChanges(lead)
     const followed = changes.length > 0 ? await lead.follow(changes) : 0
-    // If an operator left projects out or took them in, the backlog is another one.
+    // After an operator leaves a project out or takes it in, other events are waiting.
     if (changes.slice(0, followed).some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
     const isMore = this.#options.isOn ? await this.#copyStep(lead) : await this.#remove(lead)
-    // Changes and events come first, and between any two fills.
+    // Session facts come last: changes and events are handled first, and again between two fills.
     const isFilling = await this.#fillSessions(lead)
     return isMore || isFilling || !areAll || followed < changes.length
   }
 
-  /** Makes the sessions of some days, if facts are not far behind. @returns whether there is more to make */
+  /** Fills some days of session facts, unless copying is far behind. @returns whether there is more to fill */
   async #fillSessions(lead: FactLead): Promise<boolean> {
     if (!this.#options.isOn || !this.#filler || !(await this.#filler.isDue(lead))) return false
-    if (this.#backlog.rows >= this.#size.most.rows || !(await this.#check(lead))) return false
+    if (this.#backlog.rows >= this.#size.limit.rows || !(await this.#check(lead))) return false
     if ((await this.#mustYield()) || (await this.#lacksDisk())) return false
     return await this.#filler.fill(lead)
   }
 
-  /** Does the periodic work, however much there is to follow and to copy. */
+  /** Does the periodic work, even while there is a lot to copy. */
   async #keep(lead: FactLead): Promise<void> {
     if (this.#options.isShared && performance.now() - this.#beatAt > BEAT_MS) {
       await lead.beat()
@@ -275,7 +276,7 @@ export class FactCopier {
     this.#size.noteSuccess(ranges.map(({ projectId }) => projectId))
   }
 
-  /** Gives columns to frequent properties: before a project's first events are copied, and from time to time. */
+  /** Adds columns for frequent properties, before a project's first events are copied and from time to time. */
   async #guessColumns(lead: FactLead, range: CountedRange): Promise<void> {
     const unseen = (this.#unseen.get(range.projectId) ?? 0) + range.rows
     const isDue = range.lo === 0n || unseen >= (this.#options.guessEvery ?? GUESS_EVERY)
@@ -283,7 +284,7 @@ export class FactCopier {
     if (isDue) await lead.guessColumns(range)
   }
 
-  /** Whether copying may add to the facts: ClickHouse has lost none of them since its last start. */
+  /** Whether the facts are complete, so that copying may continue: ClickHouse lost none of them at its last start. */
   async #check(lead: FactLead): Promise<boolean> {
     const found = await lead.check().catch((error: unknown) => {
       if (findUnreadablePart(error)?.table !== 'event_facts') throw error
@@ -292,7 +293,7 @@ export class FactCopier {
     if (found !== 'different') return found === 'equal'
     this.#options.log.warn(
       {},
-      'facts differ from their events, perhaps because ClickHouse has lost a part: they are copied again',
+      'facts differ from their events, perhaps because ClickHouse has lost a part; copying them again',
     )
     await lead.rebuild()
     await this.#resetBacklog()
@@ -333,9 +334,10 @@ export class FactCopier {
     if (performance.now() - this.#disk.lookedAt > DISK_MS) {
       const isShort = await isDiskShort(this.#options.clickhouse)
       if (isShort && !this.#disk.isShort) {
-        this.#options.log.warn({}, 'facts are not copied any further, because the disk of ClickHouse is almost full')
+        this.#options.log.warn({}, 'copying of facts pauses, because the disk of ClickHouse is almost full')
       }
-      if (!isShort && this.#disk.isShort) this.#options.log.info({}, 'facts are copied again: the disk has room')
+      if (!isShort && this.#disk.isShort)
+        this.#options.log.info({}, 'copying of facts resumes: the disk has room again')
       this.#disk = { isShort, lookedAt: performance.now() }
     }
     return this.#disk.isShort

@@ -19,65 +19,68 @@ export interface SessionFillerOptions {
   barrier: Pick<Barrier, 'reach'>
   maker: SessionFactsMaker
   log: Pick<Log, 'warn'>
-  /** shortest pause between two looks at a project, ms */
+  /** minimum pause between two checks of a project, ms */
   everyMs?: number | undefined
 }
 
-/** How often it is checked which projects ask for sessions, ms. */
+/** How often the filler reads which projects need session facts, ms. */
 const ASKED_MS = 5_000
-/** Shortest pause between two looks at a project, ms. */
-const LOOK_MS = 30_000
-/** The pause is this many times as long as the last look took, with the fills that it led to. */
+/** Minimum pause between two checks of a project, ms. */
+const CHECK_MS = 30_000
+/** The pause after a check, as a multiple of the time that the check and its fills took. */
 const PAUSE_FACTOR = 20
-/** Old rows are removed once in so many shortest pauses. */
+/** Interval at which old rows are removed, as a multiple of the minimum pause. */
 const PRUNE_FACTOR = 6
-/** Days in one statement, and events that it may read: some seconds of CPU. */
-const MOST_DAYS = 8
-const MOST_EVENTS = 2_000_000
-/** How long smaller fills are made after one that failed, and a day is not tried again that failed alone, ms. */
+/** Limits of one statement: days, and events that it reads. That takes some seconds of CPU. */
+const MAX_RANGE_DAYS = 8
+const MAX_RANGE_EVENTS = 2_000_000
+/**
+ * After a fill has failed, its project gets smaller fills for this long, ms; a single day that failed is not retried.
+ */
 const FAILED_MS = 3_600_000
-/** After so many failures in a row, nothing of the project is tried for as long. */
+/** After this many failures in a row, the whole project pauses for FAILED_MS. */
 const MAX_FAILURES = 5
-/** Failed days that are remembered. */
+/** Maximum number of failed days that are remembered. */
 const MAX_FAILED = 10_000
 /**
- * A day is made again once more events are later than its rows than both this number and this part of the day's own events:
- * questions group the sessions of these. The last days have new events all the time, so they wait for more.
+ * A day is filled again when the events that arrived after its last fill exceed both this number and this share of all
+ * its events. Until then, questions group the sessions of these events themselves. Recent days keep getting events, so
+ * they wait for more.
  */
 const MANY = {
-  lately: { events: 5_000, part: 0.1 },
-  before: { events: 500, part: 0.01 },
+  recent: { events: 5_000, part: 0.1 },
+  older: { events: 500, part: 0.01 },
 }
-/** The last days, including today and tomorrow. */
-const LATELY_DAYS = 4
-/** Days before today that may have rows: ten years. */
+/** How many days count as recent, including today and tomorrow. */
+const RECENT_DAYS = 4
+/** Oldest day that can have rows, in days before today: ten years. */
 const MAX_DAYS = 3_660
 
-/** What is to be made of a project. */
+/** The days of a project that have to be filled. */
 interface Plan {
   definition: string
   /** ranges of days, the next one last */
   ranges: DayRange[]
-  /** what the look and its fills took so far, ms */
+  /** time that the check and its fills have taken so far, ms */
   tookMs: number
 }
 
 /**
- * Chooses the days whose sessions are made next, for the projects that ask for them: the newest first, one statement at a
- * time.
+ * Keeps the session facts of the projects that need them up to date: it chooses which days to fill next, newest first,
+ * and fills them with one statement at a time.
  */
 export class SessionFiller {
   readonly #options: SessionFillerOptions
-  /** by project that asks, in the order of their turns: when to look at it, `performance.now()` */
-  readonly #lookAt = new Map<string, number>()
+  /** projects that need session facts, in the order of their turns: when to check each next, `performance.now()` */
+  readonly #checkAt = new Map<string, number>()
   readonly #plans = new Map<string, Plan>()
-  /** by project: what the last look depended on that led to nothing */
-  readonly #seen = new Map<string, string>()
-  /** by project: the days of a statement, until a time, `performance.now()` */
-  readonly #most = new Map<string, { days: number; until: number }>()
+  /** by project: the state at the last check that found nothing to do */
+  readonly #idleStates = new Map<string, string>()
+  /** by project: a lower limit of days per statement, until a time (`performance.now()`) */
+  readonly #maxDays = new Map<string, { days: number; until: number }>()
   /** by project: fills that failed in a row */
   readonly #failures = new Map<string, number>()
-  /** by project and day: not to be tried until a time, `performance.now()` */
+  /** by project and day: when a failed day may be retried, `performance.now()` */
   readonly #failed = new Map<string, number>()
   #askedAt = Number.NEGATIVE_INFINITY
   #prunedAt = performance.now()
@@ -86,13 +89,13 @@ export class SessionFiller {
     this.#options = options
   }
 
-  /** Forgets what it was to do, because another process may lead or the facts are others. */
+  /** Drops all plans, because another process may lead, or the facts were rebuilt. */
   reset(): void {
     this.#plans.clear()
-    this.#seen.clear()
+    this.#idleStates.clear()
   }
 
-  /** Whether something may have to be made. Also removes what is old, from time to time. */
+  /** Whether there may be days to fill. Also removes old rows from time to time. */
   async isDue(lead: FactLead): Promise<boolean> {
     if (performance.now() - this.#askedAt > Math.min(ASKED_MS, this.#everyMs)) {
       this.#askedAt = performance.now()
@@ -104,16 +107,16 @@ export class SessionFiller {
       await lead.sessions.prune()
     }
     const now = performance.now()
-    return this.#plans.size > 0 || [...this.#lookAt.values()].some((at) => at <= now)
+    return this.#plans.size > 0 || [...this.#checkAt.values()].some((at) => at <= now)
   }
 
-  /** Makes the sessions of some days of one project, if there are any to be made. @returns whether there is more to do */
+  /** Fills some days of one project, if any are due. @returns whether there is more to do */
   async fill(lead: FactLead): Promise<boolean> {
-    const projectId = (await this.#look(lead)) ?? [...this.#plans.keys()][0]
+    const projectId = (await this.#findPlan(lead)) ?? [...this.#plans.keys()][0]
     if (projectId === undefined) return false
     const began = performance.now()
     const plan = this.#plans.get(projectId)
-    // Moves it to the end of the queue.
+    // The project moves to the end of the queue.
     this.#plans.delete(projectId)
     const range = plan?.ranges.pop()
     if (plan && range && this.#options.maker.define(projectId) === plan.definition) {
@@ -126,42 +129,46 @@ export class SessionFiller {
   }
 
   get #everyMs(): number {
-    return this.#options.everyMs ?? LOOK_MS
+    return this.#options.everyMs ?? CHECK_MS
   }
 
   async #readAsking(): Promise<void> {
     const asking = await readAskingProjects(this.#options.clickhouse)
-    for (const projectId of this.#lookAt.keys()) if (!asking.has(projectId)) this.#forget(projectId)
+    for (const projectId of this.#checkAt.keys()) if (!asking.has(projectId)) this.#forget(projectId)
     for (const projectId of asking) {
-      if (!this.#lookAt.has(projectId)) this.#lookAt.set(projectId, Number.NEGATIVE_INFINITY)
+      if (!this.#checkAt.has(projectId)) this.#checkAt.set(projectId, Number.NEGATIVE_INFINITY)
     }
   }
 
   #forget(projectId: string): void {
-    for (const known of [this.#lookAt, this.#plans, this.#seen, this.#most, this.#failures]) known.delete(projectId)
+    for (const known of [this.#checkAt, this.#plans, this.#idleStates, this.#maxDays, this.#failures])
+      known.delete(projectId)
   }
 
-  /** Plans the next look at a project. @param tookMs the last one, with its fills */
+  /** Schedules the next check of a project. @param tookMs duration of the last one and its fills */
   #pause(projectId: string, tookMs: number): void {
     const hasFailed = (this.#failures.get(projectId) ?? 0) >= MAX_FAILURES
     const pauseMs = hasFailed ? FAILED_MS : Math.max(this.#everyMs, PAUSE_FACTOR * tookMs)
-    this.#lookAt.set(projectId, performance.now() + pauseMs)
+    this.#checkAt.set(projectId, performance.now() + pauseMs)
   }
 
-  /** Looks at the projects that are due, up to the first one that something has to be made of. */
-  async #look(lead: FactLead): Promise<string | undefined> {
-    for (const [projectId, at] of this.#lookAt) {
+  /** Checks the projects that are due, until one has days to fill. */
+  async #findPlan(lead: FactLead): Promise<string | undefined> {
+    for (const [projectId, at] of this.#checkAt) {
       const began = performance.now()
       if (at > began || this.#plans.has(projectId)) continue
       const definition = this.#options.maker.define(projectId)
       const ranges = await this.#choose(lead, projectId, definition).catch((error: unknown) => {
-        // Others have their turn all the same.
+        // The other projects still get their turns.
         if (!(error instanceof StoreError)) throw error
-        this.#options.log.warn({ err: error, project: projectId }, 'the sessions of a project could not be counted')
+        this.#options.log.warn(
+          { err: error, project: projectId },
+          'the session facts of a project could not be checked; retrying in an hour',
+        )
         return null
       })
       if (ranges === null) {
-        this.#lookAt.set(projectId, performance.now() + FAILED_MS)
+        this.#checkAt.set(projectId, performance.now() + FAILED_MS)
         continue
       }
       const tookMs = performance.now() - began
@@ -174,7 +181,7 @@ export class SessionFiller {
     return undefined
   }
 
-  /** The ranges of days that have to be made, the newest last. */
+  /** The ranges of days to fill, newest last. */
   async #choose(lead: FactLead, projectId: string, definition: string): Promise<DayRange[]> {
     const { clickhouse, barrier } = this.#options
     if ((lead.progress.get(projectId) ?? 0n) === 0n) return []
@@ -182,7 +189,7 @@ export class SessionFiller {
     const { stored } = await barrier.reach()
     // Whatever makes a day stale changes one of these.
     const state = [lead.epoch, lead.step, lead.sessions.voids, stored, today, definition].join(' ')
-    if (this.#seen.get(projectId) === state) return []
+    if (this.#idleStates.get(projectId) === state) return []
     const all = await readSessionDays(clickhouse, projectId)
     const days = new Map(all.filter((day) => day.definition === definition).map((day) => [day.day, day]))
     const first = this.#firstDay(projectId)
@@ -191,20 +198,23 @@ export class SessionFiller {
     const candidates = findStale(days, counts, { first, today }).filter(
       (day) => (this.#failed.get(toKey(projectId, day)) ?? 0) <= now,
     )
-    if (candidates.length === 0) this.#seen.set(projectId, state)
-    const most = this.#most.get(projectId)
-    return toRanges(candidates, counts, most && most.until > now ? most.days : MOST_DAYS).reverse()
+    if (candidates.length === 0) this.#idleStates.set(projectId, state)
+    const limit = this.#maxDays.get(projectId)
+    return toRanges(candidates, counts, limit && limit.until > now ? limit.days : MAX_RANGE_DAYS).reverse()
   }
 
-  /** The first day that may have rows: no call and no event of it, or of the day before, can have expired. */
+  /** The first day that may have rows: nothing of that day or the day before can have expired. */
   #firstDay(projectId: string): number {
     return Math.max(Math.floor(Date.now() / DAY_MS) - MAX_DAYS, findFirstDay(this.#options.maker.since(projectId)))
   }
 
-  /** Voids the days of projects that no longer ask, those of other definitions, and those that may expire. */
+  /**
+   * Voids days of projects that no longer need session facts, days of other definitions, and days whose data may
+   * expire.
+   */
   async #retire(lead: FactLead): Promise<void> {
     for (const projectId of lead.sessions.projects) {
-      if (!this.#lookAt.has(projectId)) await lead.sessions.void(projectId)
+      if (!this.#checkAt.has(projectId)) await lead.sessions.void(projectId)
       else {
         const isOld = `toInt32(day) < ${this.#firstDay(projectId)}`
         const isOther = `definition != ${BigInt(this.#options.maker.define(projectId))}`
@@ -213,12 +223,12 @@ export class SessionFiller {
     }
   }
 
-  /** Makes the sessions of a range. If that fails, the next ranges are smaller. */
+  /** Fills a range of days. If that fails, the next ranges are smaller. */
   async #fill(lead: FactLead, projectId: string, range: DayRange): Promise<void> {
-    // Nothing is left of some, if events have expired in the meantime.
+    // Days may have expired since the plan was made.
     const first = Math.max(range.first, this.#firstDay(projectId))
     try {
-      // Before anything is read.
+      // Take this position before the fill reads anything.
       const { stored } = await this.#options.barrier.reach()
       if (first <= range.last) {
         const left = { first, last: range.last }
@@ -227,10 +237,10 @@ export class SessionFiller {
       this.#failures.delete(projectId)
     } catch (error) {
       this.#noteFailure(projectId, range, error)
-      // ClickHouse may still be at it: the next lead waits for that.
+      // ClickHouse may still be running the statement; the next leader waits for it.
       if (!(error instanceof StoreError)) throw error
     }
-    // Otherwise, a process that has lost the lead would try again and again.
+    // Without this, a process that has lost the lead would retry forever.
     await lead.assertLeads()
   }
 
@@ -248,7 +258,7 @@ export class SessionFiller {
     }
   }
 
-  /** Has the rest of the plan made in smaller ranges, and what has failed alone later. */
+  /** Makes the next ranges smaller, or postpones a single day that failed. */
   #noteFailure(projectId: string, { first, last }: DayRange, error: unknown): void {
     const failures = (this.#failures.get(projectId) ?? 0) + 1
     this.#failures.set(projectId, failures)
@@ -257,7 +267,7 @@ export class SessionFiller {
     this.#plans.delete(projectId)
     if (failures >= MAX_FAILURES) this.#pause(projectId, 0)
     if (days > 1) {
-      this.#most.set(projectId, { days: Math.ceil(days / 2), until })
+      this.#maxDays.set(projectId, { days: Math.ceil(days / 2), until })
       return
     }
     if (this.#failed.size >= MAX_FAILED) this.#failed.clear()
@@ -265,7 +275,7 @@ export class SessionFiller {
     const day = new Date(first * DAY_MS).toISOString().slice(0, 10)
     this.#options.log.warn(
       { err: error, project: projectId, day },
-      'the sessions of a day could not be kept as rows: questions group its events, and it is tried again in an hour',
+      'the session facts of a day could not be filled; questions group its events meanwhile, retrying in an hour',
     )
   }
 }
@@ -274,17 +284,14 @@ function toKey(projectId: string, day: number): string {
   return `${day} ${projectId}`
 }
 
-/**
- * The days that have no rows, or rows that lack too much; the newest first. Of a day without events and calls, nothing has
- * to be made.
- */
+/** The days without rows, or whose rows lack too many events; newest first. Days without events and calls need none. */
 function findStale(
   days: ReadonlyMap<number, SessionDay>,
   counts: ReadonlyMap<number, DayCount>,
   { first, today }: { first: number; today: number },
 ): number[] {
   const isStale = (day: number, { events, later }: DayCount) => {
-    const many = day > today + 1 - LATELY_DAYS ? MANY.lately : MANY.before
+    const many = day > today + 1 - RECENT_DAYS ? MANY.recent : MANY.older
     return events > 0 && (!days.has(day) || later > Math.max(many.events, many.part * events))
   }
   return Array.from(counts)
@@ -293,8 +300,8 @@ function findStale(
     .sort((one, other) => other - one)
 }
 
-/** Ranges of neighbouring days that one statement can make. @param days the newest first */
-function toRanges(days: readonly number[], counts: ReadonlyMap<number, DayCount>, most: number): DayRange[] {
+/** Joins neighbouring days into ranges that fit one statement. @param days the newest first */
+function toRanges(days: readonly number[], counts: ReadonlyMap<number, DayCount>, maxDays: number): DayRange[] {
   const read = ({ first, last }: DayRange) => {
     let sum = 0
     for (let day = first - WINDOW.before; day <= last + WINDOW.after; day++) sum += counts.get(day)?.events ?? 0
@@ -304,7 +311,7 @@ function toRanges(days: readonly number[], counts: ReadonlyMap<number, DayCount>
   for (const day of days) {
     const range = ranges.at(-1)
     const wider = range && { ...range, first: day }
-    const fits = wider && range.first === day + 1 && wider.last - day < most && read(wider) <= MOST_EVENTS
+    const fits = wider && range.first === day + 1 && wider.last - day < maxDays && read(wider) <= MAX_RANGE_EVENTS
     if (fits) range.first = day
     else ranges.push({ first: day, last: day })
   }

@@ -1,10 +1,10 @@
-/** What a step copies at most. */
-interface Most {
+/** Maximum size of a step. */
+interface StepLimit {
   rows: number
   bytes: number
 }
 
-/** How often a step is halved at most: down to a hundred events. */
+/** Maximum number of halvings, which leaves about a hundred events. */
 const MAX_HALVINGS = 10
 /** After this many steps without a failure, the size doubles again. */
 const ENOUGH_SUCCESSES = 10
@@ -13,15 +13,15 @@ const ENOUGH_SUCCESSES = 10
 export class StepSize {
   /** projects whose last step took too much: the others are copied first */
   readonly failed = new Set<string>()
-  /** for the next steps; this object stays the same */
-  readonly most: Most
-  readonly #full: Most
+  /** limits of the next step; always the same object */
+  readonly limit: StepLimit
+  readonly #full: StepLimit
   #halvings = 0
   #successes = 0
 
-  constructor(full: Most) {
+  constructor(full: StepLimit) {
     this.#full = full
-    this.most = { ...full }
+    this.limit = { ...full }
   }
 
   /** @param projects those of the step */
@@ -39,7 +39,7 @@ export class StepSize {
   #halve(times: number): void {
     this.#halvings = times
     this.#successes = 0
-    this.most.rows = Math.max(1, Math.floor(this.#full.rows / 2 ** times))
-    this.most.bytes = Math.max(1, Math.floor(this.#full.bytes / 2 ** times))
+    this.limit.rows = Math.max(1, Math.floor(this.#full.rows / 2 ** times))
+    this.limit.bytes = Math.max(1, Math.floor(this.#full.bytes / 2 ** times))
   }
 }

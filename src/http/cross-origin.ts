@@ -16,7 +16,7 @@ interface PageRules {
   isOpen(request: FastifyRequest): boolean
 }
 
-/** How long a browser may remember that it may make a call, in s; none remembers for longer than two hours. */
+/** How long a browser may cache a preflight response, in s; none caches it for longer than two hours. */
 const PREFLIGHT_AGE = '7200'
 
 /** Response headers that a page's script may read. */

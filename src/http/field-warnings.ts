@@ -8,13 +8,13 @@ import { ScannedBody } from '../model/scanned-body.js'
 
 /** How much of a batch with unknown fields is searched. They are usually in the first events. */
 const LIMITS = { fields: MAX_WARNINGS, events: 100, bytes: 1024 * 1024 }
-/** Characters of a field's name that are shown: the longest name in the contract. */
+/** Maximum number of characters shown of a field's name, as long as the longest name in the contract. */
 const MAX_SHOWN = 255
 
 /** The fields of an object, and how to warn about others. */
 interface Known {
   names: ReadonlySet<string>
-  /** what clients of other services call them, in lower case and without punctuation */
+  /** names that clients of other services use for these fields, in lower case and without punctuation */
   synonyms: Readonly<Record<string, string>>
   nearest: (given: string) => string | undefined
   /** what to do with a field that resembles none of them */
@@ -55,7 +55,7 @@ const EVENT = known(BatchBody.properties.events.items, {
     ...synonyms('insert_id', 'messageid', 'eventid', 'uuid', 'dedupid', 'idempotencykey'),
   },
 })
-/** With a key of a page, which may not say what the context of its events is. */
+/** The fields that an event may have with a browser key, which may not set the context. */
 const { context: _, ...OF_PAGE } = BatchBody.properties.events.items.properties
 const PAGE_EVENT: Known = {
   ...EVENT,

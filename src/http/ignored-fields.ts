@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { eventWarnings } from './field-warnings.js'
 
-/** How long the log says nothing more about a project, ms. */
+/** Minimum time between two log lines about a project, ms. */
 const SILENT_MS = 60_000
 /** Maximum number of projects that are told apart; operators create them, so there are few. */
 const MAX_PROJECTS = 1000
@@ -25,8 +25,8 @@ export class IgnoredFields {
   }
 
   /**
-   * Looks at an event, and names its ignored fields in the log, at most once a minute for each project. An event without
-   * unknown fields costs nothing. Call it while `rawBody` still belongs to the request.
+   * Logs the ignored fields of an event, at most once a minute for each project. An event without unknown fields costs
+   * nothing. Call it while `rawBody` still belongs to the request.
    */
   note(request: FastifyRequest): void {
     const warnings = eventWarnings(request)

@@ -8,7 +8,7 @@ declare module 'fastify' {
   }
 }
 
-/** How many refusals a kind of key of a project gets in a second without a delay. */
+/** Refusals per second without a delay, for each project and kind of key. */
 const PROMPT = 100
 const SECOND_MS = 1_000
 

@@ -11,7 +11,6 @@ declare module 'fastify' {
 /** Every HTTP status is below this. */
 const STATUSES = 600
 
-/** The metrics of one route. */
 class RouteMetrics {
   readonly method: string
   /**

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { clientAddress } from './admission/browser-limits.js'
 
-/** What says who sent a request, as `Contexts` reads it. Addresses are read only when they are needed. */
+/** The parts of a request that say who sent it, for `Contexts`. Addresses are read only when they are needed. */
 export class RequestSource {
   readonly headers: IncomingHttpHeaders
   readonly #request: FastifyRequest

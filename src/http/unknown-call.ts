@@ -13,7 +13,7 @@ interface RoutedPath {
   methods: string[]
 }
 
-/** Notes which methods each path takes, because Fastify does not tell. Call it before the first route. */
+/** Notes which methods each path takes, because Fastify does not expose that. Call it before the first route. */
 export function notePaths(app: FastifyInstance): void {
   app.decorate('routedPaths', [])
   app.addHook('onRoute', ({ url, method }) => {

@@ -25,7 +25,7 @@ export function validatorCompiler(maxPropertyDepth: number): FastifySchemaCompil
   }
 }
 
-/** Says of a parameter that is given more than once that it is, since a list of values has no type to speak of. */
+/** Names a parameter that is given more than once: the type error of its list of values would be misleading. */
 function nameRepeated(error: ApiError, { properties }: TSchema, query: Record<string, unknown>): ApiError {
   const details = (error.details ?? []).map(({ path, message }) => {
     const name = path.slice(1)

@@ -20,9 +20,9 @@ export interface WholeBatch extends AppendOptions {
 }
 
 /**
- * Appends those events of a batch that were not stored before a time, epoch ms, by their `insert_id`s. With the same
- * time, a repetition of the request appends the same ones.
- * @returns the same as `appendBatch`, and how many were stored before
+ * Appends the events of a batch whose `insert_id`s were not stored before a time, epoch ms. With the same time, a
+ * repetition of the request appends the same events. @returns the result of `appendBatch`, and how many events were
+ * stored before
  */
 export async function appendNew(
   { commits, known, buffers }: AppendNewParts,

@@ -63,7 +63,7 @@ export interface CommitMetrics {
   refused: Record<RefusalCode, number>
   /** overloaded events whose sender had filled its own share, while there was room for others */
   overShare: number
-  /** duration of the writes that succeeded */
+  /** durations of successful writes */
   writeSeconds: Histogram
 }
 
@@ -78,7 +78,7 @@ export interface Overflow {
 }
 
 export interface GroupCommitOptions {
-  /** limits the bytes that wait for the journal; default: a budget of its own */
+  /** limits the bytes that wait for the journal; default: a separate budget */
   budget?: Pick<QueueBudget, 'bytes' | 'tryTake' | 'give'>
   /** default: none */
   overflow?: Overflow
@@ -504,7 +504,7 @@ function findLastPosition(outcomes: Outcome[]): Position {
 }
 
 /**
- * Events with insert_ids, and those with keys, form groups of their own, because the overflow cannot take those (see
+ * Events with insert_ids, and those with keys, form separate groups, because the overflow cannot take those (see
  * `isMovable`).
  */
 function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {

@@ -2,9 +2,9 @@
 const SHARED_MS = 1_000
 /** A larger write is bulk. */
 const SMALL_BYTES = 16 * 1024
-/** Bulk of one write while the journal is shared: whatever arrives meanwhile waits for it. */
+/** Bulk bytes in one write while the journal is shared, because everything that arrives meanwhile waits for it. */
 const BULK_BYTES = 256 * 1024
-/** A project with more bulk than this in one write pauses, so that one with an occasional batch never does. */
+/** A project with more bulk than this in one write has to pause; a project with an occasional batch never does. */
 const PAUSE_BYTES = BULK_BYTES / 2
 /** How long it pauses, as a multiple of the time that the write took. */
 const PAUSE_FACTOR = 2
@@ -44,8 +44,8 @@ export class ProjectPace {
   }
 
   /**
-   * Takes out of a queue what the next write may have, at least one unless none may be written now.
-   * @param room bytes; exceeded by the last one
+   * Takes the writes for the next journal write out of a queue: at least one, unless none may be written now. @param
+   * room bytes; the last one may exceed it
    */
   take<T extends Waiting>(queue: T[], room: number): T[] {
     if (this.#clock() >= this.#sharedUntil) return takeFirst(queue, room)
@@ -57,7 +57,9 @@ export class ProjectPace {
     return [...taken]
   }
 
-  /** A portion of the bulk in a queue, or one that exceeds it: one of each project after another, the oldest first. */
+  /**
+   * A portion of the bulk in a queue, or a single write that exceeds it. The projects take turns, oldest write first.
+   */
   #takeBulk<T extends Waiting>(queue: readonly T[]): T[] {
     const now = this.#clock()
     for (const [projectId, at] of this.#nextAt) if (at <= now) this.#nextAt.delete(projectId)
@@ -98,7 +100,7 @@ export class ProjectPace {
     for (const [projectId, bytes] of bulk) if (bytes > PAUSE_BYTES) this.#nextAt.set(projectId, now + pauseMs)
   }
 
-  /** In how many ms one of the writes in a queue may be taken, if none may now. */
+  /** How long until one of the writes in a queue may be taken, ms; call it if none may be taken now. */
   waitFor(queue: readonly Waiting[]): number {
     const now = this.#clock()
     let at = this.#sharedUntil

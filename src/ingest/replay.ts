@@ -58,7 +58,7 @@ export async function replayDeadLetter(
   return { isStored: true }
 }
 
-/** Runs the storing of an entry, and logs it for what is made of events and sessions. */
+/** Stores an entry, and logs that for facts and session facts. */
 async function logged<T>(
   clickhouse: ClickHouse,
   kind: EntryKind,

@@ -18,7 +18,7 @@ export class WriterMetrics {
   readonly dead: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0, aliases: 0, rejected: 0 }
   /** entries that ClickHouse could read only after they were rewritten */
   rewritten = 0
-  /** when a block was acknowledged last, epoch ms; null before the first */
+  /** when the last block was acknowledged, epoch ms; null before the first */
   storedAt: number | null = null
   readonly blockEntries = new Histogram(BLOCK_ENTRIES)
   readonly blockBytes = new Histogram(BLOCK_BYTES)

@@ -254,7 +254,7 @@ export class Writer {
         if (length === 1) return await this.#deadLetter(part, error)
         const before = part
         part = await this.#shrink(part, length >> 1)
-        // The other half is then next, and should be a block of its own.
+        // The other half is then next, and should be a separate block.
         this.#blockBytes = Math.max(1, sumBytes(before.entries) - sumBytes(part.entries))
         continue
       }

@@ -16,7 +16,7 @@ const PAGE_SHARE_OF_KEYS = 1 / 10
 
 /**
  * How many ids of one sender a journal remembers. If there are more, the older half is forgotten early, so a sender of
- * too many ids shortens only the memory of its own.
+ * too many ids shortens only its own memory.
  * @param max limit of a secret key
  */
 export function limitIds(max: number): PerClass {

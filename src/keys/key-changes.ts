@@ -27,15 +27,15 @@ export interface NewKey extends KeyRecord {
 export type KeyFields = Pick<LabelledGrant, 'label' | 'origins' | 'eventsOnly'>
 
 /**
- * The changes of keys, as the API, the page and the commands make them. Each is in the audit log: its entry is stored
- * first, so that none is missing. If the store fails in between, the log has a change that was not made.
+ * Changes keys for the API, the page and the commands. Each change is in the audit log: its entry is stored first, so
+ * that none is missing. If the store fails in between, the log has a change that was not made.
  */
 export class KeyChanges {
   readonly #store: KeyStore
   readonly #actor: Actor
   readonly #fixed: readonly StoredKey[]
 
-  /** @param fixed the keys of the environment, which cannot be changed, as far as they are known */
+  /** @param fixed the known keys of the environment, which cannot be changed here */
   constructor(store: KeyStore, actor: Actor, fixed: readonly StoredKey[] = []) {
     this.#store = store
     this.#actor = actor
@@ -81,7 +81,7 @@ export class KeyChanges {
 
   /**
    * Replaces keys of one project with new ones of the same kind, label and limits; keys that are alike share one. A key
-   * that is being replaced already gets no other replacement.
+   * that is already being replaced gets no second replacement.
    * @returns the new keys, and the old ones with the times at which they end
    */
   async rotate(keys: KeyRecord[], graceMs: number): Promise<{ made: NewKey[]; ended: KeyRecord[] }> {
@@ -171,7 +171,7 @@ function takeDistinct(keys: KeyRecord[]): KeyRecord[] {
   })
 }
 
-/** The fields that differ; of a new key, those that are set. */
+/** The fields that differ; for a new key, those that are set. */
 function compareFields(before: KeyFields | null, after: KeyFields): AuditChanges {
   const fields = { label: 'label', origins: 'origins', eventsOnly: 'events_only' } as const
   const unset: KeyFields = { label: '', origins: [], eventsOnly: false }

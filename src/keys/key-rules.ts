@@ -1,17 +1,18 @@
-import { MAX_KEY_LABEL } from '../contract/limits.js'
+import { MAX_KEY_LABEL, UNPRINTABLE } from '../contract/limits.js'
 import { isOrigin } from '../lib/is-origin.js'
 import { isBrowserKey, type LabelledGrant } from './keys.js'
 
 /** Origins of a key. */
 const MAX_ORIGINS = 50
-/** Keys of a project that are valid, or were created in the last day: every process reads them every few seconds. */
+/**
+ * Maximum number of keys of a project that are valid or were created in the last day: every process reads them every
+ * few seconds.
+ */
 export const MAX_KEYS = 200
 /** How long a replaced key may stay valid, ms. */
 const MAX_GRACE_MS = 365 * 86_400_000
 
 const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-/** Control characters, and those that change the direction of what follows: lists show labels in terminals, too. */
-const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u
 
 export const GRACE_MESSAGE = 'must be a duration such as 30m, 24h or 7d, at most 365d, or 0'
 
@@ -47,7 +48,7 @@ export function findKeyFaults({ kind, label, origins, eventsOnly }: Omit<Labelle
   return faults
 }
 
-/** Makes fields that mean the same equal: a label without spaces around it, each origin once and in order. */
+/** Normalizes a key's fields: trims the label, and sorts the origins without duplicates. */
 export function tidyKey<T extends Pick<LabelledGrant, 'label' | 'origins'>>(key: T): T {
   return { ...key, label: key.label.trim(), origins: [...new Set(key.origins)].sort() }
 }

@@ -5,7 +5,7 @@ import type { StoredKey } from './keys.js'
 
 /** How often the use of keys is stored, ms. */
 const STORE_MS = 60_000
-/** How long the end of a process may take for it, ms. */
+/** How long a shutdown may take to store it, ms. */
 const CLOSE_MS = 1_000
 
 /** The use of a key since it was last stored. */
@@ -31,6 +31,8 @@ export interface KeyUsageOptions {
   closing: AbortSignal
   /** default 60 000 */
   everyMs?: number | undefined
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
 }
 
 /**
@@ -42,12 +44,11 @@ export interface KeyUsageOptions {
  */
 export class KeyUsage {
   readonly #options: KeyUsageOptions
-  /** by hash */
-  #used = new Map<string, StoredKey>()
-  #refused = new Map<string, { key: StoredKey; count: number }>()
-  /** the hashes of the keys whose use is stored for `#day` */
-  readonly #stored = new Set<string>()
-  #day = ''
+  /** by hash: the key, and the day of the first use that is not stored */
+  #used = new Map<string, { key: StoredKey; day: string }>()
+  #refused = new Map<string, { key: StoredKey; count: number; day: string }>()
+  /** by hash: the last day whose use is stored */
+  readonly #stored = new Map<string, string>()
   #isStorable = true
 
   constructor(options: KeyUsageOptions) {
@@ -55,16 +56,15 @@ export class KeyUsage {
     void this.#repeat()
   }
 
-  /** Notes a request that a key was admitted for. It runs for every event, so it does as little as it can. */
+  /** Notes an admitted request. It runs for every event, so it does as little as possible. */
   noteUse(key: StoredKey): void {
-    if (!this.#used.has(key.hash)) this.#used.set(key.hash, key)
+    if (!this.#used.has(key.hash)) this.#used.set(key.hash, { key, day: this.#today() })
   }
 
-  /** Notes a request that a valid key may not make. */
+  /** Notes a request that its valid key may not make. */
   noteRefusal(key: StoredKey): void {
     const refused = this.#refused.get(key.hash)
-    if (refused) refused.count++
-    else this.#refused.set(key.hash, { key, count: 1 })
+    this.#refused.set(key.hash, { key, count: (refused?.count ?? 0) + 1, day: this.#today() })
   }
 
   /** Stores what is new, if that is possible within a second. */
@@ -83,41 +83,35 @@ export class KeyUsage {
 
   async #store(): Promise<void> {
     const { table, log } = this.#options
-    const day = new Date().toISOString().slice(0, 10)
-    if (day !== this.#day) this.#stored.clear()
-    this.#day = day
     const [used, refused] = [this.#used, this.#refused]
     this.#used = new Map()
     this.#refused = new Map()
-    const fresh = [...used.values()].filter(({ hash }) => !this.#stored.has(hash))
-    const keys = new Map([...fresh, ...[...refused.values()].map(({ key }) => key)].map((key) => [key.hash, key]))
+    const fresh = new Map([...used].filter(([hash, { day }]) => this.#stored.get(hash) !== day))
+    const keys = new Map([...fresh, ...refused].map(([hash, { key }]) => [hash, key]))
     if (keys.size === 0) return
-    const isFresh = new Set(fresh.map(({ hash }) => hash))
-    const uses = [...keys.values()].map(({ projectId, id, hash }): KeyUse => {
-      const count = refused.get(hash)?.count ?? 0
-      return {
-        projectId,
-        id,
-        usedOn: isFresh.has(hash) ? day : null,
-        refused: count,
-        refusedOn: count > 0 ? day : null,
-      }
+    const uses = [...keys].map(([hash, { projectId, id }]): KeyUse => {
+      const { count = 0, day: refusedOn = null } = refused.get(hash) ?? {}
+      return { projectId, id, usedOn: fresh.get(hash)?.day ?? null, refused: count, refusedOn }
     })
     try {
       await table.add(uses)
-      for (const { hash } of fresh) this.#stored.add(hash)
+      for (const [hash, { day }] of fresh) this.#stored.set(hash, day)
       this.#isStorable = true
     } catch (error) {
       // Only the first of consecutive failures is logged.
       if (this.#isStorable)
         log.warn({ err: error }, 'the last use of keys could not be stored; trying again every minute')
       this.#isStorable = false
-      for (const key of fresh) this.noteUse(key)
-      for (const { key, count } of refused.values()) {
-        this.noteRefusal(key)
-        const now = this.#refused.get(key.hash)
-        if (now) now.count += count - 1
+      for (const [hash, use] of fresh) this.#used.set(hash, use)
+      for (const [hash, { key, count, day }] of refused) {
+        const since = this.#refused.get(hash)
+        this.#refused.set(hash, { key, count: count + (since?.count ?? 0), day: since?.day ?? day })
       }
     }
+  }
+
+  /** The day (UTC), such as 2026-11-26. */
+  #today(): string {
+    return new Date((this.#options.now ?? Date.now)()).toISOString().slice(0, 10)
   }
 }

@@ -45,7 +45,7 @@ export interface LabelledGrant extends Grant {
   label: string
 }
 
-/** What a key is like unless something else is said. */
+/** The default fields of a key. */
 const PLAIN = { label: '', origins: [], eventsOnly: false }
 
 export interface StoredKey extends LabelledGrant {
@@ -102,7 +102,7 @@ export function storedKey(key: string, grant: Pick<Grant, 'projectId' | 'kind'> 
   return { id: key.slice(0, ID_LENGTH), hash: hashKey(key), ...PLAIN, ...grant }
 }
 
-/** What of a text may be shown that is a key or its id: the id, or of anything else too little to guess the rest. */
+/** Shortens a key to what may be shown: its id, or, for any other text, too little to guess the rest. */
 export function maskKey(text: string): string {
   const isOurs = Object.values(PREFIX).some((prefix) => text.startsWith(prefix))
   const shown = isOurs ? ID_LENGTH : 3

@@ -85,8 +85,8 @@ export class LaneRouter implements Appends {
 
   /**
    * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the
-   * events that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have keys
-   * of their own, so that it finds their entries as well.
+   * events that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have separate
+   * keys, so that it finds their entries as well.
    * @returns the places of the entries that hold these events and no others
    * @throws ApiError `overloaded` or `unavailable`, whose message says whether a part may be stored
    */

@@ -194,7 +194,7 @@ async function drainLane(lane: number, from: Layout, parts: Relayout, stop: Abor
       stop.throwIfAborted()
       if (performance.now() - saidAt < PROGRESS_MS) continue
       saidAt = performance.now()
-      report(`${entries} entries, ${bytes} bytes of ${parts.nameLane(lane)} wait for the store.`)
+      report(`${entries} entries (${bytes} bytes) of ${parts.nameLane(lane)} wait for the store.`)
     }
   } finally {
     await writer.close()
@@ -214,13 +214,13 @@ async function move(change: Change, parts: Relayout): Promise<void> {
     await using(parts.relocate(lane), (source) => copyInsertIds(lane, source, change, parts))
   }
   for (let lane = 0; lane < change.from.lanes; lane++) {
-    step(parts, `Copying what lane ${lane} has of profiles and sessions to their lanes.`)
+    step(parts, `Copying the profiles and sessions of lane ${lane} to their new lanes.`)
     await using(parts.relocate(lane), (source) => copyStates(lane, source, change, parts))
   }
   step(parts, 'Carrying the counts of the ledger over.')
   await carryLedger(change, parts)
   for (let lane = 0; lane < change.lanes; lane++) {
-    step(parts, `Removing from lane ${lane} what other lanes have.`)
+    step(parts, `Removing data from lane ${lane} that now belongs to other lanes.`)
     const isOwn = (stateKey: string) => chooseLane(stateKey, change.to.lanes) === lane
     await using(parts.relocate(lane), (journal) => journal.keepStates(isOwn))
   }

@@ -20,7 +20,7 @@ export interface RetryOptions {
 
 /**
  * The pause before the next attempt, in whole ms. Half of it is random, so that processes that failed together do not
- * come back together.
+ * retry together.
  * @param failures in a row, 1 or more
  * @param random from 0 to 1
  */

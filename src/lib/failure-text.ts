@@ -16,7 +16,7 @@ const IN_WORDS: Record<string, (path: string) => string> = {
   ENAMETOOLONG: (path) => `The name ${path} is too long.`,
 }
 
-/** Of a file that was to be made, it is the folder that is missing. */
+/** If a file was to be created, the missing part is its folder. */
 function describeMissing(path: string): string {
   const folder = dirname(path)
   return existsSync(folder) ? `${path} does not exist.` : `The folder ${folder} does not exist.`
@@ -37,7 +37,7 @@ export function failureText(error: unknown): string {
   return error.message.trim().replace(/\s*\n\s*/g, ' ')
 }
 
-/** For `catch`: names what was written, which Node leaves out of the error of a write. It throws the same error. */
+/** For `catch`: adds the path to the error of a write, which Node leaves out, and throws it again. */
 export function withPath(path: string): (error: NodeJS.ErrnoException) => never {
   return (error) => {
     error.path ??= path

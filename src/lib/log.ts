@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream'
 import { type BaseLogger, type LevelWithSilent, type Logger, pino, stdSerializers } from 'pino'
 
-/** What a part logs to. A part that needs less says so with `Pick`. */
+/** The log of a part. A part that needs fewer levels uses `Pick`. */
 export type Log = Pick<BaseLogger, 'fatal' | 'error' | 'warn' | 'info' | 'debug'>
 
 /**

@@ -5,7 +5,7 @@ import { dirname } from 'node:path'
  * Makes a folder and its parents, unless they exist. Node's own `recursive` never returns for a folder that cannot be
  * made although its parent exists, as in /proc.
  * @param path absolute
- * @throws the error of `mkdir`; with EEXIST, what has the error's path is not a folder
+ * @throws the error of `mkdir`; EEXIST means that something other than a folder has the error's path
  */
 export async function makeFolder(path: string, mode = 0o777): Promise<void> {
   const parent = dirname(path)

@@ -1,4 +1,4 @@
-/** Longer names are compared as a whole only, characters. */
+/** Names with more characters are only compared as a whole. */
 const MAX_LENGTH = 100
 /** Maximum number of typos in a name. */
 const MAX_DISTANCE = 3

@@ -1,6 +1,6 @@
 const CHECK_MS = 250
 
-/** Calls `end` once the parent of this process has ended, however it did. Does not keep the process alive. */
+/** Calls `end` once the parent of this process has ended for any reason. Does not keep the process alive. */
 export function onParentEnd(parent: number, end: () => void): void {
   const timer = setInterval(() => {
     if (process.ppid === parent) return

@@ -6,7 +6,7 @@ interface LastRequest {
   at: number
 }
 
-/** The owners of recent requests, to find out whether one owner's load would affect others. */
+/** Remembers the owners of recent requests, to tell whether one owner's load would affect others. */
 export class RecentOwners {
   readonly #now: () => number
   #last: LastRequest | null = null

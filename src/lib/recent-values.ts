@@ -1,4 +1,4 @@
-/** A map that forgets what was not used lately, and holds at most twice as many values as its size. */
+/** A map that forgets values that were not used recently, and holds at most twice its size. */
 export class RecentValues<Value> {
   readonly #size: number
   #young = new Map<string, Value>()

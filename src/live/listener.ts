@@ -26,7 +26,7 @@ export class Listener extends Readable {
   /** identifies the filter; the same for listeners with the same filter */
   readonly wish: string
   readonly isAllowed: () => boolean
-  /** its buffers are its own until it follows the tail, where listeners with the same filter share them */
+  /** until it follows the tail, it has its own buffers; then listeners with the same filter share them */
   isCatchingUp = false
   readonly #bufferBytes: number
   readonly #onEnd: ListenerOptions['onEnd']

@@ -46,7 +46,7 @@ export const TOOLS: readonly Tool[] = [
     title: 'List properties',
     description:
       'The properties of the newest events (of one name, or of all): the share of events that have each, the types of its ' +
-      'values and examples. One that is an object has "properties" of its own: properties.<name>.<name within it>. ' +
+      'values and examples. One that is an object has "properties", too: properties.<name>.<name within it>. ' +
       '"sampled" says how many events were read.',
     schema: args({ event: describe(PropertiesQuery.properties.event, 'Only those of events with this name.') }),
     narrower: 'Name one event.',

@@ -2,13 +2,13 @@ import { formatMonth, type Loss } from '../damage/loss.js'
 import type { PartsWatch } from '../damage/parts-watch.js'
 import { gauge, type LabeledValue, type Metric } from './metric.js'
 
-/** Maximum number of losses with a line of their own; the rest is only in the log. */
+/** Maximum number of losses in the metrics; the rest is only in the log. */
 const MAX_LINES = 100
 
 const STATES = ['detached', 'missing', 'unreadable'] as const
 
 /**
- * What the store has lost. Labels may have the names of projects here: operators choose them, few have losses, and an
+ * The losses of the store. Labels may have the names of projects here: operators choose them, few have losses, and an
  * alert must say whose data is lost.
  */
 export function buildLossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {

@@ -4,7 +4,7 @@ export type Labels = Record<string, string>
 
 /** One line of a metric. */
 interface Sample {
-  /** what follows the metric's name, such as `_bucket`; mostly empty */
+  /** suffix of the metric's name, such as `_bucket`; usually empty */
   suffix: string
   labels: Labels
   value: number

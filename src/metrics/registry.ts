@@ -39,7 +39,7 @@ export interface MetricsSources {
   parts: Pick<PartsWatch, 'byShard'>
   ledger: Pick<LedgerWatch, 'ledgers'>
   quotas: Pick<QuotaWatch, 'statuses'>
-  /** by shard: events that facts do not have, and whether they wait for room on the disk */
+  /** by shard: the number of events that are not copied into facts yet, and whether copying waits for disk space */
   facts: { readonly waiting: readonly (number | null)[]; readonly shortOfDisk: readonly (boolean | null)[] }
 }
 
@@ -102,7 +102,7 @@ export class Metrics {
       ),
       gauge(
         'tallyhouse_facts_short_of_disk',
-        'Whether facts are not copied any further, because the disk of ClickHouse is almost full.',
+        'Whether copying of facts pauses, because the disk of ClickHouse is almost full.',
         numbered('shard', this.#sources.facts.shortOfDisk, (isShort) => (isShort === null ? null : Number(isShort))),
       ),
       ...buildQuotaMetrics(this.#sources.quotas),
@@ -136,7 +136,7 @@ function requestMetrics({ routes, unmatched }: RequestMetrics): Metric[] {
   const all = [...routes, unmatched]
   const statuses: LabeledValue<number>[] = []
   for (const { method, route, responses } of all) {
-    // Hardly any pair of the hundred routes and their statuses has a count, so nothing is created for those without.
+    // Most pairs of route and status have no count, so create samples only for those that do.
     responses.forEach((count, status) => {
       if (count > 0) statuses.push([{ method, route, status: String(status) }, count])
     })

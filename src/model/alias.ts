@@ -43,9 +43,10 @@ export const HAS_NAMES: Alias = {
 }
 
 /**
- * How sure a call that links two names is. `inferred`: the other name is only an earlier id of the user, so it must not
- * be an identified user, have other names, or belong to another user. `said`: the same, but either of the two may be
- * the user. `merge`: two users become one.
+ * How sure a call is that two names are one user. `inferred`: an SDK identified a user and included the earlier id, which
+ * must not be an identified user, have other names, or belong to another user. `said`: the program asked for the link; the
+ * same rules, but either of the two names may be the user. `merge`: the program asked to make two users one, which needs a
+ * secret key; with another key, it counts as `said`.
  */
 export type LinkStrength = 'inferred' | 'said' | 'merge'
 

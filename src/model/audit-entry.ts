@@ -4,7 +4,13 @@ export type Actor = { type: 'key'; id: string; label: string } | { type: 'comman
 export const COMMAND_LINE: Actor = { type: 'command_line' }
 
 /** What was changed. A new kind of change needs a name here, and nothing else. */
-export type AuditAction = 'key_created' | 'key_changed' | 'key_rotated' | 'key_revoked' | 'project_changed'
+export type AuditAction =
+  | 'key_created'
+  | 'key_changed'
+  | 'key_rotated'
+  | 'key_revoked'
+  | 'project_changed'
+  | 'project_erased'
 
 /** The old and the new value of each field that a change sets, by the names of the API. */
 export type AuditChanges = Record<string, { from: unknown; to: unknown }>

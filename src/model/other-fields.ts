@@ -19,7 +19,7 @@ export interface LookLimits {
  * Lists the fields of a batch, or of a single event, that are not `known` and not null. Fields beyond the limits are
  * left out.
  * @param raw a body that a scan has found to be valid: its names have no escapes
- * @param what the body is; an event has the index 0
+ * @param what what the body is; a single event has the index 0
  */
 export function findOtherFields(
   raw: Buffer,

@@ -4,10 +4,10 @@ import { formatProperties, type Properties, readProperties } from './properties.
 
 /**
  * When each property of a profile was last changed, so that a late change does not overwrite a newer one. Most profiles
- * have one time for all properties; only properties that differ have a time of their own.
+ * have one time for all properties; only properties that differ have their own times.
  */
 export interface PropertyTimes {
-  /** epoch ms, for the properties without a time of their own */
+  /** epoch ms, for the properties without their own time */
   readonly base: number
   /**
    * Epoch ms, by name. Removed properties have one too; otherwise an older change would bring them back. Negative if
@@ -67,7 +67,7 @@ export function updateTimes(
       own.set(name, -Math.max(at, Math.abs(last ?? 0)))
     }
   }
-  // Most programs set all properties again each time, so none needs a time of its own.
+  // Most programs set all properties again each time, so none needs its own time.
   if (set >= after.size && [...after.keys()].every((name) => own.get(name) === at)) {
     return compactTimes(at, own, after)
   }

@@ -1,6 +1,6 @@
 /** A message of a request that cannot be stored. */
 export interface Rejected {
-  /** why; may quote the message */
+  /** why it cannot be stored; may quote the message */
   reason: string
   /** the text that was sent, without the API key */
   message: string

@@ -13,7 +13,7 @@ export function mayHaveContexts(body: Buffer): boolean {
   return body[0] === SPACE
 }
 
-/** What a batch made of some events of another one begins with. */
+/** The beginning of a batch that consists of some events of another one. */
 export function findHead(body: Buffer): Buffer {
   return mayHaveContexts(body) ? CONTEXTS_HEAD : BATCH_HEAD
 }

@@ -20,7 +20,7 @@ export interface Session {
   startedAt: number
   updatedAt: number
   endedAt: number | null
-  /** what the first call that said something about its sender said */
+  /** from the first call that said something about its sender */
   context: Context
 }
 

@@ -21,8 +21,8 @@ export interface ParsedEvent {
 }
 
 /**
- * The context that events are stored with: the one that each of them has, or that of their request, or none. Only secret
- * keys may send events with contexts of their own.
+ * The context that events are stored with: the one that each of them has, or that of their request, or none. Only
+ * secret keys may send events with contexts.
  */
 export type EventContexts = 'own' | RequestContext | null
 

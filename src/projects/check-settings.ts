@@ -6,7 +6,10 @@ import { Faults } from '../questions/faults.js'
 import { checkPatterns, findPatterns, fitsProject, type Pattern } from '../questions/patterns.js'
 import { StrictReader } from '../questions/strict-reader.js'
 
-/** Characters of the default definition of sessions, as JSON: it is a part of many questions, which have limits, too. */
+/**
+ * Maximum length of the default definition of sessions, as JSON: it becomes part of many questions, which have their
+ * own limits.
+ */
 const MAX_SESSIONS = 4_000
 const FILTERS = { of: 'a project', most: 10 }
 

@@ -3,8 +3,8 @@ import type { States } from '../states/state-store.js'
 import type { KeptSince } from './late-events.js'
 
 /**
- * Sessions as calls see them. One that has expired does not exist, even while the journal or the store still has it: a
- * call with its id begins a new one.
+ * Hides expired sessions from calls. An expired session does not exist, even while the journal or the store still has
+ * it: a call with its id begins a new one.
  * @param keptSince the time since which a project's sessions are kept, epoch ms; undefined: all are
  */
 export function hideExpiredSessions(sessions: States<Session>, keptSince: KeptSince): States<Session> {

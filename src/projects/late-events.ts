@@ -55,6 +55,6 @@ function refuseOlder(since: number, times: readonly (number | null)[], toPath: (
   }
   const [first] = details
   if (!first) return
-  const advice = 'Keep events for longer in the project’s settings, or leave it out.'
+  const advice = 'Keep events for longer in the project’s settings, or leave out older events.'
   throw new ApiError('too_old', `${first.path.slice(1)} ${message}. ${advice}`, { details })
 }

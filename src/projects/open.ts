@@ -11,7 +11,7 @@ import { Quotas, type QuotasOptions } from './quotas.js'
 import { Retention, type RetentionOptions } from './retention.js'
 import { Usage } from './usage.js'
 
-/** The parts that count what projects do, and limit it. */
+/** The parts that count and limit what projects do. */
 export interface ProjectsParts extends Pick<RetentionOptions, 'barrier' | 'profiles' | 'noteDeletion'> {
   shards: Shards
   /** appends to the journals */

@@ -22,7 +22,7 @@ const REFRESH_MS = 5_000
 /** Attempts to change settings while others are changing them. */
 const MAX_TRIES = 20
 
-/** The settings of a project, and which of their changes they are. */
+/** The settings of a project and their revision. */
 export interface Project {
   settings: ProjectSettings
   /** counts the changes; 0 before the first */
@@ -44,8 +44,8 @@ export interface ProjectsOptions {
 }
 
 /**
- * The settings of all projects, in memory, so that the path of an event and every read ask without waiting. Another
- * process's change is known a few seconds later.
+ * The settings of all projects, in memory, so that events and reads look them up without waiting. Another process's
+ * change is known a few seconds later.
  *
  * Not promised: while ClickHouse cannot be read, changes are not noticed, and a process that has never read it knows
  * only the defaults.
@@ -69,7 +69,7 @@ export class Projects {
     return this.#byId
   }
 
-  /** From when on a project's data is kept. */
+  /** The times since which a project's data is kept. */
   kept(projectId: string): KeptTimes {
     const project = this.#byId.get(projectId)
     if (project === undefined) return {}
@@ -97,7 +97,8 @@ export class Projects {
     { by, expected }: Pick<ChangeOptions, 'by' | 'expected'>,
   ): Promise<Project> {
     const project = await changeProject(shards, projectId, change, { by, expected, now: this.#options.now })
-    this.#byId = new Map([...this.#byId, [projectId, project]])
+    // Another change of this process may have come after this one, and have ended before it.
+    if (project.revision >= this.get(projectId).revision) this.#byId = new Map([...this.#byId, [projectId, project]])
     return project
   }
 
@@ -144,6 +145,17 @@ export async function readProjects(shards: Shards): Promise<Map<string, Project>
   return new Map((await readAllSettings(shards)).map((one) => [one.projectId, toProject(one)]))
 }
 
+/**
+ * The settings of a project, read from the store now.
+ * @param expected their revision; absent: any
+ * @throws ApiError `revision_conflict`
+ */
+export async function readProject(shards: Shards, projectId: string, expected?: number): Promise<Project> {
+  const project = toProject(await readSettings(shards, projectId))
+  if (expected !== undefined && expected !== project.revision) throw revisionConflict()
+  return project
+}
+
 export interface ChangeOptions {
   by: Actor
   /** the revision that is changed; absent: any */
@@ -173,10 +185,10 @@ export async function changeProject(
     const { settings: earlier } = toProject(before)
     const settings = changeSettings(earlier, change)
     const text = JSON.stringify(listSet(settings))
-    // A change of nothing would only make the next one of somebody else a conflict.
+    // An empty change would only cause a conflict for somebody else's next change.
     if (text === before.text) return toProject(before)
     const changes = compareSettings(earlier, settings)
-    // A repeated attempt makes the same change, unless another one was about the same settings.
+    // A repeated attempt is the same change, unless another one has touched the same settings.
     if (Object.keys(changes).length > 0 && JSON.stringify(changes) !== audited) {
       const entry = { projectId, actor: by, action: 'project_changed' as const, target: null, changes }
       await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry]))
@@ -185,13 +197,17 @@ export async function changeProject(
     const revision = await replaceSettings(shards, { projectId, text, revision: before.revision, updatedAt })
     if (revision !== null) return { settings, revision, updatedAt }
   }
-  throw new ApiError(
+  throw revisionConflict()
+}
+
+function revisionConflict(): ApiError {
+  return new ApiError(
     'revision_conflict',
     'The settings were changed in the meantime. Read them again, and repeat the change.',
   )
 }
 
-/** The settings that differ, those of a group each by itself, such as `keep.events`. */
+/** The settings that differ; grouped ones are listed one by one, such as `keep.events`. */
 function compareSettings(before: ProjectSettings, after: ProjectSettings): AuditChanges {
   const earlier = new Map(listSettings(before))
   return Object.fromEntries(

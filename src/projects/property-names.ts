@@ -2,26 +2,26 @@ import type { Shards } from '../clickhouse/shards.js'
 import { MAX_PROPERTY_NAMES, readPropertyNames } from '../store/project-usage.js'
 import { toDay } from './usage.js'
 
-/** An event may be stored this much later than it was accepted and be counted nevertheless, ms. */
+/** An event is still counted if it is stored up to this long after it was accepted, ms. */
 const LATE_MS = 60_000
 const DAY_MS = 86_400_000
 
 interface Seen {
   /** UTC, such as `2026-11-26` */
   day: string
-  /** names that the project had before that day */
+  /** names that the project already had before that day */
   known: Set<string>
-  /** other names, of that day */
+  /** new names of that day */
   found: Set<string>
-  /** when the last events that were read were accepted, epoch ms */
+  /** acceptance time of the last events that were read, epoch ms */
   readTo: number
 }
 
 /**
  * Counts the names of properties that are new on a day. An event is stored as the client's own text, so its names are
- * only known by parsing it: that is done for projects with such a quota, once for the events of each look.
+ * only known by parsing it. That is done once per event, and only in projects with such a quota.
  *
- * Not promised: if there are more events than a look reads, the names in the rest are missed.
+ * Not promised: if a check finds more events than it may read, names in the rest are missed.
  */
 export class PropertyNames {
   readonly #shards: Shards

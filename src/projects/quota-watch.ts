@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
-import { QUOTAS, type Quota, type QuotaName } from '../contract/project-settings.js'
+import { NAME_QUOTAS, QUOTAS, type Quota, type QuotaName } from '../contract/project-settings.js'
 import type { Log } from '../lib/log.js'
 import { formatEventId } from '../model/event-id.js'
 import { countNewEventNames, readStoredBytes } from '../store/project-usage.js'
@@ -23,7 +23,7 @@ export interface QuotaStatus extends Quota {
 
 export interface QuotaWatchOptions {
   projects: Pick<Projects, 'get' | 'list'>
-  usage: Pick<Usage, 'own' | 'others' | 'write'>
+  usage: Pick<Usage, 'own' | 'others'>
   shards: Shards
   log: Pick<Log, 'warn'>
   closing: AbortSignal
@@ -38,7 +38,7 @@ export class QuotaWatch {
   readonly #options: QuotaWatchOptions
   /** by quota, then by project: as of the last check */
   readonly #statuses = new Map<QuotaName, ReadonlyMap<string, QuotaStatus>>()
-  /** by project and quota: the day (UTC) on which the log last said that it was reached */
+  /** by project and quota: the day (UTC) on which the log last reported that it was reached */
   readonly #told = new Map<string, string>()
   readonly #propertyNames: PropertyNames
 
@@ -47,7 +47,7 @@ export class QuotaWatch {
     this.#propertyNames = new PropertyNames(options.shards, options.closing)
   }
 
-  /** As of the last check, which may not have been made for all of them yet. */
+  /** As of the last check; some quotas may not have been checked yet. */
   get statuses(): QuotaStatus[] {
     return QUOTAS.flatMap((name) => [...(this.#statuses.get(name)?.values() ?? [])])
   }
@@ -57,7 +57,7 @@ export class QuotaWatch {
     return this.#statuses.get('stored_bytes')?.get(projectId)?.used
   }
 
-  /** Checks each quota for itself: reading names takes longest, and must not delay the others. */
+  /** Checks each quota separately, because reading names takes longest and must not delay the others. */
   async start(): Promise<void> {
     await Promise.all(QUOTAS.map((name) => this.#watch(name)))
   }
@@ -87,20 +87,21 @@ export class QuotaWatch {
   }
 
   /**
-   * How much of each quota the projects have used by now; of new names of properties, as of the last check, because
-   * reading them takes long. Without those that have not been checked yet.
+   * How much of each quota the projects have used by now. New names are as of the last check, because reading them takes
+   * long. Quotas that have not been checked yet are left out.
+   * @param shards read the bytes on the disk
    * @throws StoreUnreachableError, StoreError
    */
-  async read(projectIds: readonly string[]): Promise<QuotaStatus[]> {
+  async read(projectIds: readonly string[], shards: Shards): Promise<QuotaStatus[]> {
     const statuses: QuotaStatus[] = []
     for (const name of QUOTAS) {
-      const isSlow = name === 'new_property_names_per_day'
-      statuses.push(...(isSlow ? this.#findChecked(projectIds, name) : await this.#readOne(projectIds, name)))
+      const isSlow = NAME_QUOTAS.includes(name)
+      statuses.push(...(isSlow ? this.#findChecked(projectIds, name) : await this.#readOne(projectIds, name, shards)))
     }
     return statuses
   }
 
-  /** The statuses of the last check, with the limits of now. */
+  /** The statuses of the last check, with the current limits. */
   #findChecked(projectIds: readonly string[], name: QuotaName): QuotaStatus[] {
     return projectIds.flatMap((projectId) => {
       const quota = this.#options.projects.get(projectId).settings.quotas[name]
@@ -109,14 +110,18 @@ export class QuotaWatch {
     })
   }
 
-  async #readOne(projectIds: readonly string[], name: QuotaName): Promise<QuotaStatus[]> {
+  async #readOne(
+    projectIds: readonly string[],
+    name: QuotaName,
+    shards = this.#options.shards,
+  ): Promise<QuotaStatus[]> {
     const limited = projectIds.flatMap((projectId) => {
       const quota = this.#options.projects.get(projectId).settings.quotas[name]
       return quota ? [{ projectId, name, ...quota }] : []
     })
     if (limited.length === 0) return []
     const ids = limited.map(({ projectId }) => projectId)
-    const used = await this.#measure(ids, name)
+    const used = await this.#measure(ids, name, shards)
     return limited.flatMap((one) => {
       const count = used.get(one.projectId)
       return count === undefined ? [] : [{ ...one, used: count }]
@@ -124,8 +129,8 @@ export class QuotaWatch {
   }
 
   /** By project; without projects whose names cannot be counted. */
-  async #measure(projectIds: readonly string[], name: QuotaName): Promise<Map<string, number>> {
-    const { usage, shards } = this.#options
+  async #measure(projectIds: readonly string[], name: QuotaName, shards: Shards): Promise<Map<string, number>> {
+    const { usage } = this.#options
     const today = toDay(this.#now())
     if (name === 'stored_bytes') return await readStoredBytes(shards, projectIds)
     if (name === 'new_event_names_per_day') {

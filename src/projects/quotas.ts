@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError } from '../contract/errors.js'
 import type { Quota, QuotaName } from '../contract/project-settings.js'
 import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js'
@@ -7,19 +8,23 @@ import type { Log } from '../lib/log.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import type { Sender } from '../model/sender.js'
-import type { Used } from '../store/project-usage.js'
+import type { UsedOnDay } from '../store/project-usage.js'
 import type { Projects } from './projects.js'
 import { findPeriodEnd, toDay, type Usage } from './usage.js'
 
 /**
- * The share of the rest of a quota that a process may accept before it asks again what the others have accepted, and
- * the least share of the whole quota. Eight processes are then at most 0.5 % over it.
+ * All processes together may accept this share of a quota before they ask what the others have accepted. A process does not
+ * know of those that join later, so eight of them may be 0.7 % over it: 1/400 · (1 + 1/2 + … + 1/8).
  */
-const LEFT_SHARE = 16
-const LEAST_SHARE = 1_600
+const SHARES = 400
+/** How often a request tries to get what is left, in the midst of those of other processes, and the pause, ms. */
+const TRIES = 4
+const MAX_PAUSE_MS = 40
 /** How long a refusal is repeated without asking again, ms. */
 const REFUSAL_MS = 1_000
-/** How long a request waits for the counts of the others, ms, or for the journals; then it is accepted or refused. */
+/**
+ * How long a request waits for the other processes' counts or for the journals before it is accepted or refused, ms.
+ */
 const ASK_MS = 2_000
 /** How long events are accepted without asking again after the counts could not be read, ms. */
 const UNCHECKED_MS = 5_000
@@ -28,18 +33,19 @@ type EventQuota = Extract<QuotaName, 'events_per_day' | 'events_per_month'>
 const PERIODS = { events_per_day: 'day', events_per_month: 'month' } as const
 
 interface Allowance {
-  /** of the settings that it was made for */
+  /** revision of the settings that it was computed from */
   revision: number
   day: string
   /** events that may be accepted without asking */
   left: number
-  /** events that were admitted, and may not be counted yet */
+  /** maximum of `left` */
+  share: number
+  /** events that were admitted but may not be counted yet */
   pending: number
-  /** whether nothing has been admitted since the others were asked */
-  isFresh: boolean
-  asking: Promise<void> | null
-  /** what is left of each quota, when it was last asked */
+  asking: Promise<unknown> | null
+  /** what was left of the quotas at the last read */
   remaining: number
+  /** of a request that needs more than that */
   refusal: ApiError | null
   /** when the refusal was made, `performance.now()` */
   refusedAt: number
@@ -56,7 +62,7 @@ interface Request {
 
 export interface QuotasOptions {
   projects: Pick<Projects, 'get'>
-  usage: Pick<Usage, 'own' | 'others' | 'write'>
+  usage: Pick<Usage, 'own' | 'others' | 'write' | 'include'>
   /** the bytes that a project has on disk, as of the last check; undefined: not known yet */
   storedBytes(projectId: string): number | undefined
   commits: Appends
@@ -72,8 +78,8 @@ export interface QuotasOptions {
 
 /**
  * Refuses events of projects that have reached a hard quota, in any call. Without a quota this takes one look-up. With
- * one, a process counts alone until it has accepted a share of what is left, and then asks what the others have
- * accepted.
+ * one, a process counts alone until it has accepted its share, and then asks what the others have accepted. A request of
+ * more events asks for itself.
  *
  * Not promised: while ClickHouse does not respond, events are accepted, because they could not be recovered.
  */
@@ -143,8 +149,8 @@ export class Quotas implements Appends {
   }
 
   /**
-   * The journals are only asked about requests that would be refused, and about one of a project at a time: clients
-   * that repeat what is refused must not slow down what is accepted. If the journals do not answer, it is refused.
+   * Asks the journals only about requests that would be refused, one of each project at a time, so that clients that
+   * repeat refused requests do not slow down accepted ones. If the journals do not answer, the request is refused.
    */
   async #isRepetition(sender: Sender, ids: RequestIds): Promise<boolean> {
     const { projectId } = sender
@@ -161,16 +167,16 @@ export class Quotas implements Appends {
     while (count > allowance.left && performance.now() >= allowance.uncheckedUntil) {
       const { refusal } = allowance
       if (refusal && count > allowance.remaining && performance.now() - allowance.refusedAt < REFUSAL_MS) throw refusal
-      allowance.asking ??= this.#ask(projectId, allowance).finally(() => {
+      if (allowance.asking) {
+        await allowance.asking
+        continue
+      }
+      const asking = this.#ask(projectId, allowance, count).finally(() => {
         allowance.asking = null
       })
-      await allowance.asking
-      if (performance.now() < allowance.uncheckedUntil) break
-      if (count > allowance.remaining && allowance.refusal) throw allowance.refusal
-      // A batch may be larger than the share of one process; no other call has used any of that share then.
-      if (allowance.isFresh && count <= allowance.remaining) allowance.left = Math.max(allowance.left, count)
+      allowance.asking = asking
+      if (await asking) return
     }
-    allowance.isFresh = false
     allowance.left -= count
     allowance.remaining -= count
     allowance.pending += count
@@ -178,24 +184,56 @@ export class Quotas implements Appends {
 
   /** The allowance for the current settings and day; a new one keeps what is pending. */
   #getAllowance(projectId: string): Allowance {
-    const { revision } = this.#options.projects.get(projectId)
+    const { projects, usage } = this.#options
+    const { revision } = projects.get(projectId)
     const day = toDay(this.#now())
     const known = this.#allowances.get(projectId)
     if (known?.revision === revision && known.day === day) return known
-    const none = { left: 0, remaining: 0, isFresh: false, asking: null }
+    const none = { left: 0, share: 0, remaining: 0, asking: null }
     const fresh = { revision, day, ...none, refusal: null, refusedAt: 0, uncheckedUntil: 0 }
-    const allowance: Allowance = known ? Object.assign(known, fresh) : { ...fresh, pending: 0 }
+    if (known) return Object.assign(known, fresh)
+    const allowance: Allowance = { ...fresh, pending: 0 }
     this.#allowances.set(projectId, allowance)
+    usage.include(projectId, allowance)
     return allowance
   }
 
-  /** Finds out what is left of the project's quotas. */
-  async #ask(projectId: string, allowance: Allowance): Promise<void> {
+  /**
+   * Finds out how many events may be accepted. A request of more than a share is pending before the others are asked, so
+   * that they see it: of several that together exceed the quota, not all are admitted.
+   * @returns whether it was admitted, and is pending
+   */
+  async #ask(projectId: string, allowance: Allowance, count: number): Promise<boolean> {
+    const isReached = allowance.refusal !== null && allowance.remaining < count
+    // While a quota is reached, nothing is pending again and again.
+    let isLikely = allowance.refusal !== null && !isReached && count > allowance.share
+    for (let tries = isReached ? 1 : TRIES; ; tries--) {
+      const rest = isLikely ? allowance.remaining : await this.#readRest(projectId, allowance)
+      if (rest === null || count <= allowance.share) return false
+      if (count <= rest) {
+        allowance.pending += count
+        const restAfter = await this.#readRest(projectId, allowance)
+        if (restAfter === null || restAfter >= 0) return true
+        allowance.pending -= count
+        noteRest(allowance, restAfter + count)
+      }
+      if (tries <= 1) break
+      isLikely = false
+      await wait(Math.random() * MAX_PAUSE_MS)
+    }
+    // The others need not see any longer what was pending.
+    if (!isReached) void this.#options.usage.write().catch(() => undefined)
+    return false
+  }
+
+  /** Reads what is left of the project's quotas. @returns null if the counts of the others cannot be read */
+  async #readRest(projectId: string, allowance: Allowance): Promise<number | null> {
     const { projects, usage, log } = this.#options
     const { quotas } = projects.get(projectId).settings
-    let others: ReadonlyMap<string, Used>
+    let others: ReadonlyMap<string, UsedOnDay>
     try {
-      // The counts of all projects are written one after another, so a limit for each would not limit the whole wait.
+      // Limit the whole wait: the counts of all projects are written one after another, so limits of the single writes
+      // would add up.
       const ask = async () => {
         await usage.write()
         return (await usage.others([projectId], ASK_MS)).get(projectId) ?? new Map()
@@ -209,7 +247,7 @@ export class Quotas implements Appends {
         )
       }
       allowance.uncheckedUntil = performance.now() + UNCHECKED_MS
-      return
+      return null
     }
     allowance.uncheckedUntil = 0
     const today = toDay(this.#now())
@@ -220,15 +258,17 @@ export class Quotas implements Appends {
       if (quota?.mode !== 'hard') continue
       let used = own
       for (const [day, { events }] of others) if (name === 'events_per_month' || day === today) used += events
-      found.push({ name, limit: quota.limit, rest: Math.max(0, quota.limit - used) })
+      found.push({ name, limit: quota.limit, rest: quota.limit - used })
     }
     const tightest = found.reduce((a, b) => (b.rest < a.rest ? b : a), found[0] ?? NO_QUOTA)
-    allowance.remaining = tightest.rest
-    const part = Math.max(Math.floor(tightest.rest / LEFT_SHARE), Math.ceil(tightest.limit / LEAST_SHARE))
-    allowance.left = Math.min(tightest.rest, part)
-    allowance.isFresh = true
+    const least = Math.min(NO_QUOTA.limit, ...found.map(({ limit }) => limit))
+    // Those of the last day on which there were any: a new day begins with the processes of the day before.
+    const processes = 1 + ([...others.values()].at(-1)?.processes ?? 0)
+    allowance.share = Math.max(1, Math.floor(least / (SHARES * processes)))
+    noteRest(allowance, tightest.rest)
     allowance.refusal = tightest.name === null ? null : this.#exceeded(tightest.name, tightest.limit)
     allowance.refusedAt = performance.now()
+    return tightest.rest
   }
 
   #exceeded(name: EventQuota, limit: number): ApiError {
@@ -247,6 +287,11 @@ export class Quotas implements Appends {
   #now(): number {
     return (this.#options.now ?? Date.now)()
   }
+}
+
+function noteRest(allowance: Allowance, rest: number): void {
+  allowance.remaining = Math.max(0, rest)
+  allowance.left = Math.min(allowance.remaining, allowance.share)
 }
 
 /** How long a client waits before it retries while a project has too many bytes. */

@@ -31,13 +31,13 @@ const RUN_EVERY_MS = HOUR_MS
  */
 const RUNS_PER_REMOVAL = 8
 const TASK = 'retention'
-/** A clock that is further ahead of the last known time, ms, may be wrong. */
+/** A clock that is further ahead of the last known time than this may be wrong, ms. */
 const MAX_JUMP_MS = 24 * HOUR_MS
 /** After this number of runs, that is, a day of running, such a clock is trusted. */
 const DOUBTING_RUNS = 24
-/** The turns of these runs are stored, because a service may be restarted more often than once a day. */
+/** These runs are counted by turns in the store, because a service may restart more often than once a day. */
 const DOUBT_TASK = `${TASK}, clock in doubt`
-/** Profiles that are looked up at a time, and by a whole run. */
+/** Profiles that are looked up at a time, and in a whole run. */
 const PROFILES = 1_000
 const MAX_PROFILES = 100_000
 /** More profiles than this are not counted one by one. */
@@ -128,7 +128,8 @@ export class Retention {
         await this.run()
       } catch (error) {
         if (signal.aborted) return
-        if (!(error instanceof StoreUnreachableError)) log.warn({ err: error }, 'what has expired is not removed yet')
+        if (!(error instanceof StoreUnreachableError))
+          log.warn({ err: error }, 'expired data could not be removed yet; retrying')
       }
       await wait(everyMs, undefined, { signal, ref: false }).catch(() => undefined)
     }
@@ -161,13 +162,13 @@ export class Retention {
     if (failures.length > 0) throw failures[0]
   }
 
-  /** @param ms how long a turn is */
+  /** @param ms length of the turn */
   async #claim(task: string, ms: number): Promise<boolean> {
     const { shards, now = Date.now } = this.#options
     return await claimTurn(shards, task, Math.floor(now() / ms) * ms)
   }
 
-  /** Whether the clock is plausible, or has stayed as it is for a day of running. */
+  /** Whether the clock is plausible, or has stayed that far ahead for a whole day of running. */
   async #trustsClock(): Promise<boolean> {
     const { projects, shards, log, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
     const known = await readKnownTime(shards, projects.list(), now())
@@ -198,7 +199,7 @@ export class Retention {
     const shards = reserveErasureSlots(this.#options.shards, projectId)
     const { signal } = this.#stop
     const removed = { events: 0, sessions: 0, profiles: 0, dead_letters: 0 }
-    // Everything accepted before it expired is in the store or in a dead letter.
+    // After this, everything that was accepted before it expired is in the store or in a dead letter.
     await barrier.requireProject(projectId)
     if (keep.events !== null) {
       const before = keptSince(keep.events, now())
@@ -218,7 +219,7 @@ export class Retention {
     if (keep.profiles !== null)
       removed.profiles = await this.#expireProfiles(shards, projectId, keptSince(keep.profiles, now()))
     if (Object.values(removed).some((count) => count > 0)) {
-      log.info({ project: projectId, ...removed }, 'what has expired was removed')
+      log.info({ project: projectId, ...removed }, 'expired data was removed')
     }
     return removed.events + removed.profiles > 0
   }
@@ -237,7 +238,7 @@ export class Retention {
       })
       removed += gone
       if (names.length < PROFILES) break
-      // So that the next look does not find them again.
+      // Otherwise the next query would find them again.
       await this.#options.barrier.requireProject(projectId)
     }
     return removed

@@ -3,11 +3,12 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import type { CommitMetrics } from '../ingest/group-commit.js'
 import type { Log } from '../lib/log.js'
-import { readUsage, type UsageCount, type Used, writeUsage } from '../store/project-usage.js'
+import { readUsage, type UsageCount, type Used, type UsedOnDay, writeUsage } from '../store/project-usage.js'
 
 /** How often the counts are stored. A process that is killed loses what it has counted since. */
 const WRITE_MS = 10_000
 const DAY_MS = 86_400_000
+const NOTHING: Used = { events: 0, bytes: 0, readMs: 0 }
 
 export interface UsageOptions {
   shards: Shards
@@ -21,6 +22,12 @@ export interface UsageOptions {
   now?: (() => number) | undefined
 }
 
+/** The events of a project that are being accepted. */
+export interface Accepting {
+  /** may not be counted yet */
+  readonly pending: number
+}
+
 /** The day (UTC) of a time, such as `2026-11-26`. */
 export function toDay(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10)
@@ -29,6 +36,11 @@ export function toDay(ms: number): string {
 /** The first day of the month of a time. */
 function toMonthStart(ms: number): string {
   return `${toDay(ms).slice(0, 7)}-01`
+}
+
+/** The first day of the usage that ends on a day, by default. */
+export function toUsageStart(to: string): string {
+  return toDay(Math.max(0, Date.parse(to) - 30 * DAY_MS))
 }
 
 /** Finds the end of the day or month of a time, which is the first moment of the next one, epoch ms. */
@@ -47,12 +59,16 @@ export function findPeriodEnd(period: 'day' | 'month', ms: number): number {
  */
 export class Usage {
   readonly #options: UsageOptions
-  readonly #process = randomUUID()
+  /** the day of the last count, and the id of this process on it */
+  #current = { day: '', process: randomUUID() }
   readonly #reads = new Map<string, number>()
   /** by project: the earlier counts of the journals and the reads */
   readonly #noted = new Map<string, Used>()
   /** by project: what this process has counted on its last day */
   readonly #today = new Map<string, UsageCount>()
+  readonly #accepting = new Map<string, Accepting>()
+  /** projects whose stored counts have events that were being accepted */
+  readonly #ahead = new Set<string>()
   readonly #changed = new Set<string>()
   /** counts of days that ended before they were stored */
   #late: UsageCount[] = []
@@ -77,11 +93,16 @@ export class Usage {
     }
   }
 
-  /** What this process has counted for a project today. */
+  /** This process's counts of a project for today. */
   own(projectId: string): Used {
     this.#note(projectId)
     const count = this.#today.get(projectId)
-    return count?.day === this.#day() ? count : { events: 0, bytes: 0, readMs: 0 }
+    return count?.process === this.#now().process ? count : NOTHING
+  }
+
+  /** Stores the events of a project that are being accepted with its counts, so that other processes see them, too. */
+  include(projectId: string, accepting: Accepting): void {
+    this.#accepting.set(projectId, accepting)
   }
 
   /** Stores this process's counts. @throws StoreUnreachableError, StoreError */
@@ -92,18 +113,27 @@ export class Usage {
       ...this.#reads.keys(),
     ])
     for (const project of projects) this.#note(project)
+    for (const [project, { pending }] of this.#accepting) {
+      if (pending > 0 || this.#ahead.has(project)) this.#add(project, NOTHING)
+      if (pending > 0) this.#ahead.add(project)
+      else this.#ahead.delete(project)
+    }
     const ids = [...this.#changed]
     this.#changed.clear()
     const late = this.#late.splice(0)
-    const counts = [...late, ...ids.flatMap((id) => this.#today.get(id) ?? [])]
+    const latest = ids.flatMap((id) => this.#today.get(id) ?? [])
+    const counts = [...late, ...latest.map((count) => this.#withPending(count))]
     // One after the other, so that an older count never follows a newer one.
-    const written = this.#writing.then(() => writeUsage(shards, this.#process, counts))
+    const written = this.#writing.then(() => writeUsage(shards, counts))
     this.#writing = written.catch(() => undefined)
     try {
       await written
       this.#isFailing = false
     } catch (error) {
-      for (const id of ids) this.#changed.add(id)
+      for (const count of latest) {
+        if (this.#today.get(count.projectId)?.process === count.process) this.#changed.add(count.projectId)
+        else late.push(count)
+      }
       this.#late.unshift(...late)
       if (!this.#isFailing) log.warn({ err: error }, 'the usage of the projects could not be stored; retrying')
       this.#isFailing = true
@@ -112,19 +142,44 @@ export class Usage {
   }
 
   /**
+   * What a project has used by day, earliest first. Of other processes, it has what they have stored. It stores nothing, so
+   * it costs no INSERT.
+   * @param from the first day, such as `2026-11-26`
+   * @param to the last one
+   */
+  async read(projectId: string, { from, to }: { from: string; to: string }): Promise<Map<string, Used>> {
+    const without = this.#now()
+    const { events, bytes, readMs } = this.own(projectId)
+    const found = await readUsage(this.#options.shards, [projectId], { from, to, without })
+    const days = new Map<string, Used>(found.get(projectId))
+    if (events + bytes + readMs > 0 && from <= without.day && without.day <= to) {
+      const others = days.get(without.day) ?? NOTHING
+      days.set(without.day, {
+        events: others.events + events,
+        bytes: others.bytes + bytes,
+        readMs: others.readMs + readMs,
+      })
+    }
+    return new Map([...days].sort(([a], [b]) => (a < b ? -1 : 1)))
+  }
+
+  /**
    * Reads the counts of this month by project and day, except for those that `own` returns.
    * @throws StoreUnreachableError, StoreError
    */
-  async others(projectIds: readonly string[], limitMs: number): Promise<Map<string, Map<string, Used>>> {
-    const { shards, now = Date.now } = this.#options
-    const without = { process: this.#process, day: this.#day() }
-    return await readUsage(shards, projectIds, { from: toMonthStart(now()), without }, limitMs)
+  async others(projectIds: readonly string[], limitMs: number): Promise<Map<string, Map<string, UsedOnDay>>> {
+    const { shards } = this.#options
+    const without = this.#now()
+    const now = Date.parse(without.day)
+    // A clock that was ahead may have counted for later months.
+    const month = { from: toMonthStart(now), to: toDay(findPeriodEnd('month', now) - DAY_MS) }
+    return await readUsage(shards, projectIds, { ...month, without }, limitMs)
   }
 
   /** Adds what was accepted since the last call to the count of today. */
   #note(projectId: string): void {
     const now = this.#count(projectId)
-    const before = this.#noted.get(projectId) ?? { events: 0, bytes: 0, readMs: 0 }
+    const before = this.#noted.get(projectId) ?? NOTHING
     const added = {
       events: now.events - before.events,
       bytes: now.bytes - before.bytes,
@@ -132,13 +187,18 @@ export class Usage {
     }
     if (added.events === 0 && added.bytes === 0 && added.readMs === 0) return
     this.#noted.set(projectId, now)
-    const day = this.#day()
+    this.#add(projectId, added)
+  }
+
+  #add(projectId: string, added: Used): void {
+    const { day, process } = this.#now()
     const last = this.#today.get(projectId)
-    if (last && last.day !== day && this.#changed.has(projectId)) this.#late.push(last)
-    const base = last?.day === day ? last : { events: 0, bytes: 0, readMs: 0, version: 0 }
+    if (last && last.process !== process && this.#changed.has(projectId)) this.#late.push(last)
+    const base = last?.process === process ? last : { ...NOTHING, version: 0 }
     this.#today.set(projectId, {
       projectId,
       day,
+      process,
       events: base.events + added.events,
       bytes: base.bytes + added.bytes,
       readMs: base.readMs + added.readMs,
@@ -147,8 +207,13 @@ export class Usage {
     this.#changed.add(projectId)
   }
 
+  #withPending(count: UsageCount): UsageCount {
+    const { pending = 0 } = this.#accepting.get(count.projectId) ?? {}
+    return pending === 0 ? count : { ...count, events: count.events + pending }
+  }
+
   #count(projectId: string): Used {
-    const sums = { events: 0, bytes: 0, readMs: this.#reads.get(projectId) ?? 0 }
+    const sums = { ...NOTHING, readMs: this.#reads.get(projectId) ?? 0 }
     for (const { metrics } of this.#options.commits) {
       const own = metrics.byProject.get(projectId)
       sums.events += own?.events ?? 0
@@ -157,7 +222,13 @@ export class Usage {
     return sums
   }
 
-  #day(): string {
-    return toDay((this.#options.now ?? Date.now)())
+  /**
+   * Today, and the id of this process. It has another one on each day, so a clock that is set back to a day on which the
+   * process has counted before replaces nothing.
+   */
+  #now(): { day: string; process: string } {
+    const day = toDay((this.#options.now ?? Date.now)())
+    if (day !== this.#current.day) this.#current = { day, process: randomUUID() }
+    return this.#current
   }
 }

@@ -4,14 +4,17 @@ import { OwnerQueue } from '../lib/owner-queue.js'
 
 /** Maximum number of a project's waiting tasks; more are dropped, and the next request adds them again. */
 const MAX_WAITING = 100
-/** How long no task may have been added before the next one runs, ms: a page requests several lists together first. */
+/**
+ * A task runs only once no other has been added for this long, ms, because a page first requests several lists
+ * together.
+ */
 const CALM_MS = 250
-/** How long the first waiting task waits at most for such a pause, ms: somebody may always be adding one. */
+/** Maximum time that the first waiting task waits for such a pause, ms, because tasks may keep arriving. */
 const MAX_CALM_MS = 2_000
 
 /**
- * Runs tasks in the background, one after another, once none has been added for CALM_MS. Tasks that are added later than
- * MAX_CALM_MS after the queue was empty do not delay those that wait. Projects take turns.
+ * Runs tasks in the background, one after another, once none has been added for CALM_MS, or MAX_CALM_MS after the first
+ * one was added. Projects take turns.
  */
 export class Backlog {
   readonly #log: Pick<Log, 'info'>
@@ -27,7 +30,7 @@ export class Backlog {
   }
 
   /**
-   * Adds a task. If it fails, that is only logged.
+   * Adds a task. A failure of the task is only logged.
    * @returns whether it will run: false if too many of the project wait
    */
   add(projectId: string, run: () => Promise<void>): boolean {

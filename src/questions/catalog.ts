@@ -186,7 +186,7 @@ function findFieldOfEvents(field: FieldName): FieldName {
   return source === 'session' && (SESSION_EVENTS as readonly string[]).includes(which) ? path : field
 }
 
-/** The values of a session's own field, as far as they are known without sessions; null for other fields. */
+/** The possible values of a session's own field, if they are known without reading sessions; null for other fields. */
 function listSessionValues(field: FieldName): ValueRow[] | null {
   const [source, name = ''] = splitField(field)
   if (source !== 'session' || (SESSION_EVENTS as readonly string[]).includes(name)) return null

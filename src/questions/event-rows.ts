@@ -24,17 +24,17 @@ export interface RowRange {
   from?: number | undefined
   /** epoch ms, exclusive */
   to: number
-  /** whether only events of sessions by id are needed; a SELECT of the hashes of their ids, if not of all */
+  /** whether only events with a session id are needed; or a SELECT of the hashes of the needed ids */
   hasSession?: boolean | string
 }
 
-/** Where rows are read from. */
+/** A table that rows are read from. */
 interface Source {
   /** operand of FROM */
   table: string
-  /** whether the rows are few, so that only what belongs to them is joined */
+  /** whether there are so few rows that only the profiles and sessions of these are joined */
   areFew?: boolean
-  /** SQL for columns that are not there by their name */
+  /** SQL for columns that the table has in another form */
   columns: Partial<Record<string, string>>
   /** SQL for the hash of `distinct_id` */
   own: string

@@ -53,8 +53,8 @@ export interface FieldRows {
 }
 
 /**
- * A column of events or facts: `day` is the UTC day, `id` the event's as a UInt128, `session` the hash of `session_id`, 0 without one, and
- * `json` the text of the properties.
+ * A column of events or facts: `day` is the UTC day, `id` the event's id as a UInt128, `session` the hash of
+ * `session_id` (0 without one), and `json` the text of the properties.
  */
 export type EventColumn =
   | ('event' | 'distinct_id' | 'timestamp' | 'day' | 'id' | 'session_id' | 'session' | 'json')

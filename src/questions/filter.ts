@@ -89,7 +89,7 @@ function buildIsOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): s
   const ofMember = [...tests('member'), ...(hasNull ? [`member = 'null'`] : [])]
   if (own.length === 0) return FALSE
   if (field.isScalar) return `(${own.join(' OR ')})`
-  // No array is one of the values. Of a column with a dictionary, OR would read every row.
+  // Arrays never equal a value. For a column with a dictionary, OR would evaluate every row.
   const members = extractMembers(sql, statement.context.repairsTexts)
   return `if(${isArray(sql)}, arrayExists(member -> ${ofMember.join(' OR ')}, ${members}), ${own.join(' OR ')})`
 }

@@ -36,10 +36,10 @@ export function selectFurthestEntries(statement: Statement, course: Course): str
 }
 
 /**
- * For order `ordered` and `strict`. From the last step to the second, `findLater` says for each event of a user at which
- * times an entry reaches the steps from there on, if it has reached the one before with this event. That is one expression,
- * because ClickHouse takes longer to plan a SELECT for each step than to read a month of events. The events of users who
- * never match the second step are not even sorted.
+ * For order `ordered` and `strict`. From the last step to the second, `findLater` says for each event of a user at
+ * which times an entry reaches the steps from there on, if it has reached the one before with this event. This is one
+ * expression, because planning a SELECT for each step takes ClickHouse longer than reading a month of events. The
+ * events of users who never match the second step are not even sorted.
  */
 function selectFurthestInOrder(statement: Statement, course: Course): string {
   const { steps, window, to, hasBreakdown, isByTime } = course
@@ -51,9 +51,9 @@ function selectFurthestInOrder(statement: Statement, course: Course): string {
   const since = `arrayPushFront(arrayFilter(ms -> ms <= ${window}, arrayMap(at -> at - time, later)), 0.)`
   const entries = `arrayMap((time, mask, later) -> if(${isEntry}, ${since}, ${NO_TIMES}), times, masks, ${later})`
   const goesOn = second === undefined ? '1' : `bitAnd(seen, ${toMask([second])}) != 0`
-  // Of users who go no further, the first entry counts.
+  // For users who go no further, the first entry counts.
   const breakdown = `arrayFirst(entry -> entry.1 = if(goes_on, events[best], entry_min), entries).2`
-  // Each further SELECT takes longer to plan than a name in WITH.
+  // A name in WITH is faster to plan than another SELECT.
   return `(
     WITH arrayMap(since -> length(since), reached) AS depths, indexOf(depths, arrayMax(depths)) AS best
     SELECT user, if(goes_on, reached[best], [0.]) AS since, ${hasBreakdown ? breakdown : `'[]'`} AS breakdown

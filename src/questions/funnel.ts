@@ -16,7 +16,7 @@ interface FunnelRow {
   means: number[]
 }
 
-/** The breakdown of the line for all values without a line of their own. */
+/** The breakdown of the line for all other values. */
 const REST = '$other'
 
 /** Counts the users who take some steps one after another, and the time that they need. */
@@ -83,7 +83,7 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
   return selectFurthestEntries(statement, course)
 }
 
-/** All users in one line, which takes less to plan than lines. */
+/** One line for all users, which is faster to plan than a grouping into lines. */
 function selectLine(statement: Statement, question: FunnelQuestion): string {
   return `SELECT '[]' AS line, countForEach(since) AS users, quantileExactInclusiveForEach(0.5)(since) AS medians,
       avgForEach(since) AS means

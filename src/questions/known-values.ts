@@ -5,12 +5,12 @@ import { createNearestFinder } from '../lib/nearest.js'
 import { CHANNELS } from './channels.js'
 import { SESSION_EVENTS, splitField } from './field-name.js'
 
-/** The values that a field can have, apart from being unset. */
+/** The values that a field can have, besides being unset. */
 interface KnownValues {
   has(value: Scalar): boolean
-  /** what they are: it follows the name of the field in a sentence */
+  /** describes the values; follows the name of the field in a sentence */
   description: string
-  /** the value that was probably meant by another one */
+  /** the value that was probably meant instead of a wrong one */
   suggest(value: Scalar): Scalar | undefined
 }
 

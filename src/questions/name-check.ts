@@ -51,7 +51,7 @@ export interface NameCheckOptions {
   clock(): number
 }
 
-/** What was sampled for a property, and what is known from that. */
+/** The sample that was read for a property, and what it says. */
 interface Looked {
   known: KnownProperties
   /** begins the sentence about what is missing, such as "None of the newest 20 events" */
@@ -268,7 +268,7 @@ export class NameCheck {
   }
 }
 
-/** What values of a type are called: one of them, and several. */
+/** Singular and plural of a type in messages. */
 const TYPE_NAMES: Record<PropertyType, [one: string, several: string]> = {
   string: ['a string', 'strings'],
   number: ['a number', 'numbers'],

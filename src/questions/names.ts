@@ -27,10 +27,10 @@ export const MAX_NAMES = 10_000
 export const MAX_PROPERTIES = 2_000
 /** How many names a listed property consists of: `a.b.c.d` has four. */
 export const MAX_DEPTH = 4
-/** Of an object within a property, at most this many names are listed: its names may be ids. */
+/** Maximum number of names listed for an object within a property, because they may be ids. */
 export const MAX_MEMBERS = 100
 const MAX_EXAMPLES = 5
-/** Of a property with fewer values than this, a sample has all of them. */
+/** A sample has all values of a property with fewer values than this. */
 const MAX_KEPT_EXAMPLES = 20
 /** Values with more bytes of JSON are neither listed nor used as examples. */
 const MAX_VALUE_BYTES = 200

@@ -37,9 +37,9 @@ const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const 
 type Parameter = (typeof PARAMETERS)[number]
 
 /**
- * Columns with what is known about the page of an event. The texts of all places are found with one pass of the parser
- * over the properties, unless facts have columns with them; what follows from a text is computed once per block for each
- * different text (LowCardinality).
+ * Columns with the fields of the page of an event. The texts of all places are found with one pass of the parser over
+ * the properties, unless facts have columns with them. What is computed from a text is computed only once per block for
+ * each different text (LowCardinality).
  */
 export class PageColumns {
   readonly #statement: Statement
@@ -62,9 +62,9 @@ export class PageColumns {
     return `page_${name}`
   }
 
-  /** Whether facts lack a column with a text that the fields come from. */
+  /** Whether facts lack a column for some text that the fields come from. */
   needsProperties(kept: KeptValues | null): boolean {
-    // All are looked for, so that all get columns.
+    // Without stopping at the first, so that each missing column is requested.
     return this.#places()
       .map((place) => this.#findColumn(place, kept))
       .includes(null)
@@ -88,8 +88,8 @@ export class PageColumns {
   /**
    * Operand of FROM. Columns build upon each other in several steps, because ClickHouse would analyze an expression
    * again for each use.
-   * @param rows with `properties` and the columns of `raws`. If those are of `kept` and texts are not repaired, the parser
-   *   refuses none of them
+   * @param rows with `properties` and the columns of `raws`. If those come from `kept` and texts are not repaired, the
+   *   parser must accept all of them
    * @param options `isPage`: SQL for whether a row is a page view
    */
   select(
@@ -130,7 +130,7 @@ export class PageColumns {
     const isRefused = `${hasNone} AND properties != '{}' AND NOT isValidJSON(properties)`
     if (!repairsTexts) {
       const refused = `${failIf(isRefused)} AS page_refused`
-      // Everything depends on the check.
+      // Every column depends on the check, so that it always runs, and before them.
       const checked = places.map((place) => `if(page_refused, '', first_${place}) AS found_${place}`)
       return [find('page_raw', 'properties', 'first'), [refused], checked, check('properties')]
     }
@@ -143,7 +143,7 @@ export class PageColumns {
     ]
   }
 
-  /** The hosts of the page and of where the visitor came from, the path, and the parameters in the page's URL. */
+  /** The page's host, the referrer's host, the path, and the parameters in the page's URL. */
   #selectHosts(): string[] {
     const places = this.#places().filter((place) => place === 'url' || place === 'referrer')
     const hosts = places.map((place) => `${computeHost(`text_${place}`)} AS host_${place}`)
@@ -155,7 +155,7 @@ export class PageColumns {
     ]
   }
 
-  /** The parameters of campaigns: from their own places, or else from the URL. */
+  /** The campaign parameters: from their properties, or else from the URL. */
   #selectParameters(): string[] {
     return this.#parameters().map((place) => {
       const decoded = `decodeURLFormComponent(given_${place})`
@@ -163,7 +163,7 @@ export class PageColumns {
     })
   }
 
-  /** The host that the visitor came from, unless it is the page's own. */
+  /** The host that the visitor came from; empty if it is the host of the page. */
   #selectReferrer(): string[] {
     if (!this.#places().includes('referrer')) return []
     const [own, other] = ['host_url', 'host_referrer'].map(withoutWww)
@@ -171,8 +171,8 @@ export class PageColumns {
   }
 
   /**
-   * The name of the referrer's site, and the kind of the site that decides on the channel, that of the source if there
-   * is one.
+   * The name of the referrer's site, and the kind of site that determines the channel: that of the source, or else of
+   * the referrer.
    */
   #selectSites(): string[][] {
     const name = this.#names.has('source') ? this.#findSites('referrer', `extract(site, '\t(.*)$') AS site_name`) : []
@@ -181,7 +181,7 @@ export class PageColumns {
       ...name,
       [
         ...['source', 'medium'].map((place) => {
-          // A tab marks what was found.
+          // A tab marks a result, so the text must not contain one.
           return `${toDictionary(`replaceAll(lower(utm_${place}), '\t', ' ')`)} AS small_${place}`
         }),
       ],
@@ -205,8 +205,9 @@ export class PageColumns {
   }
 
   /**
-   * Each step leaves what an earlier one has found, which has a tab, as it is, so that all run on the dictionary only.
-   * They are separate, because ClickHouse's plans repeat the lists in the name of everything that contains them.
+   * Each step leaves the results of earlier ones, which contain a tab, unchanged, so that all steps run on the
+   * dictionary only. They are separate, because ClickHouse's plans repeat the lists in the name of each expression that
+   * contains them.
    */
   #findSites(host: string, result: string): string[][] {
     const ofCountry = `'^(${SITES.before})[.](?:(?:com|org|net|co|it|edu)[.])?[a-z]{2}$', '${FIRST}.{}'`
@@ -224,7 +225,7 @@ export class PageColumns {
     return [...found, [result.replace('site', column(steps.length - 1))]]
   }
 
-  /** The value of a key, or else the key. */
+  /** The value of a key in a table, or the key itself if it is not there. */
   #find(key: string, { keys, values }: { keys: string[]; values: string[] }): string {
     return `transform(${key}, (SELECT ${this.#statement.texts(keys)}), (SELECT ${this.#statement.texts(values)}))`
   }

@@ -20,7 +20,7 @@ export interface PathQuery {
   to: string
   /** whether paths go back in time */
   isBack: boolean
-  /** SQL: maximum number of events of a step with a node of their own */
+  /** SQL: maximum number of events of a step that get a node */
   limit: string
 }
 
@@ -30,7 +30,7 @@ const MASK = 2 ** CODE_BITS - 1
 const CODE = `bitAnd(bitShiftRight(link, ${CODE_BITS}), ${MASK})`
 /** The columns of a link. */
 const PARTS = `bitShiftRight(link, ${2 * CODE_BITS}) AS step, ${CODE} AS code, bitAnd(link, ${MASK}) AS next`
-/** The node of all events without a node of their own. */
+/** The node of all other events. */
 const OTHER = '$other'
 
 /** A row per user with the distinct links of its paths. Columns: `user`, `links`. */

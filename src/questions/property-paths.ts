@@ -2,11 +2,11 @@ import type { ColumnSource } from '../store/fact-values.js'
 import { failIf, markName, repairText, unmarkToken } from '../store/json-sql.js'
 import type { Statement } from './statement.js'
 
-/** What facts keep of the properties besides their text. */
+/** What facts store of the properties besides their text. */
 export interface KeptValues {
-  /** the column with what the parser returns for a path, or with first texts, if there is one */
+  /** the column with the parser's results for a path, or with first texts; null if there is none */
   find(source: ColumnSource): string | null
-  /** whether the rows are facts, and not events that have the same columns */
+  /** whether the rows are facts; false for events, whose columns are computed */
   isThere: boolean
 }
 
@@ -54,8 +54,8 @@ export class Paths {
   }
 
   /**
-   * Columns with the tokens, including those of texts that the parser rejects. The repaired text is a column of its
-   * own, because ClickHouse would compute a shared expression for every row. Without repair, every token depends on the
+   * Columns with the tokens, including those of texts that the parser rejects. The repaired text is a separate column,
+   * because ClickHouse would compute a shared expression for every row. Without repair, every token depends on the
    * check that fails for a rejected text, so that such a row is never evaluated.
    * @param kept if given, the column `refused` says what the parser rejects; without repair, there are no such rows
    */

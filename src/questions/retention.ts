@@ -77,14 +77,14 @@ function selectMembers(statement: Statement, question: RetentionQuestion): strin
 }
 
 /**
- * SELECT with a row per user whose first start is in the range: `started`, and `returns`, all of them. One GROUP BY takes half
- * the time of two, but the memory of all returns.
+ * SELECT with a row per user whose first start is in the range: `started`, and `returns` with all returns. One GROUP BY
+ * takes half the time of two, but the memory of all returns.
  */
 function selectFirst(statement: Statement, question: RetentionQuestion, order: Order): string {
   const users = `SELECT user, minIf(event, is_start) AS started, groupArrayIf(event, is_return) AS returns
       FROM (${selectEvents(statement, question, order)}) GROUP BY user HAVING ${findUnit('started')} >= 0`
   if (order === 'id') return users
-  // If the start is a return, it is one of them.
+  // A start that is also a return is itself among the returns.
   const simultaneous = `arrayCount(r -> ${areSimultaneous('r', 'started')}, returns)`
   return `SELECT * FROM (${users}) WHERE ${failForTie(statement, `${simultaneous} > ${isReturn('started')}`)} = 0`
 }
@@ -116,8 +116,8 @@ function isReturn(event: string): string {
 }
 
 /**
- * The events, packed into an integer with 1 + the index of their unit, or 0 before the range, where only first starts count,
- * and a bit for returns. The integer is 0 for none.
+ * SELECT of the events, each packed with its time: the index of its unit + 1 (0 before the range, where only first
+ * starts count), and a bit for returns. 0 stands for no event.
  */
 function selectEvents(statement: Statement, question: RetentionQuestion, order: Order): string {
   const { start, return: back, where, timezone, cohort } = question
@@ -129,7 +129,7 @@ function selectEvents(statement: Statement, question: RetentionQuestion, order: 
     timezone,
     ...(cohort === 'recurring' && { from: range.from }),
     to: range.to,
-    // Who was first ever is a question about all sessions.
+    // The first start ever may be in a session before the range.
     sessions: cohort === 'recurring' ? parseSessions(question) : { definition: question.sessions, to: range.to },
     user: 'known',
     columns: order === 'id' ? ['id'] : [],

@@ -78,7 +78,7 @@ export interface QuestionsOptions {
   now?: (() => number) | undefined
   /** how long an answer waits for its warnings, ms; default: a second */
   reviewMs?: number | undefined
-  /** how many sessions that have changed a statement may name; default: 2000 */
+  /** maximum number of changed sessions that a statement lists; default: 2000 */
   maxChanged?: number | undefined
   /** default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'> | undefined
@@ -124,12 +124,12 @@ export const NEEDLESS_REWRITES = [
  */
 const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
 
-/** Errors of a query that say something about the events that it has read. */
+/** Errors of a query that depend on the events that it has read. */
 const OF_EVENTS: StoreErrorName[] = ['FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 'AMBIGUOUS_IDENTIFIER', 'TOO_MANY_ROWS']
 
-/** How many times a question is asked of facts that change meanwhile, before it is asked of `events`. */
+/** How often a question reads facts that change in the meantime before it reads `events` instead. */
 const MAX_FACTS_READS = 2
-/** A question that takes longer would gain from columns for its properties. */
+/** A question that takes longer would benefit from columns for its properties. */
 const SLOW_MS = 200
 
 const NARROWER = 'Ask about a shorter time (from, to), fewer events or fewer breakdowns.'
@@ -176,7 +176,7 @@ export class Questions {
   readonly #slots: ReadSlots
   readonly #repaired = new UnusualProjects()
   readonly #tied = new UnusualProjects()
-  /** by what a point has of its shards, which is the same as long as the point is used */
+  /** by the `shards` of a point, which stay the same object while the point is used */
   readonly #changed = new WeakMap<object, { appended: Position; found: FoundSessions }>()
   #settings: Promise<ClickHouseSettings> | undefined
 
@@ -319,9 +319,10 @@ export class Questions {
   }
 
   /**
-   * Runs a query as if the project's data were ordinary, unless it is known not to be, and again for what it turns out to be:
-   * with texts that need repair, simultaneous events of a user, or more values than fit in memory. The last is not remembered:
-   * finding out takes a fifth of the question's time at most. Once more, too, if others left it no memory.
+   * Runs a query as if the project's data were ordinary, unless it is known not to be. If it turns out to have texts
+   * that need repair, simultaneous events of a user, or more values than fit in memory, the query is repeated for that.
+   * The last is not remembered, because finding out takes a fifth of the question's time at most. It is also repeated
+   * if other queries left it no memory.
    */
   async #read(
     { projectId, now, slot, appended }: QuestionRun,
@@ -370,7 +371,10 @@ export class Questions {
     }
   }
 
-  /** What is known of facts if ClickHouse does not say in time: nothing. @throws if it is silent altogether */
+  /**
+   * Handles a failure to learn about the facts: the question is answered without them.
+   * @throws if ClickHouse does not respond at all
+   */
   async #withoutFacts(error: unknown): Promise<null> {
     if (!isTimeout(error)) throw error
     await this.#checkStore()
@@ -423,7 +427,7 @@ export class Questions {
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
         else if (damaged?.table === 'event_facts') void facts.noteDamage().catch(() => undefined)
         else if (damaged?.table === 'session_facts') void facts.noteDamagedSessions(projectId).catch(() => undefined)
-        // Without a name, the table may be that of the facts: `events` has all that they have.
+        // The damaged table is unknown, so it may be the facts; `events` has the same data.
         else if (!damaged || damaged.table !== null) {
           if (isTooLarge(error)) noteSlow()
           if (!isStoreError(error, ...OF_EVENTS) || (await stillHolds())) throw error
@@ -447,7 +451,7 @@ export class Questions {
   /** The changed sessions that questions at a point have found. @param appended as for `FactsReader.point` */
   #recallChanged({ shards }: Pick<FactsPoint, 'shards'>, appended: Position | undefined): FoundSessions {
     const known = this.#changed.get(shards)
-    // What was accepted later may have changed more.
+    // Data accepted later may have changed more sessions.
     if (known && appended !== undefined && known.appended === appended) return known.found
     const found: FoundSessions = new Map()
     if (appended !== undefined) this.#changed.set(shards, { appended, found })

@@ -6,7 +6,7 @@ import { findLastIdBefore, getNextMonth, type IdRange } from './names.js'
 export interface Extent {
   /** events to sample of a frequent name */
   most: number
-  /** events to sample of a rare name: each may be in a granule of its own, which is read completely */
+  /** events to sample of a rare name: each may be in a different granule, which is read completely */
   least: number
   /** approximate number of rows read for events of one name: reading properties takes most of the time of a list */
   rows: number

@@ -50,8 +50,9 @@ function query(question: SeriesQuestion, asked: QueryContext): Query {
 }
 
 /**
- * The series that are counted together: each alone if there is a breakdown, because its lines are for different values;
- * otherwise those of sessions and those of events, so that the fields of the ones are not computed for the others.
+ * The series that are counted together. With a breakdown, each is counted alone, because its lines are for different
+ * values. Otherwise, series of sessions and series of events are separate, so that fields are computed only where they
+ * are needed.
  */
 function splitSeries({ series, breakdown }: SeriesQuestion): Part[] {
   const all = series.map((definition, number) => ({ definition, number }))

@@ -12,13 +12,13 @@ const DAY_MS = 86_400_000
 export interface SessionFactsSourceOptions {
   shards: QueryContext['shards']
   facts: Pick<FactsReader, 'readColumns'>
-  /** what a project has set */
+  /** the project's settings for sessions and pages */
   getSettings: (projectId: string) => QuestionDefaults & PageSettings
   /** epoch ms before which events or sessions of a project may have expired; null: none have */
   getExpiry: (projectId: string) => number | null
 }
 
-/** Builds the statements that make session facts, from the facts of events and the sessions of the calls. */
+/** Builds the statements that compute session facts from the facts of events and the sessions of the calls. */
 export class SessionFactsSource implements SessionFactsMaker {
   readonly #options: SessionFactsSourceOptions
 
@@ -45,7 +45,7 @@ export class SessionFactsSource implements SessionFactsMaker {
       projectId,
       now: to,
       shards,
-      // Users get their names when they are read.
+      // Aliases are resolved when the facts are read.
       hasAliases: false,
       repairsTexts,
       pages,
@@ -64,8 +64,8 @@ function buildFacts(context: QueryContext, { from, to }: { from: number; to: num
 const known = new WeakMap<PageSettings, string>()
 
 /**
- * Identifies what the sessions of a project are, as a UInt64 in decimal digits. It depends on the settings of the project and
- * on how this release computes fields, which is why it is that of a statement.
+ * Identifies a project's definition of sessions, as a UInt64 in decimal digits. It is a hash of a statement, because it
+ * must change with the settings of the project and with how a release computes fields.
  */
 export function identifySessions(pages: PageSettings): string {
   const found = known.get(pages)

@@ -6,24 +6,24 @@ import { Statement } from './statement.js'
 import { joinUserHashes, joinUsers } from './users-join.js'
 
 const DAY_MS = 86_400_000
-/** Different names that the events of a session of session facts may have. */
+/** Maximum number of different event names of a session in session facts. */
 const MAX_NAMES = 32
-/** Days that a statement lists; a longer range is not answered from session facts. */
+/** Maximum number of days that a statement lists; longer ranges are not answered from session facts. */
 const MAX_DAYS = 4_000
 
-/** The fields of the first and the last page view that session facts have. */
+/** The fields of the first and the last page view that are in session facts. */
 export const ENTRY_FIELDS = [
   ...['host', 'path', 'referrer', 'source', 'medium', 'campaign', 'term', 'content', 'channel'],
 ] as readonly PageName[]
 export const EXIT_FIELDS = ['host', 'path'] as readonly PageName[]
 
-/** The column of session facts with a field of a session's page; null if they do not have it. */
+/** The column of session facts with a field of a session's page; null if there is none. */
 export function findPageColumn(chosen: 'first' | 'last' | 'entry' | 'exit', name: PageName): string | null {
   const fields = chosen === 'entry' ? ENTRY_FIELDS : chosen === 'exit' ? EXIT_FIELDS : []
   return fields.includes(name) ? `${chosen}_${name}` : null
 }
 
-/** How many days away from an event the sessions that it may change start. */
+/** An event may change sessions that start this many days after it. */
 const DISTANCES = [-2, -1, 0, 1]
 const MAX = 2n ** 64n - 1n
 
@@ -31,9 +31,9 @@ interface Range {
   /** epoch ms; absent: no lower bound */
   from?: number | undefined
   to: number
-  /** whether the question counts nothing outside of it; default: it may */
+  /** whether the question counts only inside the range; default: no */
   isWhole?: boolean | undefined
-  /** whether it counts only sessions, and no events of them; default: it may count both */
+  /** whether it counts only sessions, and not their events; default: no */
   areAlone?: boolean | undefined
 }
 
@@ -43,13 +43,13 @@ interface Column {
 }
 
 /**
- * The sessions of days that session facts cover. They are right for each session of which nothing was stored since; the
- * question groups the events of all others itself.
+ * The sessions of days that session facts cover. The facts of a session are valid until something else of it is stored;
+ * the question groups the events of all changed sessions itself.
  *
- * A session that has a row has all its events and calls within a day, so a range that counts it has all of them. Funnels and
- * paths also look at sessions around the range, of which the question may have only a part: it groups those itself, too. A
- * new event may belong to a session that starts up to a day before or after it, or may show that one that starts two days
- * before goes on for more than a day.
+ * All events and calls of a session with a row are within a day, so a question that counts the session reads all of
+ * them. Funnels and paths also consider sessions around the range, which may reach beyond what the question reads; it
+ * groups those itself, too. A new event may belong to a session that starts up to a day before or after it, or may show
+ * that a session that started two days before lasts longer than a day.
  */
 export class SessionFacts {
   readonly #statement: Statement
@@ -63,7 +63,7 @@ export class SessionFacts {
   /** by day: the step, and the version of calls, that all sessions that it may change have everything up to; 0 for none */
   readonly #steps: bigint[] = []
   readonly #calls: bigint[] = []
-  /** the keys of the sessions that are not as their facts say; null: the statement looks for them itself */
+  /** the keys of the sessions whose facts are outdated; null: the statement finds them itself */
   #changed: readonly string[] | null = null
 
   /** @returns null if no day of the range, which sessions reach a day beyond, is covered */
@@ -73,8 +73,8 @@ export class SessionFacts {
     if (days.length === 0) return null
     const found = new SessionFacts(statement, range, days)
     if (found.#fills.every((fill) => fill === 0n)) return null
-    // What was found before lacks the sessions of events that are stored meanwhile, which the question would count without
-    // their sessions.
+    // Sessions found earlier do not include those of events stored in the meantime, so the question would count such
+    // events without their sessions.
     if (range.areAlone || !facts?.hasLater) {
       const own = new Statement(statement.context)
       const query = own.query(new SessionFacts(own, range, days).#selectChanged())
@@ -106,7 +106,7 @@ export class SessionFacts {
   /** The keys of the sessions that `selectOthers` leaves out: operand of IN; null if there are none. */
   get changed(): string | null {
     if (this.#changed === null) {
-      // They are looked for twice: none may be missing, or counted twice, because it changes in between.
+      // The statement finds them twice: no session may be missing or counted twice because it changes in between.
       this.#statement.set({ enable_shared_storage_snapshot_in_query: 1 })
       return this.#selectChanged()
     }
@@ -114,15 +114,14 @@ export class SessionFacts {
   }
 
   /**
-   * SELECT of the keys of the sessions that are not as their facts say, or have none: operand of IN. A few others may be
-   * among them.
+   * SELECT of the keys of the sessions whose facts are outdated or missing: operand of IN. It may include a few others.
    */
   #selectChanged(): string {
     const { project, context } = this.#statement
     const { facts } = context
     const { from, to } = this.#range
     const ofProject = `project_id = ${project}`
-    // A question that looks beyond its range has only a part of these.
+    // A question that reaches beyond its range sees only a part of these.
     const ends = this.#isWhole
       ? []
       : [from, to].flatMap((end) => (end === undefined ? [] : [this.#statement.number(end)]))

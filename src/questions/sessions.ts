@@ -73,9 +73,9 @@ interface ChosenPage {
 }
 
 /**
- * The sessions of a question, a row each, with a column for each field that is asked for. The rows of events and calls
- * are grouped by a hash of the session's id, or of the user, and by the run: the number of cuts before the event.
- * Hardly any session by id has to be cut, so the query first runs without looking for cuts. A session that is too long
+ * The sessions of a question: a row for each, with a column for each field that the question uses. The rows of events
+ * and calls are grouped by a hash (of the session's id, or of the user) and by the number of cuts before the event.
+ * Sessions by id rarely have to be cut, so the query first runs without looking for cuts. A session that is too long
  * makes it fail, like a text that has to be repaired.
  */
 export class Sessions implements SessionTable {
@@ -84,14 +84,14 @@ export class Sessions implements SessionTable {
   readonly #events: EventRows
   readonly #calls = new Paths('q')
   readonly #moments: MomentColumn[] = []
-  /** the columns of a session by what they are */
+  /** the columns of a session by a key that says what they contain */
   readonly #columns = new Map<string, SessionColumn>()
   readonly #pages = new Map<Chosen, ChosenPage>()
   #hasContext = false
   #hasUser = false
   /** SELECT of the keys of the sessions to group; null: all */
   #only: string | null = null
-  /** whether sessions that are too long are cut, or make the query fail */
+  /** whether sessions that are too long are cut; if not, they make the query fail */
   #isCut = true
 
   constructor(statement: Statement, scope: SessionsScope) {
@@ -226,7 +226,7 @@ export class Sessions implements SessionTable {
     return `(SELECT ${names} FROM ${this.#select()} UNION ALL ${others})`
   }
 
-  /** The columns as session facts have them; null if they do not have all of them. */
+  /** The columns as read from session facts; null if some column is not in them. */
   #findFacts(): { name: string; sql: string }[] | null {
     if (!this.#isById) return null
     const isNamed = this.#columns.has(USER)
@@ -249,9 +249,10 @@ export class Sessions implements SessionTable {
   }
 
   /**
-   * SELECT of the rows of `session_facts` for the UTC days of [from, to), epoch ms, but for the columns that say whose and of
-   * which fill they are. Sessions that a question has to group itself have a row for each day that they touch.
-   * @param scope reaches a day before `from` and two days behind `to`
+   * SELECT of the rows of `session_facts` for the UTC days of [from, to), epoch ms, without the columns for the project
+   * and the fill. Sessions that every question has to group itself (irregular ones) have a row for each day that they
+   * touch.
+   * @param scope reaches from a day before `from` to two days after `to`
    */
   selectFacts({ from, to }: { from: number; to: number }): string {
     this.#isCut = false
@@ -269,7 +270,7 @@ export class Sessions implements SessionTable {
       ${list}, is_irregular FROM ${rows}`
   }
 
-  /** What `session_facts` has of a session, and the columns with it. */
+  /** The columns of `session_facts`, each with the column that has its value. */
   #nameFacts(): (readonly [string, string])[] {
     const page = (chosen: 'entry' | 'exit', fields: readonly PageName[]) =>
       fields.map((field) => [`${chosen}_${field}`, this.#token([chosen, 'page', field])] as const)
@@ -313,10 +314,10 @@ export class Sessions implements SessionTable {
 
   /** Operand of FROM: the sessions with the properties of the events whose page fields are needed. */
   #selectSessions(): string {
+    // First, because this adds columns to the moments.
     const pages = [...this.#pages.keys()].flatMap((chosen) => this.#takePage(chosen))
-    // First, because they ask for columns of events.
     const moments = this.#selectMoments()
-    // A limit of a breakdown is not about the number of sessions.
+    // The limit is for the values of a breakdown, not for sessions.
     this.#statement.set({ max_rows_to_group_by: '0' })
     const columns = [...[...this.#columns.values()].map(({ name, sql }) => `${sql} AS ${name}`), ...pages]
     const order = this.#isById
@@ -326,7 +327,7 @@ export class Sessions implements SessionTable {
     if (!this.#isCut)
       return `(SELECT key AS session_key, min(at) AS session_start, ${all.join(', ')} FROM ${moments} GROUP BY key)`
     if (this.#isById && !this.#statement.context.repairsTexts) {
-      // Everything depends on the check.
+      // A part of `session_start`, so that the check is evaluated.
       const isWhole = `throwIf(max(at) - min(at) > ${DAY_MS}, 'a session may have to be cut')`
       return `(SELECT key AS session_key, min(at) + ${isWhole} AS session_start, ${all.join(', ')} FROM ${moments} GROUP BY key)`
     }
@@ -343,7 +344,10 @@ export class Sessions implements SessionTable {
     return [`${take(this.#moment('json', 'json', `''`))} AS ${chosen}_json`, `${isPage} AS ${chosen}_is_page`]
   }
 
-  /** Whether a page field is computed for each event. To find a channel takes longer than to read the properties. */
+  /**
+   * Whether a page field is computed for each event. Finding a channel takes longer than reading the properties, so
+   * that is done once per session.
+   */
   #isOfEvents(name: PageName): boolean {
     return name !== 'channel' && this.#events.hasPage(name)
   }
@@ -437,8 +441,8 @@ export class Sessions implements SessionTable {
   }
 
   /**
-   * Operand of FROM: the sessions of the calls that started in the window. One thread reads them, because each stream of
-   * rows is grouped in a table of its own.
+   * Operand of FROM: the sessions of the calls that started in the window. One thread reads them, because ClickHouse
+   * groups each stream of rows in a separate table.
    */
   #selectCalls(): string {
     const { context: asked, project } = this.#statement
@@ -462,11 +466,11 @@ export class Sessions implements SessionTable {
     return `(SELECT *, ${tokens} FROM (SELECT *, ${raws} FROM ${people}))`
   }
 
-  /** Operand of FROM: by key, the instants at which another session begins. */
+  /** Operand of FROM: for each key, the times at which the next session begins. */
   #selectCuts(): string {
     const { definition } = this.scope
     const gap = definition === 'id' ? DAY_MS : (parseDuration(definition.gap) ?? 0)
-    // Without the columns of fields.
+    // A copy without columns for fields.
     const least = new Sessions(this.#statement, this.scope)
     least.#only = this.#only
     const far = this.#statement.number(gap)
@@ -478,8 +482,8 @@ export class Sessions implements SessionTable {
 }
 
 /**
- * The order of events, as one number: by time, then by id. The bits of times are in their order, as none is negative.
- * Calls, whose context comes before that of all events, and whose user after theirs, are at 0.
+ * The order of events as one number: by time, then by id. Times are not negative, so their bits have the same order.
+ * Calls are at 0: their context is preferred to that of all events, and their user comes after theirs.
  */
 const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(timestamp + 0)), 128), toUInt256(id))'
 

@@ -7,7 +7,7 @@ import { encodeText } from '../store/json-sql.js'
 import type { SessionDay } from '../store/session-facts.js'
 import type { Buckets } from './time.js'
 
-/** Which rows a statement reads from `event_facts`; those of the events after `hi` it reads from `events`. */
+/** Which rows a statement reads from `event_facts`; it reads the events after `hi` from `events`. */
 export interface FactsBounds {
   /** by shard, in the order of `shardNum()` */
   hi: readonly bigint[]
@@ -20,8 +20,8 @@ export interface FactsBounds {
   /** the days that session facts have of the project's sessions; absent: none */
   findSessions?: () => readonly SessionDay[]
   /**
-   * The keys that a SELECT in parentheses has, as a statement before has found them; null: they are not known, or too many.
-   * If the query is built again, they may be known.
+   * The keys that a SELECT in parentheses returned in an earlier statement; null: they are unknown, or too many. When
+   * the query is built again, they may be known.
    */
   findChanged?: (query: Query) => readonly string[] | null
 }
@@ -41,8 +41,8 @@ export interface QueryContext {
    */
   repairsTexts: boolean
   /**
-   * whether the order of a user's simultaneous events, that of their ids, may matter. Without it, a query does not read ids,
-   * and fails with AMBIGUOUS_IDENTIFIER if its answer depends on them
+   * whether the order of a user's simultaneous events, which is the order of their ids, may matter. Without it, a query
+   * does not read ids, and fails with AMBIGUOUS_IDENTIFIER if its answer depends on them
    */
   hasTies?: boolean
   /**
@@ -133,7 +133,7 @@ export class Statement {
     return this.#once('numbers', values.map(String), () => this.#fields.numbers(values))
   }
 
-  /** Whole numbers of which each shard gets its own. @param type that of ClickHouse */
+  /** Whole numbers, one for each shard. @param type that of ClickHouse */
   ofShard(values: readonly (number | bigint)[], type: 'UInt32' | 'UInt128'): string {
     const numbers = values.map((value) => `to${type}(${this.text(String(value))})`)
     return numbers.length === 1 ? (numbers[0] ?? '0') : `arrayElement([${numbers.join(', ')}], shardNum())`

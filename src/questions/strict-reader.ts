@@ -43,7 +43,7 @@ interface NotedObject {
 }
 
 interface StrictReaderOptions {
-  /** the project's definition of sessions, which was checked when it was set, and counts towards no limit */
+  /** the project's definition of sessions, which was checked when it was set and does not count towards the limits */
   checked?: SessionsDefinition | undefined
   /** default: that of a question */
   limit?: FilterLimit | undefined

@@ -138,7 +138,7 @@ export function splitIntoBuckets({ from, to }: Range, unit: Unit, timezone: stri
   const starts = touched
     .flatMap((pieces, number) => pieces.map((piece) => ({ at: piece.from, number })))
     .sort((a, b) => a.at - b.at)
-    // A piece that follows one of the same bucket needs no start of its own.
+    // A piece that follows one of the same bucket does not begin a bucket.
     .filter(({ number }, i, all) => all[i - 1]?.number !== number)
   return { buckets, starts: starts.map(({ at }) => at), numbers: starts.map(({ number }) => number) }
 }

@@ -1,16 +1,16 @@
 import { findFirstDay, type SessionDay } from '../store/session-facts.js'
 import type { Query } from './statement.js'
 
-/** Keys in a statement; with more, it looks for them itself. */
+/** Maximum number of changed sessions that a statement lists; with more, it finds them itself. */
 const MAX_CHANGED = 2_000
 
-/** The keys that SELECTs have found; null: too many. */
+/** The keys of changed sessions by the SELECT that found them; null: too many. */
 export type FoundSessions = Map<string, readonly string[] | null>
 
 /**
- * The days that session facts have of a project, whether a question has looked for them, and which sessions of them have
- * changed. A statement before that of the question finds these: ClickHouse plans both in half the time that it needs to plan
- * one that looks for changed sessions wherever it needs them, and usually there are none.
+ * The days of a project that session facts cover, and the sessions of these days that have changed since. Notes whether
+ * a question looked for them. Changed sessions are found by a statement before the question's own: ClickHouse plans both
+ * in half the time of a single statement that finds them wherever it needs them, and usually there are none.
  */
 export class UsableDays {
   readonly #days: readonly SessionDay[]
@@ -62,7 +62,10 @@ export class UsableDays {
     return this.#found.get(key) ?? null
   }
 
-  /** Looks for what `findChanged` did not know. @returns whether there was anything, so that it is known now */
+  /**
+   * Finds the keys that `findChanged` did not know.
+   * @returns whether there were such SELECTs, so that building the query again makes a difference
+   */
   async lookUp(read: (query: Query) => Promise<unknown[]>): Promise<boolean> {
     for (const [key, query] of this.#wanted) {
       const sql = `SELECT DISTINCT toString(key) AS name FROM ${query.sql} LIMIT ${this.#max + 1}`

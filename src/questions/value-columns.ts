@@ -22,7 +22,7 @@ export class ValueColumns {
     return [...this.#asked.keys()].filter((name) => this.#names.has(name))
   }
 
-  /** The values that were looked for. */
+  /** The values that the question uses. */
   get sources(): ColumnSource[] {
     return [...this.#asked.values()]
   }

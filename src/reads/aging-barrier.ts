@@ -1,12 +1,12 @@
 import type { Barrier } from './read-barrier.js'
 
-/** How long what is remembered of a project's events may still count those that expired, ms. */
+/** How long cached results about a project's events may still count expired ones, ms. */
 const STEP_MS = 10_000
 
 /**
- * A barrier for projects whose events expire. Every few seconds, it counts one more deletion, so that whatever is
- * remembered of their events is made anew.
- * @param keptSince from when on a project's events are kept, epoch ms; absent: all are
+ * A barrier for projects whose events expire. It reports one more deletion every few seconds, so that cached results
+ * about their events are computed again. @param keptSince the time since which a project's events are kept, epoch ms;
+ * absent: all are
  */
 export function withAging(barrier: Barrier, keptSince: (projectId: string) => number | undefined): Barrier {
   return {

@@ -15,109 +15,107 @@ import {
 } from '../store/fact-values.js'
 import { askForSessionFacts, readSessionDays, type SessionDay } from '../store/session-facts.js'
 
-/** How long a point is used: what came later is read from `events`. */
+/** How long a point is reused, ms; questions read later events from `events`. */
 const POINT_MS = 1_000
-/** How long it is used if it has everything that was ever accepted: then only a change of events can have followed, ms. */
+/** The same for a point that covers everything accepted so far, ms: only a change of stored events can outdate it. */
 const COMPLETE_POINT_MS = 10_000
-/** How long after a step another one is expected, ms. */
+/** For this long after a step, another one is expected, ms. */
 const MOVING_MS = 5_000
-/** Projects whose points are remembered. */
+/** Maximum number of projects whose points are remembered. */
 const MAX_POINTS = 1_000
-/** How long a question waits until facts have followed a change of its project, ms. */
+/** How long a question waits for the facts to follow a change of its project, ms. */
 const CHANGE_LIMIT_MS = 1_000
 const POLL_MS = 10
 /** How long the names of columns are remembered, ms. */
 const COLUMNS_MS = 10_000
 /** How long the order of the shards is remembered, ms. */
 const ORDER_MS = 60_000
-/**
- * How long this process does not report damaged facts again, ms: if they are still damaged, copying again does not
- * help.
- */
+/** Minimum time between two reports of damaged facts, ms: if they are still damaged, copying again does not help. */
 const DAMAGE_MS = 3_600_000
-/** After this many slow questions about it, a property is given a column. */
+/** A property gets a column after this many slow questions about it. */
 const ENOUGH_QUESTIONS = 3
-/** Properties whose questions are counted, and projects whose columns are. */
+/** Maximum number of properties whose slow questions are counted, and of projects whose columns are. */
 const MAX_COUNTED = 1_000
 /**
- * How many columns the questions of one project may ask for within ASKED_MS, in this process. A column that is not used
- * for as long makes room for others, which may be those of other projects.
+ * How many columns the questions of one project may ask for within ASKED_MS, in this process. A column that is unused
+ * for as long can be replaced by one of any project.
  */
 const MAX_ASKED = 20
 const ASKED_MS = 24 * 3_600_000
-/** A request for a column or for session facts, and the note that they are in use, are not repeated before this, ms. */
+/** Minimum time before a request for a column or session facts, or the note that they are in use, is repeated, ms. */
 const REPEAT_MS = 3_600_000
 
 /**
- * How long days of session facts are used, or not known, ms: much shorter than the rows of days are kept that are
- * superseded.
+ * How long the known days of session facts are used before they are read again, ms. Superseded rows are kept for much
+ * longer.
  */
 const SESSION_DAYS_MS = 10_000
-/** How long a request for session facts is not repeated while there are none, ms. */
+/** Minimum time before a request for session facts is repeated while there are none, ms. */
 const ASKED_AGAIN_MS = 60_000
 
 /** What questions may read of a project's facts, by shard in the order of `shardNum()`. */
 export interface FactsPoint {
-  /** null: nothing of this shard's facts */
+  /** null: no facts of this shard may be read */
   shards: readonly (ShardPoint | null)[]
-  /** the number of each of these shards */
+  /** the numbers of these shards */
   order: readonly number[]
-  /** whether facts have rows that are not of the point, so that the reading is bounded by the steps */
+  /** whether the facts contain rows of later steps, so that a read has to exclude them by step */
   isStepping: boolean
-  /** whether steps begin so often that an unbounded reading would probably be wasted */
+  /** whether steps follow each other so fast that a read without such a bound would probably be wasted */
   isMoving: boolean
-  /** whether there may be events of the project that facts do not have */
+  /** whether the project may have events that are not in the facts */
   hasLater: boolean
-  /** the days that session facts have, if questions of the project have looked for them before */
+  /** the days with session facts, if questions of the project have asked for them before */
   sessionDays: readonly SessionDay[]
 }
 
 /** The last point of a project. */
 interface Known {
   point: Omit<FactsPoint, 'isMoving'>
-  /** before it was read, `performance.now()` */
+  /** just before it was read, `performance.now()` */
   readAt: number
-  /** before it was read or found to be the same, `performance.now()` */
+  /** just before it was read or confirmed, `performance.now()` */
   at: number
-  /** when a step was last found to have begun since the point before, `performance.now()` */
+  /** when the last read found that a new step had begun, `performance.now()` */
   movedAt: number
-  /** the last position that was accepted before it was read, up to which everything of the project was stored */
+  /** the last position accepted before the read, if everything of the project up to it was stored */
   appended: Position | null
 }
 
 /**
- * Says what questions may read of the facts, which follow `events` in the background: the facts of a project up to a
- * point, and the events after it. A change of stored events closes the facts of its project until they have followed it.
+ * Tells questions which facts they may read. Facts follow `events` in the background, so a question reads the facts of
+ * a project up to a point, and later events from `events`. After a change of stored events, the facts of the project
+ * are closed until they have followed it.
  */
 export class FactsReader {
   readonly #shards: Shards
   readonly #journals: readonly Pick<Journal, 'wakeWriter'>[]
   #columns: { names: ReadonlySet<string>; readAt: number } = { names: new Set(), readAt: Number.NEGATIVE_INFINITY }
-  /** by project; the last read last */
+  /** by project; the most recently read one is last */
   readonly #points = new Map<string, Known>()
-  /** by column: slow questions about it, and when it was asked for */
+  /** by column: number of slow questions about it, and when it was requested */
   readonly #slow = new Map<string, { questions: number; askedAt: number }>()
-  /** by project: the columns that were asked for, and when */
+  /** by project: the columns that were requested, and when */
   readonly #asked = new Map<string, Map<string, number>>()
   /** by column: when its use was noted */
   readonly #used = new Map<string, number>()
-  /** by project that looked for session facts: slow questions about them, and when they were asked for */
+  /** by project whose questions need session facts: number of slow ones, and when session facts were requested */
   readonly #ofSessions = new Map<string, { questions: number; askedAt: number }>()
   #damagedAt = Number.NEGATIVE_INFINITY
   #sessionsDamagedAt = Number.NEGATIVE_INFINITY
   #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
 
-  /** @param journals wake the process that copies */
+  /** @param journals to wake the process that copies */
   constructor(shards: Shards, journals: readonly Pick<Journal, 'wakeWriter'>[]) {
     this.#shards = shards
     this.#journals = journals
   }
 
   /**
-   * The point to read a project's facts at; null if only `events` may be read. Waits for a change, up to a second. It may
-   * be a second old, or ten if nothing was accepted since, because every reading is checked afterwards: later events are
-   * read from `events`, and if facts have changed, the reading is repeated. So most questions need no statement before
-   * their own, and a cheap one after it.
+   * Finds the point up to which a project's facts may be read; null if only `events` may be read. Waits up to a second
+   * for the facts to follow a change. The point may be a second old, or ten if nothing was accepted since: later events
+   * are read from `events`, and a read is checked afterwards and repeated if the facts have changed. So most questions
+   * need no statement before their own, and a cheap one after it.
    * @param appended the last position that was accepted, if everything of the project up to there is stored
    * @param signal aborted when the client disconnects, which ends the wait
    */
@@ -130,7 +128,7 @@ export class FactsReader {
       const found = await this.#shards.each(({ clickhouse }) => readFactsPoint(clickhouse, projectId))
       const isWaiting = found.some(({ point, isOpen }) => point && isOpen)
       if (!isWaiting || performance.now() > deadline) {
-        // Read after the point: what makes them void is a change, or was followed before.
+        // Read the days after the point: whatever voids them is a later change, or was followed before the point.
         const sessionDays = await this.#readSessionDays(projectId)
         const next = await this.#note(projectId, found, { at, appended, sessionDays })
         return next && toPoint(next, appended)
@@ -165,21 +163,21 @@ export class FactsReader {
       sessionDays,
     }
     const known = { point, readAt: at, at, movedAt, appended }
-    // What is open is looked at again by each question.
+    // While a change is being followed, each question reads the point anew.
     if (found.every(({ isOpen }) => !isOpen)) this.#points.set(projectId, known)
     const [oldest] = this.#points.keys()
     if (this.#points.size > MAX_POINTS && oldest !== undefined) this.#points.delete(oldest)
     return known
   }
 
-  /** Sessions may have events on several shards, so there are facts of them on a single one only. */
+  /** There are no session facts with several shards, because a session's events may be on any of them. */
   async #readSessionDays(projectId: string): Promise<readonly SessionDay[]> {
     if (this.#shards.areSeveral || !this.#ofSessions.has(projectId)) return []
     const [days = []] = await this.#shards.each(({ clickhouse }) => readSessionDays(clickhouse, projectId))
     return days
   }
 
-  /** The numbers of the shards in the order in which their tables over all shards have them. */
+  /** The numbers of the shards, in the order of the tables over all shards. */
   async #readOrder(): Promise<readonly number[]> {
     if (performance.now() - this.#numbers.readAt > ORDER_MS) {
       this.#numbers = { inOrder: await readShardOrder(this.#shards), readAt: performance.now() }
@@ -188,7 +186,7 @@ export class FactsReader {
   }
 
   /**
-   * Whether what was read since the point was taken is of that point.
+   * Whether a read that used this point is valid: the facts up to the point have not changed since.
    * @param isBounded whether rows of greater steps were left out
    */
   async stillHolds(projectId: string, point: FactsPoint, isBounded: boolean): Promise<boolean> {
@@ -222,7 +220,7 @@ export class FactsReader {
     this.#columns.readAt = Number.NEGATIVE_INFINITY
   }
 
-  /** Has the facts copied again, because a question could not read a part of them. */
+  /** Requests that the facts are copied again, because a question could not read a part of them. */
   async noteDamage(): Promise<void> {
     if (performance.now() - this.#damagedAt < DAMAGE_MS) return
     this.#damagedAt = performance.now()
@@ -230,7 +228,7 @@ export class FactsReader {
     for (const journal of this.#journals) journal.wakeWriter()
   }
 
-  /** Has the session facts of a project made again, because a question could not read a part of them. */
+  /** Requests that a project's session facts are filled again, because a question could not read a part of them. */
   async noteDamagedSessions(projectId: string): Promise<void> {
     this.#points.delete(projectId)
     if (performance.now() - this.#sessionsDamagedAt < DAMAGE_MS) return
@@ -240,15 +238,15 @@ export class FactsReader {
   }
 
   /**
-   * Counts a project's slow question about these values. Values that many ask about get a column, or have it completed
-   * for older facts. No project takes the columns of all others.
+   * Counts a project's slow question about these values. After enough of them, a value gets a column, or an existing
+   * column is completed for older facts. No project can take all columns.
    */
   async noteSlow(projectId: string, sources: readonly ColumnSource[]): Promise<void> {
     const now = performance.now()
     for (const source of sources.filter(mayHaveColumn)) {
       const name = nameValueColumn(source)
       const { questions, askedAt } = this.#slow.get(name) ?? { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
-      // It gets none if all others are in use.
+      // It gets none if all columns are in use.
       const isEnough = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > REPEAT_MS
       const isDue = isEnough && this.#mayAsk(projectId, name, now)
       if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
@@ -258,18 +256,18 @@ export class FactsReader {
   }
 
   /**
-   * Notes that a question has looked for session facts. Once several such questions of a project were slow, they are made.
-   * @param isUsed whether it has read some
+   * Notes that a question could use session facts. They are requested after several slow questions of a project. @param
+   * isUsed whether it has read some
    */
   async noteSessions(projectId: string, { isUsed, isSlow }: { isUsed: boolean; isSlow: boolean }): Promise<void> {
     if (this.#shards.areSeveral) return
     const now = performance.now()
     const none = { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
     const known = this.#ofSessions.get(projectId)
-    // It has been read without the days.
+    // The remembered point has no session days yet.
     if (!known) this.#points.delete(projectId)
     const { questions, askedAt } = known ?? none
-    // ClickHouse forgets who has asked when it restarts.
+    // ClickHouse forgets requests when it restarts.
     const isDue = isUsed
       ? now - askedAt > REPEAT_MS
       : isSlow && questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > ASKED_AGAIN_MS
@@ -279,7 +277,7 @@ export class FactsReader {
     if (isDue) await this.#shards.each(({ clickhouse }) => askForSessionFacts(clickhouse, projectId))
   }
 
-  /** Whether a project may ask for a column, which counts as asked for then. */
+  /** Whether a project may request a column; if so, the request is counted. */
   #mayAsk(projectId: string, name: string, now: number): boolean {
     const known = [...(this.#asked.get(projectId) ?? [])].filter(([, at]) => now - at < ASKED_MS)
     const asked = new Map(known)
@@ -305,7 +303,7 @@ function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
   return new Set([...first].filter((name) => others.every((set) => set.has(name))))
 }
 
-/** Whether a point can be used again without reading it, even to learn that there are no later events. */
+/** Whether a point can be reused without reading it again, including what it says about later events. */
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
   const now = performance.now()
   if (now - readAt > SESSION_DAYS_MS) return false

@@ -53,8 +53,8 @@ export class ReadBarrier {
   }
 
   /**
-   * Waits, for at most 5 s, until everything of the project that was accepted before the call is stored. What waits of
-   * other projects delays nobody whose own data is stored.
+   * Waits, for at most 5 s, until everything of the project that was accepted before the call is stored. Waiting data
+   * of other projects does not matter.
    */
   async waitForProject(projectId: string): Promise<ReadPoint> {
     const { stored, pending, deletions, isComplete, first } = await this.#waitForProject(projectId)

@@ -6,7 +6,7 @@ const id = '1733788800000-0'
 export const CALLS = describeCalls('Operation', {
   readDeadLetters: {
     schema: { querystring: DeadLettersQuery },
-    summary: 'Read pages of what could not be stored, newest first',
+    summary: 'List dead letters, newest first',
     description:
       'Requests of the project that ClickHouse refused, and messages of other vendors’ SDKs that are not events, each with the ' +
       'reason. Those that were replayed since are included. `limit` is at most 100.',

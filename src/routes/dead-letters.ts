@@ -34,7 +34,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
   app.get('/dead-letters', CALLS.readDeadLetters, async ({ projectId, query }) => {
     const { limit, page } = query
     await barrier.requireProject(projectId)
-    // Even before the next run removes what has expired, none of it is shown, or stored by a replay.
+    // Expired events must not be shown or replayed, even before the next run removes them.
     await retention.expireDeadLetters(projectId)
     const wanted = { projectId, limit: limit + 1, offset: toOffset(page, limit), maxCharacters: MAX_CHARACTERS }
     const found = await listDeadLetters(shards, wanted)

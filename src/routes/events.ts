@@ -86,7 +86,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
 
   async function change(projectId: string, id: string, properties: string | null): Promise<void> {
     const { eventId, home } = await whereStored(id)
-    // Edits search by id alone. An event that has expired is no longer there for them either.
+    // Edits find an event by its id alone, so check first whether it has expired.
     const isKept = keptSince(projectId) === undefined || (await readEvent(shards, { projectId, eventId, home }))
     if (!isKept) throw unknownEvent()
     const found = await edits.apply({ projectId, eventId, properties }, home)

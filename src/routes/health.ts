@@ -33,7 +33,7 @@ const CALLS = describeCalls('Operation', {
       'If one is unavailable, the 503 says which in the same fields; a journal also is if its disk, or Redis, has no room for ' +
       'writes. A store of several lanes or shards is ready when all are; ' +
       'with `partial=true`, when at least one lane and one shard are. ' +
-      'With `strict=true` it is not ready either while the store has lost or damaged parts.',
+      'With `strict=true` it is not ready either while the store has lost or damaged parts, or lacks events that were received.',
     response: { schema: Ready, example: { journal: 'ready', store: 'ready' } },
     errors: ['unavailable'],
   },

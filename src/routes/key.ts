@@ -14,7 +14,7 @@ const CALLS = describeCalls('Operation', {
   },
 })
 
-/** Describes the key of a request, so that a client can check it without doing anything else. */
+/** Describes the key of a request, so that a client can check it without side effects. */
 export const key: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/key', CALLS.describeKey, async ({ projectId, keyKind }) => {
     return { status: 1, error: null, key: { kind: keyKind, project: projectId } }

@@ -109,7 +109,7 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
     return shards.on(shards.at(0), ({ clickhouse }) => readKeyUse(clickhouse, projectId))
   }
 
-  /** Makes a change in the name of the request's key. This process knows it before the call returns. */
+  /** Makes a change on behalf of the request's key. This process applies it before the call returns. */
   async function change<T>({ grant }: FastifyRequest, make: (changes: KeyChanges) => Promise<T>): Promise<T> {
     const changes = new KeyChanges(store, toActor(grant), fixed)
     const made = await shards.on(shards.at(0), () => make(changes))

@@ -20,7 +20,7 @@ const CALLS = describeCalls('Operation', {
   },
 })
 
-/** What Prometheus scrapes: counts and the names of routes, but no user data. */
+/** Metrics for Prometheus: counts, names of routes and projects, but no user data. */
 export const metricsRoute: FastifyPluginAsync<MetricsOptions> = async (app, { read }) => {
   const text = shareRun(async () => Buffer.from(formatMetrics(await read())))
   app.get('/metrics', CALLS.metrics, async (_request, reply) => {

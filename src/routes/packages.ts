@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import files from '@fastify/static'
 import type { FastifyPluginAsync } from 'fastify'
 
-/** What packages/build.mjs has packed: the same place for src/ and dist/. */
+/** The packages that packages/build.mjs has packed; the path is the same from src/ and dist/. */
 const PACKED = fileURLToPath(new URL('../../dist/packages/', import.meta.url))
 
 /** The client packages in the version of the service, for `npm install` without a registry. */

@@ -7,17 +7,17 @@ import { changeSettings } from '../contract/project-settings.js'
 import type * as responses from '../contract/responses.js'
 import { toActor } from '../keys/keys.js'
 import { checkSettings } from '../projects/check-settings.js'
-import type { Project, Projects } from '../projects/projects.js'
+import { type Project, type Projects, readProject } from '../projects/projects.js'
 import type { QuotaWatch } from '../projects/quota-watch.js'
 import type { Retention } from '../projects/retention.js'
-import { toDay, type Usage } from '../projects/usage.js'
-import { readStoredBytes, readUsage } from '../store/project-usage.js'
+import { toDay, toUsageStart, type Usage } from '../projects/usage.js'
+import { insertAuditEntries } from '../store/audit.js'
+import { readStoredBytes } from '../store/project-usage.js'
+import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { ProjectErasure } from '../users/erasure/project-erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { purgeAndReport } from '../users/erasure/purge-report.js'
 import { CALLS } from './project.calls.js'
-
-const DAY_MS = 86_400_000
 
 export interface ProjectOptions {
   projects: Projects
@@ -29,7 +29,7 @@ export interface ProjectOptions {
   purge: Purge
 }
 
-/** The settings of the key's project, and its end. */
+/** Settings, usage and erasure of the key's project. */
 export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app,
   { projects, retention, usage, quotas, shards, projectErasure, purge },
@@ -44,7 +44,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       return describe(projectId, await projects.change(shards, projectId, change, options))
     }
     await checkSettings(shards, change)
-    const project = projects.get(projectId)
+    const project = await readProject(shards, projectId, revision ?? undefined)
     const settings = changeSettings(project.settings, change)
     const expired = await retention.preview(projectId, settings.keep)
     return { ...describe(projectId, { ...project, settings }), expired }
@@ -52,11 +52,10 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
 
   app.get('/usage', CALLS.readUsage, async ({ projectId, query }, reply) => {
     const { to = toDay(Date.now()), format } = query
-    const from = query.from ?? toDay(Math.max(0, Date.parse(to) - 30 * DAY_MS))
+    const from = query.from ?? toUsageStart(to)
     if (from > to) throw startsAfterEnd()
-    await usage.write()
-    const used = await readUsage(shards, [projectId], { from, to })
-    const days = [...(used.get(projectId) ?? [])].map(([day, { events, bytes, readMs }]) => ({
+    const used = await usage.read(projectId, { from, to })
+    const days = [...used].map(([day, { events, bytes, readMs }]) => ({
       day,
       events,
       bytes,
@@ -67,8 +66,11 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       const lines = days.map((one) => `${one.day},${one.events},${one.bytes},${one.read_seconds}\r\n`)
       return `day,events,bytes,read_seconds\r\n${lines.join('')}`
     }
-    const [stored, statuses] = await Promise.all([readStoredBytes(shards, [projectId]), quotas.read([projectId])])
-    const stored_bytes = stored.get(projectId) ?? 0
+    // Within the slots of the project, but with what has expired and is still on the disk.
+    const counting = reserveErasureSlots(shards, projectId)
+    const statuses = await quotas.read([projectId], counting)
+    const checked = statuses.find(({ name }) => name === 'stored_bytes')?.used
+    const stored_bytes = checked ?? (await readStoredBytes(counting, [projectId])).get(projectId) ?? 0
     const own = statuses.map(({ name, limit, mode, used }) => ({ name, limit, mode, used }))
     return { status: 1, error: null, days, stored_bytes, quotas: own } satisfies responses.ProjectUsage & {
       status: 1
@@ -79,8 +81,11 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app.delete('/projects/:project', CALLS.eraseProject, async ({ projectId, params, grant }) => {
     // Requiring the name prevents erasing another project by mistake.
     if (params.project !== projectId) throw notTheProject()
+    const by = toActor(grant)
+    const entry = { projectId, actor: by, action: 'project_erased', target: null, changes: {} } as const
+    await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry]))
     const { isComplete, unreadableDeadLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
-    if (isComplete) await projects.reset(shards, projectId, toActor(grant))
+    if (isComplete) await projects.reset(shards, projectId, by)
     return {
       status: 1,
       error: null,

@@ -147,8 +147,8 @@ export const CALLS = describeCalls('Questions', {
     config: { access: 'read' },
     summary: 'Ask a question about events',
     description:
-      'A series, a funnel, retention, paths, or the users behind a number of one. It includes every event that was acknowledged ' +
-      'before the call; if ClickHouse does not catch up within 5 s, `pending` says how many are missing. `warnings` names ' +
+      'A series, a funnel, retention, paths, or the users behind a number of an answer. The answer includes every event ' +
+      'acknowledged before the call; if ClickHouse does not catch up within 5 s, `pending` says how many are missing. `warnings` names ' +
       'events, properties and values that do not exist, such as misspelled ones, and fields that are ignored.',
     body: AnyQuestion,
     more: MORE_QUESTIONS,

@@ -78,7 +78,7 @@ export const CALLS = describeCalls('Questions', {
   saveBoard: {
     schema: { params: NewSavedParams, body: BoardBody },
     summary: 'Save a board',
-    description: `${CHANGE} A card has a question of its own, or names one that is saved, which need not exist. \`display\` is kept as it is sent.`,
+    description: `${CHANGE} A card contains a question, or names a saved one, which need not exist. \`display\` is kept as it is sent.`,
     parameters: { id: 'overview' },
     example: { name: 'Overview', cards, display, revision: 0 },
     response: saved,

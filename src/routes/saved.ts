@@ -145,7 +145,7 @@ function checkCards(cards: Card[], now: number): void {
   faults.throwIfAny()
 }
 
-/** The id of the saved question that a card refers to; undefined if the card has a question of its own. */
+/** The id of the saved question that a card refers to; undefined if the card contains its question. */
 function readSavedId(question: object): unknown {
   return 'saved' in question ? (question.saved ?? undefined) : undefined
 }

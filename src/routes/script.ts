@@ -10,18 +10,18 @@ export interface ScriptOptions {
   path?: string | undefined
 }
 
-/** What packages/build.mjs has built: the same place for src/ and dist/. */
+/** The scripts that packages/build.mjs has built; the path is the same from src/ and dist/. */
 const BUILT = fileURLToPath(new URL('../../dist/packages/', import.meta.url))
-/** The page's instructions for websites have this path, whatever the settings are. */
+/** The path in the page's instructions for websites; it works whatever the settings are. */
 const PATH = '/t.js'
 /** A new version should reach pages soon. */
 const FRESH_MS = 300_000
 const YEAR_MS = 31_536_000_000
 
 /**
- * The script of web pages, under two names: one that stays, and one with the hash of the content, which caches may keep
- * for a year. The first names the second in `Content-Location`, relative to its own address, because a proxy may serve
- * it below a path.
+ * Serves the script for web pages under two names: a fixed one, and one with the hash of the content, which caches may
+ * keep for a year. The first names the second in `Content-Location`, relative to its own address, because a proxy may
+ * serve it below a path.
  */
 export const script: FastifyPluginAsync<ScriptOptions> = async (app, { path = PATH }) => {
   const file = join(BUILT, PATH)
@@ -34,7 +34,7 @@ export const script: FastifyPluginAsync<ScriptOptions> = async (app, { path = PA
       reply.headers({
         vary: 'accept-encoding',
         'content-location': `${stem}.${hash}.js`,
-        // Pages of any site load it, also those that check its hash and those that isolate themselves.
+        // Pages of any site may load it, including those that check its hash or isolate themselves.
         'access-control-allow-origin': '*',
         'cross-origin-resource-policy': 'cross-origin',
         'x-content-type-options': 'nosniff',

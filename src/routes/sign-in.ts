@@ -24,7 +24,7 @@ export const signIn: FastifyPluginAsync<SignInOptions> = async (app, { admission
     return { status: 1, error: null, session }
   }
 
-  // It is no error if nobody is signed in. A valid sign-in is renewed, so that a page in use stays signed in.
+  // If nobody is signed in, that is not an error. A valid sign-in is renewed, so that a page in use stays signed in.
   app.get('/session', async (request, reply) => {
     const grant = signIns.find(request)
     return grant ? begin(request, reply, grant) : { status: 1, error: null, session: null }

@@ -58,8 +58,8 @@ const checkContext = compileCheck(EventContext, null)
 const checkContexts = compileCheck(EventContexts, null)
 
 /**
- * Which contexts the events of a request are stored with: those in its body, with a secret key.
- * @param check of its body; that of a scanned one is valid
+ * Finds the contexts with which the events of a request are stored; with a secret key, those in its body. @param check
+ * checks the contexts in the body; those of a scanned body are valid
  * @throws ApiError `invalid_request`
  */
 function chooseContexts(contexts: Contexts, request: FastifyRequest, check: Check): Kept {
@@ -69,7 +69,7 @@ function chooseContexts(contexts: Contexts, request: FastifyRequest, check: Chec
   return 'own'
 }
 
-/** Formats event ids, with a formatter of its own for each journal of the service. */
+/** Formats event ids, with one formatter for each journal of the service. */
 function createIdFormatter(journals: TrackOptions['journals']): (appended: Appended) => string {
   const formatters = new Map<number, (appended: Appended) => string>()
   /** Created on demand, because the number of a lane that was down at the start becomes known later. */

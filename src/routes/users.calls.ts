@@ -63,9 +63,9 @@ export const CALLS = describeCalls('Users', {
   aliasUser: {
     schema: { body: AliasBody, response: { 200: Done } },
     config: CHANGE,
-    summary: 'Make a name another name of a user',
+    summary: 'Add an alias to a user',
     description:
-      'For the future and the past. Nothing that is stored changes: events keep the name they were sent with. ' +
+      'Applies to past and future events. Nothing that is stored changes: events keep the name they were sent with. ' +
       'An alias belongs to one user; a user that has aliases can become one. The user gets the properties of the alias’s own ' +
       'profile that it does not have. With a write key, only a name that nobody identified can become an alias.',
     example: { distinct_id: 'ada', alias: 'device-7' },
@@ -82,8 +82,8 @@ export const CALLS = describeCalls('Users', {
     schema: { params: AliasParams, querystring: NoQuery, response: { 200: Done } },
     summary: 'Remove an alias',
     description:
-      'Everything is as if it had never been made: the alias is a user of its own again, with its own profile and aliases, and ' +
-      'the user loses the properties it got from it, unless they were changed since.',
+      'Undoes the link completely: the alias is a separate user again, with its own profile and aliases, and the user ' +
+      'loses the properties it got from the alias, unless they have changed since.',
     parameters: { userId: 'ada', alias: 'device-7' },
     errors: ['not_found', 'overloaded'],
   },

@@ -42,7 +42,7 @@ export interface UsersOptions {
   deletesEvents: boolean
 }
 
-/** The schema for one user in a response. */
+/** Aliases of a user in a response. */
 const MAX_ALIASES = 1000
 
 /** Changes, reads, exports and erases users. */
@@ -145,7 +145,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
 
   app.get('/users/:userId/aliases', CALLS.readAliases, async ({ projectId, params }) => {
     const user = await aliases.resolve(projectId, params.userId)
-    // Aliases of aliases are found after those, so only all of them together have an order.
+    // They are found level by level (aliases of aliases last), so they can only be sorted together.
     const names = (await aliases.findStoredNames(projectId, user, barrier)).slice(1).flat().sort()
     const listed = names.slice(0, MAX_ALIASES)
     return { status: 1, error: null, distinct_id: user, aliases: listed, hasMore: names.length > MAX_ALIASES }

@@ -11,11 +11,14 @@ import { KEY_END_BYTES } from '../store/versioned-table.js'
  * difference allows for changes of the clocks.
  */
 const MEMORY_MS = 3 * 60_000
-/** Age at which the keys are read again, ms. Not sooner, because each read looks at the version of every row. */
+/**
+ * Age at which the keys are read again, ms. Each read checks the version of every row, so it should not happen more
+ * often.
+ */
 const REFRESH_MS = 30_000
 /** Pause after a failed read, ms. */
 const RETRY_MS = 30_000
-/** Pause while entries from before the mark are still to be stored, ms. */
+/** Pause while entries from before the mark are not stored yet, ms. */
 const WAITING_MS = 1_000
 /** Pause after a read that found more states than `maxStates`, ms. */
 const TOO_MANY_MS = 60 * 60_000
@@ -125,8 +128,8 @@ export class KnownStates {
   }
 
   /**
-   * Call it before writing a state, which is not new from then on. Without it, a state that vanishes from the journal
-   * too early, for example because an operator deletes it, would be taken for new.
+   * Call it before writing a state, because the state is no longer new then. Without it, a state that vanishes from the
+   * journal too early, for example because an operator deletes it, would be taken for new.
    */
   note(stateKey: string): void {
     const end = toKeyEnd(stateKey)

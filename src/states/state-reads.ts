@@ -31,7 +31,7 @@ interface StoredKey extends StateKey {
 const NOT_STORED = { version: START, value: null, bytes: 0 }
 /** Bytes of values that one read of the journal returns at most; a single value may be larger. */
 const READING_BYTES = 4 * 1024 * 1024
-/** Values of up to this many bytes are read from ClickHouse together; each larger one has a query of its own. */
+/** Values of up to this many bytes are read from ClickHouse together; each larger one has a separate query. */
 const SMALL_BYTES = 64 * 1024
 /** Concurrent queries to ClickHouse: further reads share the next query, which costs hardly more for many names. */
 const STORE_READS = 2
@@ -52,8 +52,8 @@ export interface StateReadLimits {
   /** limits the values in memory */
   memory: ByteBudget
   /**
-   * tells which states ClickHouse cannot have; default: ClickHouse is queried for every state that the journal does
-   * not have
+   * tells which states ClickHouse cannot have; if missing, ClickHouse is queried for every state that is not in the
+   * journal
    */
   known?: Pick<KnownStates, 'isNew'>
 }

@@ -21,7 +21,7 @@ export interface StateLimits extends StateReadLimits {
  */
 export type Change<Value> = (current: Value | null) => Value | null
 
-/** Identifies a repeated change, which is not made again, and the sender whose share of the journal it uses. */
+/** Identifies a change, so that a repetition is not made again, and the sender whose share of the journal it uses. */
 export interface Repetition {
   /** class of the API key; default: secret, for changes that the service makes itself */
   keyClass?: KeyClass | undefined
@@ -289,10 +289,10 @@ function together(ids: (Buffer | null | undefined)[]): Buffer | null {
 }
 
 /**
- * How many of the queued changes go into the next batch. A change with an idempotency key is a batch of its own, so
- * that the key belongs to this change alone. A batch has no id twice: the second change is only known after the first
- * was committed. All its changes came with one class of keys: a batch counts towards one share of the journal, and its
- * ids have one sender.
+ * How many of the queued changes go into the next batch. A change with an idempotency key is a separate batch, so that
+ * the key belongs to this change alone. A batch has no id twice, because the second change is only recognized after the
+ * first was committed. All its changes came with the same class of keys, because a batch counts towards one share of
+ * the journal and its ids have one sender.
  */
 function batchLength(queue: Pick<WaitingChange<unknown>, 'keyClass' | 'idempotencyKey' | 'insertId'>[]): number {
   if (queue[0]?.idempotencyKey) return 1

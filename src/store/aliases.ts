@@ -99,7 +99,7 @@ export interface NamedAlias {
   distinctId: string
 }
 
-/** The aliases in ClickHouse that point at one of these names, in the order of their own; not more than `limit`. */
+/** The aliases in ClickHouse that point at one of these names, in the order of the aliases; not more than `limit`. */
 export async function findAliases(
   shards: Shards,
   projectId: string,
@@ -115,7 +115,7 @@ export async function findAliases(
   )
 }
 
-/** Those of these names that aliases in ClickHouse point at. */
+/** Finds which of the names have aliases in ClickHouse. */
 export async function findTargets(shards: Shards, projectId: string, distinctIds: string[]): Promise<string[]> {
   const fields = new QueryParameters()
   const rows = await shards.rows<{ distinct_id: string }>(

@@ -29,8 +29,9 @@ const NOW = 'toUnixTimestamp64Milli(now64(3))'
 const IS_VALID = `(revoked_at IS NULL OR revoked_at > ${NOW})`
 
 /**
- * The version of a row that replaces another. Two changes of one key may read the same row: of two, the one with the
- * earlier end wins, so that no change of a label brings a key back that is revoked meanwhile. 2^42 ms is in 2109.
+ * The version of a row that replaces another. Two concurrent changes of one key may read the same row. Then the row
+ * with the earlier end wins, so that changing a label cannot bring back a key that was revoked meanwhile. 2^42 ms is in
+ * 2109.
  * @param end the row's `revoked_at`
  */
 const nextVersion = (end: string) =>
@@ -49,8 +50,8 @@ export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
 }
 
 /**
- * The keys of a project, or all of every one, by project and age. Of a project, at most `MAX_LISTED`: all that are
- * valid, and those that were revoked last.
+ * The keys of one or all projects, by project and age. For one project, at most `MAX_LISTED`: all valid keys, and those
+ * that were revoked last.
  */
 export async function listKeys(clickhouse: ClickHouse, projectId?: string): Promise<KeyRecord[]> {
   const fields = new QueryParameters()
@@ -114,7 +115,7 @@ export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], dela
   )
 }
 
-/** The stored keys, for the key ring of a service. */
+/** The stored keys, as a service's key ring reads them. */
 export function openKeyTable(clickhouse: ClickHouse): KeyTable {
   return {
     read: () => readKeys(clickhouse),
@@ -123,7 +124,7 @@ export function openKeyTable(clickhouse: ClickHouse): KeyTable {
   }
 }
 
-/** The stored keys, for changes. */
+/** The stored keys, as `KeyChanges` changes them. */
 export function openKeyStore(clickhouse: ClickHouse): KeyStore {
   return {
     list: (projectId) => listKeys(clickhouse, projectId),

@@ -3,7 +3,7 @@ import { CONTEXT_TEXTS } from '../contract/context.js'
 /** The columns that `events` and `sessions` have for contexts, in their order. */
 export const CONTEXT_COLUMNS: readonly string[] = [...CONTEXT_TEXTS, 'bot']
 
-/** The columns with their types, as rows of JSON are read. */
+/** The types of the columns, for reading rows of JSON. */
 export const CONTEXT_TYPES = {
   ...(Object.fromEntries(CONTEXT_TEXTS.map((field) => [field, 'String'])) as Record<
     (typeof CONTEXT_TEXTS)[number],
@@ -17,7 +17,7 @@ const MEMBERS = [
   ...CONTEXT_TEXTS.map((field) => `if(${field} = '', '', concat(',"${field}":', toJSONString(${field})))`),
   `if(bot = 0, '', ',"bot":true')`,
 ].join(', ')
-/** Without the comma of the first member. */
+/** The members as an object, without the comma before the first one. */
 const OBJECT = `concat('{', substring(concat(${MEMBERS}), 2), '}')`
 
 /** SQL expression for the context as JSON; empty if there is none. */

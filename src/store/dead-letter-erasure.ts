@@ -86,13 +86,13 @@ export async function eraseProjectFromDeadLetters(
 }
 
 /**
- * Removes from the dead letters of a project the events that are older than a time; an event that does not say when it
- * happened is as old as its dead letter. Messages of SDKs that could not be read are, too. Profiles and sessions stay.
+ * Removes from the dead letters of a project the events that are older than a time; an event without a time is as old
+ * as its dead letter, and so are SDK messages that could not be read. Profiles and sessions stay.
  * @param before epoch ms
  * @returns the number of dead letters that were changed or deleted
  */
 export async function expireDeadLetters(shards: Shards, projectId: string, before: number): Promise<number> {
-  // All of these is old, so they need not be read one by one.
+  // Everything in these is old, so they need not be read one by one.
   const old = `received_at < ${Math.trunc(before)}
     AND (kind = 'rejected' OR kind = 'events' AND NOT arrayExists(
       event -> JSONExtractFloat(event, 'timestamp') >= ${Math.trunc(before)}, JSONExtractArrayRaw(body, 'events')))`
@@ -188,7 +188,7 @@ async function eraseFromOne(
   throw new Error(`Too many processes are erasing from the dead letter at ${position}. Try again.`)
 }
 
-/** The deletion of events from a dead letter. They are all left while it has the revision that they are erased from. */
+/** The deletion of events from a dead letter. Until the new revision is stored, all of them still exist. */
 function eraseEvents(at: LetterRevision, count: number, run: () => Promise<boolean>): Deletion {
   const query = `SELECT if(max(revision) = {revision:UInt64}, {count:UInt64}, 0) AS count FROM dead_letters WHERE ${IS_ENTRY}`
   return { count, left: { query, parameters: { ...at, revision: String(at.revision), count } }, isResumable: true, run }
@@ -241,7 +241,7 @@ async function deleteAllOfProject(clickhouse: ClickHouse, projectId: string, whi
     parameters,
   )
   if (found.length === 0) return 0
-  // Only those that were counted, not those stored since.
+  // Delete only what was counted, and nothing stored since.
   const bounds = found.map(({ journal, last }) => `(journal_id = ${journal} AND position <= ${last})`)
   const counted = `${matched} AND (${bounds.join(' OR ')})`
   const sum = (field: 'letters' | 'count') => found.reduce((all, row) => all + Number(row[field]), 0)
@@ -256,7 +256,7 @@ async function deleteAllOfProject(clickhouse: ClickHouse, projectId: string, whi
   return sum('letters')
 }
 
-/** SQL that counts the events in the dead letters that meet a condition, without those that were replayed. */
+/** SQL that counts the events in matching dead letters that were not replayed. */
 function countInDeadLetters(condition: string, columns = '', grouped = ''): string {
   return `SELECT ${columns}sumIf(events, NOT is_replayed) AS count FROM (
       SELECT journal_id, position, argMax(if(kind = 'events', event_count, 0), revision) AS events,
@@ -317,7 +317,7 @@ function withoutUsers(
 ): Rest | undefined {
   try {
     if (kind === 'rejected') {
-      // The others only apply to dead letters of another kind.
+      // The other cases do not apply to this kind of dead letter.
       const { users, left } = withoutNamed(parseRejected(body), who instanceof Set ? who : new Set())
       return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString(), ...NO_EVENTS }
     }

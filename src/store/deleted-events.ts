@@ -12,9 +12,9 @@ const POLL_MS = 100
 /** How long a deletion waits for earlier ones, ms. */
 const WAIT_LIMIT_MS = 30_000
 
-/** The counter of a project that has the sum of those that are no longer used. */
+/** Id of a project's counter that holds the sum of unused counters. */
 const SUM = '00000000-0000-0000-0000-000000000000'
-/** A counter is no longer used this long after its last note, ms. */
+/** A counter counts as unused this long after its last note, ms. */
 const LAST_USE_MS = 86_400_000
 /** How many counters are summed at a time. */
 const SUMMED = 1_000
@@ -47,13 +47,13 @@ interface Note {
 }
 
 /**
- * Counts the events that are deleted on a server, for the ledger. A deletion is noted before it is carried out, together
- * with the query that counts what it has left. So the ledger is exact even if ClickHouse refuses a deletion, or a process
- * is killed at any step of it.
+ * Counts the events that are deleted on a server, for the ledger. A deletion is noted before it is carried out,
+ * together with the query that counts the events it has not deleted yet. So the ledger is exact even if ClickHouse
+ * refuses a deletion, or a process is killed at any step of it.
  *
- * Not promised: concurrent deletions of the same events count them twice, and so does one that is repeated after a kill if
- * it is not resumable, or if ClickHouse is still carrying it out half a minute later. The ledger reports these events as
- * not received, without raising an alarm.
+ * Not promised: events are counted twice if they are deleted concurrently, or if a deletion is repeated after a kill
+ * and is not resumable or still running half a minute later. The ledger reports such events as not received, without
+ * raising an alarm.
  *
  * A counter runs one deletion at a time. One that has rested for half a day is replaced, so that it can be summed.
  */
@@ -69,8 +69,8 @@ export class DeletionCounter {
   }
 
   /**
-   * A counter for events that an interrupted deletion may have counted already. Call this before counting what will be
-   * deleted.
+   * Opens a counter after settling interrupted deletions, which may have counted the same events. Call this before
+   * counting what will be deleted.
    */
   static async open(clickhouse: ClickHouse, projectId: string): Promise<DeletionCounter> {
     await settleInterrupted(clickhouse, projectId)
@@ -187,7 +187,7 @@ async function sumSome(clickhouse: ClickHouse): Promise<number> {
       return { project_id, counter: SUM, revision: revision + 1, count, ...NOTHING }
     }),
   ])
-  // What is left after a kill is summed again later, as 0.
+  // After a kill, the remaining counters are summed again later, as 0.
   const ids = new QueryParameters()
   const isSummed = `toString(counter) IN ${ids.array(settled.map(({ counter }) => counter))}`
   const settings = { mutations_sync: '1' }
@@ -195,7 +195,7 @@ async function sumSome(clickhouse: ClickHouse): Promise<number> {
   return settled.length
 }
 
-/** Notes what interrupted deletions of a project have deleted, and that they are over. */
+/** Records how much the interrupted deletions of a project have deleted, and that they are over. */
 async function settleInterrupted(clickhouse: ClickHouse, project: string): Promise<void> {
   const read = async () =>
     await clickhouse.rows<Record<keyof Note, string> & { age: string }>(
@@ -206,7 +206,7 @@ async function settleInterrupted(clickhouse: ClickHouse, project: string): Promi
   const found = await read()
   if (found.length === 0) return
   const youngest = Math.min(...found.map(({ age }) => Math.max(0, Number(age))))
-  // A ledger that is less exact is better than a user who is not erased.
+  // An inexact ledger is better than a user who is not erased.
   if (!(await waitForDeletions(clickhouse, NOTED_MS - youngest))) return
   // A deletion that was not interrupted has ended by itself.
   for (const { counter, revision, count, pending, left_query } of await read()) {

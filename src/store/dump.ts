@@ -77,15 +77,19 @@ export const DUMP_TABLES: readonly DumpTable[] = [
     isVersioned: true,
     key: { expression: 'id', type: 'hex', bytes: 'length(content)' },
   },
-  // Versioned, because its rows expire: what was exported and what is found may differ.
+  // Marked as versioned because its rows expire, so an export and a later count may differ.
   { name: 'audit', place: 'once', isVersioned: true, key: null },
   { name: 'projects', place: 'once', isVersioned: true, key: null },
-  // Each shard has all of it: an import copies it from the first one.
+  // For bills, and for the quotas of the month.
+  { name: 'project_usage', place: 'once', isVersioned: true, key: null },
+  // Every shard has all rows: an import copies them from the first shard.
   { name: 'facts_left_out', place: 'once', isVersioned: true, key: null },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
-/** Tables that are not exported. The target does not need `deletions`, because deleted rows are not exported,
- * nor when keys were used, which it counts anew, nor facts, which it makes from events. */
+/**
+ * Tables that are not exported. The target needs no `deletions`, because deleted rows are not exported. It counts the
+ * use of keys anew, and builds facts from the events.
+ */
 const OTHER_TABLES = [
   'event_change_log',
   'event_changes',
@@ -107,7 +111,6 @@ const OTHER_TABLES = [
   'key_usage',
   'ledger_bases',
   'lost_parts',
-  'project_usage',
   'turns',
   'visitor_salts',
 ]

@@ -7,27 +7,27 @@ import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { hashName } from './fact-columns.js'
 import type { ColumnSource } from './fact-values.js'
 
-/** Which events of a project a change touches, on one shard; or what an operator wants of their facts. */
+/** What a change touches: events of a project on one shard, or only their facts. */
 export type ChangeScope =
   | { kind: 'events'; ids: string[] }
   /** all events of these users, by their hashes */
   | { kind: 'users'; users: string[] }
   /** the events that were accepted in a month, such as 202611: those before a time (epoch ms), or all */
   | { kind: 'month'; month: string; before: number | null }
-  /** an entry that was stored late: its events are from the first id up to the last one */
+  /** an entry that was stored late; its events have ids from `first` to `last` */
   | { kind: 'entry'; first: string; last: string }
-  /** entries that are deleted, by the ids of their first events */
+  /** deleted entries, by the ids of their first events */
   | { kind: 'entry'; deleted: string[] }
   /**
-   * none, but calls that were stored after later ones, or are to leave the disk: those of these sessions, by their
-   * hashes; null: of any
+   * no events, but session calls that were stored out of order or will leave the disk: calls of these sessions
+   * (hashes), or of any (null)
    */
   | { kind: 'calls'; keys: string[] | null }
-  /** none, but calls that were last changed before a time (epoch ms) are deleted */
+  /** no events, but session calls last changed before a time (epoch ms) are deleted */
   | { kind: 'calls'; before: number }
-  /** none: an operator wants the facts of all projects to be copied again, or those of one to be kept or not */
+  /** no events: an operator has the facts of all projects rebuilt, or those of one left out or taken in */
   | { kind: 'rebuild' | 'leave_out' | 'take_in' }
-  /** none: questions often ask for values, which are to have a column in facts */
+  /** no events: frequently asked values get a column in the facts */
   | { kind: 'column'; source: ColumnSource }
 
 /** A change that facts have to follow. */
@@ -37,33 +37,36 @@ export interface EventChange {
   scope: ChangeScope
   /** whether its process has reported that it has ended */
   hasEnded: boolean
-  /** whether no more of its statements will have an effect, except those that have begun */
+  /** whether its further statements have no effect; those that have begun may still finish */
   isAbandoned: boolean
-  /** since it was logged or abandoned, ms by the server's clock */
+  /** time since it was logged or abandoned by the server's clock, ms */
   ageMs: number
 }
 
 const POLL_MS = 50
 const BEGUN = 0
-/** No more of its statements will have an effect, except those that ClickHouse has already begun. */
+/** The state of a change whose further statements have no effect; those that ClickHouse has begun may still finish. */
 export const ABANDONED = 1
 /** The state of a change that has ended. */
 export const ENDED = 2
 /** The state of a change that facts have followed. */
 export const SETTLED = 3
-/** A change that takes longer than this checks at its end whether it was abandoned, ms. */
+/** If a change takes longer than this, it checks at its end whether it was abandoned, ms. */
 const SUSPICIOUS_MS = 3_000
 /**
- * How long it takes until the fence stops every new statement of an abandoned change, ms; one may begin while the
- * abandonment is being stored.
+ * After this time, the fence stops every new statement of an abandoned change, ms. Before that, a statement may begin
+ * while the abandonment is being stored.
  */
 export const FENCE_DELAY_MS = 1_000
-/** What every statement of a change of kind `events` contains. */
+/** Text that every statement of a change of kind `events` contains. */
 export const FENCED = 'FROM event_changes WHERE id ='
 const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:UUID})`
-/** How long the end of an edit waits for the start of the next edit, ms; a question may have to wait as long for it. */
+/**
+ * How long logging the end of an edit waits for the start of the next one, ms. A question may have to wait for the same
+ * time.
+ */
 const END_DELAY_MS = 20
-/** How long closing waits for the ends that are not logged yet, ms. */
+/** How long closing waits until all ends are logged, ms. */
 const CLOSE_MS = 2_000
 /** Pauses between attempts to record that a change is over, while ClickHouse does not respond. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 10_000 }
@@ -77,20 +80,20 @@ export interface RunningChange {
   /** a condition for each of its statements: they have no effect once the change is abandoned */
   fence: string
   parameters: Parameters
-  /** to be called if ClickHouse may still be working on it when `run` has ended */
+  /** call it if ClickHouse may still be running a statement of the change when `run` ends */
   abandon(): void
-  /** says which events it has touched, of those that it was to touch */
+  /** reports which of the announced events were really touched */
   narrow(scopes: Scopes): void
 }
 
 type RunChange<T> = (change: RunningChange) => Promise<T>
 
 /**
- * Runs a change of stored events that is logged before it begins and when it has ended. In between, and until facts have
- * followed it, questions of the project read `events`.
- * @param scopes by project: the events that may change. Every statement of a change of kind `events` has the fence, because
- *   the copier abandons such a change if its process does not end it within seconds. It abandons one of another kind after
- *   minutes; if that ends after all, it is logged again.
+ * Runs a change of stored events that is logged before it begins and when it has ended. From its beginning until facts
+ * have followed it, questions of the project read `events`. @param scopes by project: the events that may change. Every
+ * statement of a change of kind `events` must contain the fence, because the copier abandons such a change if its
+ * process does not end it within seconds. It abandons other kinds after minutes; if such a change ends after all, it is
+ * logged again.
  * @throws the error of the log, before anything changed, or of `run`; StoreUnreachableError if one of kind `events` was abandoned
  */
 export async function logChange<T>(clickhouse: ClickHouse, scopes: Scopes, run: RunChange<T>): Promise<T> {
@@ -104,9 +107,10 @@ export async function logChange<T>(clickhouse: ClickHouse, scopes: Scopes, run: 
 }
 
 /**
- * Logs changes of one shard that follow one another, as edits do. A change is over for its caller when `run` is: that it has
- * ended is logged afterwards, by the INSERT that begins the next one, or soon if there is none. Until then its facts are
- * closed, so a question that begins after the change sees it. If the process dies before, the copier abandons the change.
+ * Logs changes of one shard that follow one another, as edits do. For its caller, a change is over when `run` returns.
+ * Its end is logged afterwards: by the INSERT that begins the next change, or soon after if there is none. Until then
+ * the facts stay closed, so a question that begins after the change sees it. If the process dies before that, the
+ * copier abandons the change.
  */
 export class ChangeLog {
   readonly #clickhouse: ClickHouse
@@ -131,7 +135,7 @@ export class ChangeLog {
     }
   }
 
-  /** Logs the ends that are not logged yet, if that takes no longer than 2 s. */
+  /** Logs the remaining ends, within 2 s. */
   async close(): Promise<void> {
     void this.#write([]).catch(() => undefined)
     await Promise.race([Promise.all(this.#ending), wait(CLOSE_MS, undefined, { ref: false })])
@@ -145,7 +149,7 @@ export class ChangeLog {
     })
   }
 
-  /** Writes notes, with those that wait. */
+  /** Writes these notes together with the waiting ones. */
   async #write(rows: NoteRow[]): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -179,7 +183,7 @@ async function writeNotes(clickhouse: ClickHouse, rows: readonly NoteRow[]): Pro
   )
 }
 
-/** A change, and what the log says of it. */
+/** A running change and its entries in the log. */
 class LoggedChange {
   readonly #clickhouse: ClickHouse
   readonly #id = randomUUID()
@@ -213,13 +217,13 @@ class LoggedChange {
       if (this.#wasAbandoned) throw new StoreUnreachableError('A change of events took too long.')
       return result
     } catch (error) {
-      // After a timeout or a lost connection, ClickHouse may still be at it.
+      // After a timeout or a lost connection, ClickHouse may still be running the statement.
       if (!(error instanceof StoreError)) abandon()
       throw error
     }
   }
 
-  /** Logs that it has ended; in the background, if ClickHouse does not hear it. */
+  /** Logs that it has ended; keeps trying in the background if ClickHouse does not respond. */
   async end(): Promise<void> {
     await this.#end().catch(() => void insist(() => this.#end()))
   }
@@ -228,7 +232,7 @@ class LoggedChange {
     await this.#look()
     const looked = performance.now()
     await this.#write(this.#rows(this.#id, this.#state))
-    // Facts may have followed it before it was over.
+    // The facts may have followed it before it was over.
     if (this.#wasAbandoned || performance.now() - looked > FENCE_DELAY_MS)
       await this.#write(this.#rows(randomUUID(), this.#state))
   }
@@ -240,7 +244,7 @@ class LoggedChange {
 
   #rows(id: string, state: number): NoteRow[] {
     return Array.from(this.#scopes, ([project_id, { kind, ...scope }]) => {
-      // If it has found none of its events, there is nothing for facts to follow.
+      // If none of its events existed, the facts have nothing to follow.
       const hasNone = 'ids' in scope && scope.ids.length === 0
       return { project_id, id, kind, scope: JSON.stringify(scope), state: hasNone ? SETTLED : state }
     })
@@ -254,10 +258,7 @@ async function isAbandoned(clickhouse: ClickHouse, change: string): Promise<bool
   return begun.length === 0
 }
 
-/**
- * Repeats a note in the background. If it never succeeds, the copier still finds out that the change is over, only
- * later.
- */
+/** Retries a note in the background. If it never succeeds, the copier notices later that the change is over. */
 async function insist(note: () => Promise<void>): Promise<void> {
   for (let attempt = 1; attempt < MAX_NOTES; attempt++) {
     await wait(backoffMs(BACKOFF, attempt), undefined, { ref: false })
@@ -269,7 +270,7 @@ async function insist(note: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Asks for a change of facts only. @param projectId empty: of all projects */
+/** Requests a change that concerns only facts. @param projectId empty: all projects */
 export async function askForFacts(
   clickhouse: ClickHouse,
   kind: 'rebuild' | 'leave_out' | 'take_in',
@@ -290,7 +291,7 @@ export async function askForFacts(
   )
 }
 
-/** Has sessions made anew, if session facts have them. @param scope as in ChangeScope */
+/** Requests that session facts of these calls are filled again, if there are any. @param scope as in ChangeScope */
 export async function noteCalls(
   clickhouse: ClickHouse,
   projectId: string,
@@ -303,7 +304,7 @@ export async function noteCalls(
   )
 }
 
-/** Asks for a column of facts with these values. */
+/** Requests a column of facts with these values. */
 export async function askForColumn(clickhouse: ClickHouse, source: ColumnSource): Promise<void> {
   await clickhouse.command(
     `INSERT INTO event_changes (project_id, id, kind, scope, state)
@@ -353,12 +354,12 @@ export async function readOpenChanges(clickhouse: ClickHouse): Promise<EventChan
   }))
 }
 
-/** How long the working log keeps what facts have followed, s; running questions compare by it. */
+/** How long followed changes stay in the working log, s, because running questions compare with it. */
 const KEPT_S = 600
 
 /**
- * Removes changes that facts followed a while ago from the working log, so that questions have little to read there.
- * `event_change_log` keeps them.
+ * Removes changes that facts followed a while ago from the working log, which keeps it short for questions.
+ * `event_change_log` still has them.
  */
 export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void> {
   const [old] = await clickhouse.rows<{ before: string }>(
@@ -367,15 +368,15 @@ export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void
   )
   if (!old) return
   const isOld = `state = ${SETTLED} AND noted_at < fromUnixTimestamp64Milli(toInt64(${Number(old.before)}))`
-  // In this order: a change without its last row would be open again.
+  // The order matters: a change without its last row would be open again.
   for (const rows of [`state < ${SETTLED} AND id IN (SELECT id FROM event_changes WHERE ${isOld})`, isOld]) {
     await clickhouse.command(`ALTER TABLE event_changes DELETE WHERE ${rows}`, {}, { mutations_sync: '2' })
   }
 }
 
 /**
- * Waits until facts have followed every change that was logged before the call, if the store has ever had facts. One that
- * is not known to have ended may have deleted events, too.
+ * Waits until facts have followed every change that was logged before the call, if the store has ever had facts. That
+ * includes changes that are not known to have ended, because they may have deleted events, too.
  * @throws StoreUnreachableError if that takes longer than `limitMs`
  */
 export async function waitForFacts(clickhouse: ClickHouse, limitMs: number, signal: AbortSignal): Promise<void> {

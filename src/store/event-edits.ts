@@ -31,7 +31,7 @@ const MAX_EDITS = 1000
 const MAX_BYTES = 8 * 1024 * 1024
 /** Concurrent statements read the same granules, which are then decompressed only once. */
 const SHARED_READS = { use_uncompressed_cache: 1 } as const
-/** How long the next statement waits for the callers of the last one, ms; at most as long as that took. */
+/** Maximum time that the next statement waits for the callers of the last one, ms; never longer than that one took. */
 const MAX_GATHER_MS = 50
 
 /** Edits and deletes of stored events, in the order of their calls within this process. */
@@ -160,7 +160,7 @@ class ShardEdits {
   async #carryOut(edits: WaitingEdit[]): Promise<void> {
     const { updates, deletes } = combineEdits(edits)
     const looking = this.#find(edits)
-    // It is waited for once the change is logged.
+    // The result is awaited below; this only prevents an unhandled rejection until then.
     looking.catch(() => undefined)
     const { present, found, failures } = await this.#log.run(scopesOf(edits), async (change) => {
       // Wait for both: one that is still running could otherwise overtake the next statement.
@@ -181,7 +181,7 @@ class ShardEdits {
       change.narrow(scopesOf(edits, present))
       const found = deletes.filter(({ eventId }) => present.has(eventId))
       const failures = await this.#delete(found, change)
-      // ClickHouse may still be at it.
+      // ClickHouse may still be running a statement.
       if ([...failures.values()].some((error) => !(error instanceof StoreError))) change.abandon()
       return { present, found, failures }
     })

@@ -55,7 +55,7 @@ export const FAR_ROWS = 20_000
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
 const LEAST_ID = '00000000-0000-0000-0000-000000000000'
 
-/** A filtered page is sent once it is complete: until then, it may time out and be searched in ranges instead. */
+/** A filtered page is only sent once it is complete, because it may time out and then be searched in ranges. */
 const FILTERED: ClickHouseSettings = { http_response_buffer_size: String(4 * 1024 * 1024) }
 
 /** SQL expression for an event as JSON. @param properties SQL expression for its properties as JSON */

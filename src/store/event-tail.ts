@@ -43,7 +43,7 @@ export async function readStretch(shards: Shards, stretch: Stretch, reading: Rea
   })
 }
 
-/** Those of the projects that have events between two ids. */
+/** Finds which of the projects have events between two ids. */
 export async function findProjectsWithEvents(
   shards: Shards,
   projectIds: string[],

@@ -180,7 +180,7 @@ export async function hasEventsOfEntry(shards: Shards, entry: EntryPlace): Promi
   return rows.length > 0
 }
 
-/** Runs the storing of an entry whose events are late: facts may be past it. */
+/** Stores an entry whose events are late, so that the facts may already be past its position. */
 export async function logReplay<T>(
   clickhouse: ClickHouse,
   { projectId, position }: EntryPlace,

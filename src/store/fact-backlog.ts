@@ -5,7 +5,9 @@ import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { type ChangeScope, type EventChange, FENCE_DELAY_MS, FENCED } from './event-changes.js'
 import { REPLAYED } from './insert.js'
 
-/** Copying and following changes are sent with this comment, by which the next leader finds what is still running. */
+/**
+ * Comment of all statements that copy or follow changes, by which the next leader finds those that are still running.
+ */
 export const FACTS_COMMENT = 'facts'
 
 /** Events of a project: those with ids after `lo`, up to `hi`. */
@@ -20,22 +22,23 @@ export interface FactRange {
  * a busy machine, a breakdown by a property takes as long without facts for 15 000 events, twice as long for 100 000; a
  * question about names and users takes as long for 100 000.) Thousands of small projects would share each step.
  */
-export const LEAST_EVENTS = 50_000
+export const MIN_EVENTS = 50_000
 
-/** Events that facts do not have; an estimate, but not too low. */
+/** Events that are not copied yet; an estimate that is never too low. */
 export interface Waiting {
   rows: number
-  /** of their texts */
+  /** size of their properties */
   bytes: number
 }
 
 const ID = 'toUInt128(event_id)'
 
-/** Projects in one statement that counts their later events, each by a condition of its own. */
+/** Projects in one counting statement, which has a condition for each. */
 const COUNTED_TOGETHER = 100
 
 /**
- * Counts the events of each project on a shard that facts do not have. Their bytes are the average of all.
+ * Counts the events of each project on a shard that are not copied yet. Their bytes are estimated by the average of all
+ * events.
  * @param progress by project: facts have its events up to here
  */
 export async function countEvents(
@@ -86,7 +89,7 @@ export async function countEventsBetween(
 }
 
 /**
- * Finds where a step ends that begins after an id: at the last event that fits, but after one event at least.
+ * Finds the end of a step that begins after an id: the last event that fits, and at least one event.
  * @returns null if there are no events
  */
 export async function findStepEnd(
@@ -112,8 +115,8 @@ export async function findStepEnd(
 }
 
 /**
- * Whether ClickHouse may be carrying out statements of a change that was abandoned a while ago (see `FENCE_DELAY_MS`);
- * null if that cannot be known.
+ * Whether ClickHouse may still be running statements of a change that was abandoned a while ago (see `FENCE_DELAY_MS`);
+ * null if unknown.
  */
 export async function isCarriedOut(clickhouse: ClickHouse, { scope, ageMs }: EventChange): Promise<boolean | null> {
   const running = `SELECT 1 FROM system.processes
@@ -131,7 +134,7 @@ export async function isCarriedOut(clickhouse: ClickHouse, { scope, ageMs }: Eve
 function matchStatements(scope: ChangeScope): string {
   if (scope.kind === 'entry' && !('deleted' in scope))
     return `endsWith(Settings['insert_deduplication_token'], '${REPLAYED}')`
-  // A process that begins one later is alive, and logs the change again.
+  // If a process begins one later, it is alive and will log the change again.
   if (scope.kind === 'calls') {
     return "query_kind = 'Insert' AND position(query, 'INSERT INTO sessions (') > 0 AND elapsed > {s:Float64}"
   }
@@ -141,11 +144,11 @@ function matchStatements(scope: ChangeScope): string {
   return `${isChanging} AND position(query, '${FENCED}') = 0`
 }
 
-/** Free space that facts leave to events, bytes; on a large disk, a twentieth of it. */
-const LEAST_FREE = 2 * 1024 ** 3
-const MOST_LEFT = 20 * 1024 ** 3
+/** Free space that copying leaves for events, bytes; on a large disk, a twentieth of it. */
+const MIN_FREE = 2 * 1024 ** 3
+const MAX_LEFT = 20 * 1024 ** 3
 
-/** The disks that facts may be on; all disks, if the user may not read which these are. */
+/** The disks that facts may be on; all disks, if the user may not read the storage policy. */
 const DISKS = [
   `name IN (SELECT arrayJoin(disks) FROM system.storage_policies WHERE policy_name = (
      SELECT storage_policy FROM system.tables WHERE database = currentDatabase() AND name = 'event_facts'))`,
@@ -158,7 +161,7 @@ export async function isDiskShort(clickhouse: ClickHouse): Promise<boolean> {
     try {
       const rows = await clickhouse.rows(
         `SELECT 1 FROM system.disks
-         WHERE toFloat64(free_space) < greatest(toFloat64(${LEAST_FREE}), least(total_space / 20, toFloat64(${MOST_LEFT})))
+         WHERE toFloat64(free_space) < greatest(toFloat64(${MIN_FREE}), least(total_space / 20, toFloat64(${MAX_LEFT})))
            AND ${which} LIMIT 1`,
       )
       return rows.length > 0

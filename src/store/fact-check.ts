@@ -12,12 +12,12 @@ export async function isChecked(clickhouse: ClickHouse, generation: number): Pro
   return rows.length > 0
 }
 
-/** What the facts of a shard look like, next to its events. */
+/** The result of comparing the facts of a shard with its events. */
 export type Comparison = 'equal' | 'different' | 'changing'
 
 /**
- * Compares the number of rows of each project with its events, as far as they are copied. ClickHouse starts without parts
- * that are damaged or missing, so that rows of facts are missing, or deleted ones are back.
+ * Compares the number of facts of each project with that of its copied events. ClickHouse starts without damaged or
+ * missing parts, so rows of facts may be missing, and deleted ones may be back.
  * @param only the projects to compare; null for all
  * @returns the projects that differ: those whose events are being changed, and whether there are others
  */
@@ -55,17 +55,17 @@ const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 30_000 }
 const START_MS = 1_500
 
 /**
- * Compares facts with events until each project was found to be equal once: those that were being changed are compared
- * again, less and less often.
+ * Compares facts with events until each project was equal once: projects that are being changed are compared again,
+ * less and less often.
  */
 export class FactCheck {
   readonly #clickhouse: ClickHouse
-  /** the projects that have not been equal yet; null: nothing was compared */
+  /** the projects that have not been equal yet; null before the first comparison */
   #left: string[] | null = null
   #tries = 0
-  /** not before, `performance.now()` */
+  /** earliest time of the next comparison, `performance.now()` */
   #nextAt = 0
-  /** when the server was started on which the others were equal, `performance.now()` */
+  /** when the server started on which the others were equal, `performance.now()` */
   #startedAt = 0
   #generation = 0
 
@@ -76,7 +76,7 @@ export class FactCheck {
   async run(generation: number): Promise<Comparison> {
     const [server] = await this.#clickhouse.rows<{ age: number }>('SELECT uptime() AS age')
     const startedAt = performance.now() - 1000 * (server?.age ?? 0)
-    // It may have lost other parts since.
+    // The new server process may have lost other parts.
     if (Math.abs(startedAt - this.#startedAt) > START_MS || generation !== this.#generation) {
       this.#left = null
       this.#tries = 0
@@ -92,7 +92,7 @@ export class FactCheck {
   }
 }
 
-/** By project: differs after each change. */
+/** By project: a value that differs after each change. */
 async function readChanges(clickhouse: ClickHouse): Promise<Map<string, string>> {
   const rows = await clickhouse.rows<{ project: string; last: string; open: string }>(
     `SELECT project_id AS project, toString(max(noted_at)) AS last, countIf(state < ${SETTLED}) AS open

@@ -14,7 +14,7 @@ export function toDay(timestamp: string): string {
   return `toDate32(fromUnixTimestamp64Milli(toInt64(${timestamp}), 'UTC'))`
 }
 
-/** SQL for the hash by which users and sessions are told apart. */
+/** SQL for the hash that identifies users and sessions. */
 export function hashName(name: string): string {
   return `sipHash64(${name})`
 }
@@ -39,7 +39,7 @@ function selectColumns(refused: string, step: string): string[] {
 const IS_REFUSED = 'NOT isValidJSON(properties)'
 
 /**
- * SELECT of the rows of `event_facts` that rows of `events` lead to, with the columns of FACT_COLUMNS.
+ * SELECT that computes rows of `event_facts` from rows of `events`, with the columns of FACT_COLUMNS.
  * @param events operand of FROM
  * @param where condition on columns of `events`
  * @param step SQL for the number of the step
@@ -49,16 +49,15 @@ export function selectFacts(events: string, where: string, step: string): string
 }
 
 /**
- * INSERT of what `selectFacts` selects of `events`, with the values of the existing columns. Each text is taken apart
- * once for all outermost names, and once for all first texts; ClickHouse takes it apart again for each of the other
- * columns.
+ * INSERT of the rows of `selectFacts`, with the values of the existing columns. Each text is parsed once for all
+ * outermost names, and once for all first texts; ClickHouse parses it again for each of the other columns.
  */
 export function insertFacts(columns: Iterable<ValueColumn>, where: string, step: string): string {
   const values = new Map<string, string>()
   const firstOf = new Map<string, readonly (readonly string[])[]>()
   for (const { name, source } of columns) {
     if (!isPath(source)) firstOf.set(name, source.firstOf)
-    // As for JSONExtractRaw, the first of equal names counts.
+    // The first of equal names counts, as for JSONExtractRaw.
     else if (source.length === 1) {
       values.set(name, `arrayElement(members.2, indexOf(members.1, ${source.map(toLiteral)}))`)
     }

@@ -2,13 +2,13 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import type { FactRange } from './fact-backlog.js'
 
-/** Properties of a project that are given columns before any question asks for them. */
+/** Maximum number of properties of a project that get columns before any question asks for them. */
 const MAX_GUESSED = 20
-/** How many events to sample, of the newest and of the next ones each. */
+/** Sampled events: this many of the newest, and this many of the next ones to copy. */
 const SAMPLED = 10_000
-/** A property with less than this share of the events of the most frequent one gets no column until questions ask. */
+/** A property gets a column only if it has at least this share of the events of the most frequent property. */
 const LEAST_SHARE = 0.01
-/** Mean length of values that are worth a column: longer ones would take more disk than they save time, bytes. */
+/** Maximum mean length of values in bytes: a column of longer ones is not worth its disk space. */
 const MAX_MEAN_LENGTH = 100
 
 /**

@@ -34,7 +34,7 @@ export class LeadLostError extends Error {
   }
 }
 
-/** An event by the columns that facts are sorted by, so that its row is found without a search. */
+/** The sorting key of an event in the facts, by which its row is found without a search. */
 interface FactKey {
   id: string
   event: string
@@ -44,7 +44,7 @@ interface FactKey {
   user: string
 }
 
-/** SELECT list of the keys of events that are not copied yet, and of facts. */
+/** SELECT lists of the keys: from `events`, and from facts. */
 const KEY_OF_EVENT = `toString(event_id) AS id, event, toString(${toDay('timestamp')}) AS day,
   toString(${hashName('distinct_id')}) AS user`
 const KEY_OF_FACT = 'toString(event_id) AS id, event, toString(day) AS day, toString(user) AS user'
@@ -59,24 +59,24 @@ interface State {
 }
 
 const POLL_MS = 50
-/** Events whose facts are made anew in one statement, which names them: a change more. */
+/** Events whose facts one statement recomputes. It names them, so a last change may exceed this. */
 const EVENTS_TOGETHER = 2_000
-/** Projects in such a statement, each with a condition of its own. */
+/** Projects in such a statement, which has a condition for each. */
 const PROJECTS_TOGETHER = 50
 /** How long to wait for statements of earlier leaders, ms. */
 const OTHERS_LIMIT_MS = 2 * DELETE_LIMIT_MS
-/** A leader that has not written for this long is gone, ms. */
+/** A leader that has not written for this long counts as gone, ms. */
 const SILENT_MS = 10_000
 /** The kinds of changes that the log keeps: those of events. */
 const LOGGED: readonly ChangeScope['kind'][] = ['events', 'users', 'month', 'entry']
-/** `is_leading` of a process that has left the lead to others, and of one that has it; see TAKING_LEAD as well. */
+/** `is_leading` of a process that has released the lead, and of one that leads; see TAKING_LEAD as well. */
 const RELEASED = 0
 const LEADING = 1
-/** Versions are ordered by epoch: what an earlier leader writes late is not the latest state. */
+/** Versions are ordered by epoch, so a late write of an earlier leader is not the latest state. */
 const VERSIONS_OF_EPOCH = 2 ** 32
 /** SQL for the month in which an event was accepted: its partition of `events`. */
 const MONTH = "toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))"
-/** One thread, so that copying leaves the others to events and questions. */
+/** One thread, so that copying leaves the other cores to events and questions. */
 const COPYING: ClickHouseSettings = {
   max_threads: 1,
   max_insert_threads: '1',
@@ -94,16 +94,16 @@ export interface LeadOptions {
   signal: AbortSignal
 }
 
-/** The state of a store whose facts nobody has led yet. */
+/** The state of a store in which no process has led yet. */
 const NOBODY: State = { version: 0, epoch: 0, begun: 0, generation: 1, engine: '' }
 
 /** The latest state of a shard's facts. */
 interface LastState extends State {
-  /** who wrote it */
+  /** the process that wrote it */
   process: string
-  /** whether that process continued to lead */
+  /** whether that process still leads */
   isLeading: boolean
-  /** how long ago that was by the server's clock, ms */
+  /** time since then by the server's clock, ms */
   silentMs: number
 }
 
@@ -131,16 +131,16 @@ async function readLeader(clickhouse: ClickHouse): Promise<LastState | null> {
 }
 
 /**
- * The lead over the facts of one shard: the right to change them. A process that leads without knowing that another one
- * has taken over changes nothing, because each statement checks the epoch in the store.
+ * The lead over the facts of one shard: the right to change them. If another process has taken over, the former leader
+ * can change nothing even before it notices, because each statement checks the epoch in the store.
  *
- * A step is begun, carried out and finished. What a step that was not finished has copied is removed by the next leader:
- * the rows have the number of the step, and only `finish` moves `progress`.
+ * A step is begun, carried out and finished. The next leader removes the rows of an unfinished step: they have the
+ * number of the step, and only finishing it moves `progress`.
  */
 export class FactLead {
   /** by project: facts have its events with ids up to here */
   readonly progress = new Map<string, bigint>()
-  /** the days whose sessions have rows of their own */
+  /** the days with session facts */
   readonly sessions: SessionDays
   readonly #clickhouse: ClickHouse
   readonly #process: string
@@ -164,7 +164,7 @@ export class FactLead {
     return this.#state.epoch
   }
 
-  /** Facts have all rows of steps up to here that they will ever have. */
+  /** All steps up to this number are finished or have been removed. */
   get step(): number {
     return this.#state.begun
   }
@@ -182,7 +182,7 @@ export class FactLead {
     const lead = new FactLead(clickhouse, process, next)
     if (!(await lead.#claim())) return null
     await lead.#waitForOthers(signal)
-    // The previous leader may have begun a step in the meantime.
+    // The previous leader may have begun another step in the meantime.
     lead.#state.begun = Math.max(lead.#state.begun, (await readLeader(clickhouse))?.begun ?? 0)
     if (!last) await lead.#avoidKnown()
     await lead.#load()
@@ -190,7 +190,10 @@ export class FactLead {
     return lead
   }
 
-  /** Takes numbers that no step and no generation has: the state may be lost, but not the progress. */
+  /**
+   * Chooses numbers that no step and no generation has used, because the state may be lost although the progress is
+   * not.
+   */
   async #avoidKnown(): Promise<void> {
     const [row] = await this.#clickhouse.rows<{ generation: number; step: number }>(
       'SELECT max(generation) AS generation, max(step) AS step FROM facts_progress',
@@ -241,7 +244,8 @@ export class FactLead {
        FROM system.tables WHERE database = currentDatabase() AND name = 'event_facts'`,
     )
     const engine = server?.written_by ?? ''
-    // Values may be written differently by another version, and a table of a backup may be of another moment than events.
+    // Another version may write values differently, and a table from a backup may be from another moment than the
+    // events.
     if (this.#state.engine !== engine) return await this.rebuild(engine)
     const rows = await this.#clickhouse.rows<{ project: string; reached: string; last: number }>(
       `SELECT project_id AS project, toString(argMax(hi, step)) AS reached, max(step) AS last FROM facts_progress
@@ -251,15 +255,15 @@ export class FactLead {
     for (const { project, reached } of rows) this.progress.set(project, BigInt(reached))
     const done = rows.reduce((most, { last }) => Math.max(most, last), 0)
     await this.#change(`DELETE FROM event_facts WHERE step > ${done}`)
-    // Otherwise, what is there may be of an earlier generation.
+    // Without rows, the session facts may be of an earlier generation.
     if (rows.length > 0) await this.sessions.load()
     else await this.sessions.clear()
   }
 
-  /** Empties the facts, to be copied again. @param engine the version of ClickHouse that will write them */
+  /** Removes all facts, so that they are copied again. @param engine the version of ClickHouse that will write them */
   async rebuild(engine = this.#state.engine): Promise<void> {
     this.progress.clear()
-    // In this order, so that a question that misses rows of the table notices that its generation is over.
+    // The order matters: a question that misses rows then notices that its generation is over.
     await this.#write({ engine, generation: this.#state.generation + 1 })
     await this.sessions.clear()
     await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, {}, DELETE_LIMIT_MS)
@@ -269,8 +273,8 @@ export class FactLead {
   }
 
   /**
-   * Lets facts be read, if ClickHouse has not lost any of them at its last start.
-   * @returns `equal` if they are read now; `different` if they have to be rebuilt
+   * Allows questions to read facts, if ClickHouse has lost none of them at its last start. @returns `equal` if they may
+   * be read now; `different` if they have to be rebuilt
    */
   async check(): Promise<Comparison> {
     const { generation } = this.#state
@@ -311,7 +315,7 @@ export class FactLead {
     await this.#step(ranges, where.join(' OR '), fields.parameters)
   }
 
-  /** @param where the events to copy, as a condition in SQL; `before` runs in the step before they are */
+  /** @param where the events to copy, as a condition in SQL; `before` runs within the step, before they are copied */
   async #step(
     reached: readonly Omit<FactRange, 'lo'>[],
     where: string,
@@ -352,7 +356,7 @@ export class FactLead {
       if (scope.kind === 'events') {
         const ids = named.get(projectId) ?? new Set()
         for (const id of scope.ids) ids.add(id)
-        // What is not copied yet will be copied as it is now.
+        // Events that are not copied yet will be copied in their changed form.
         if (this.progress.has(projectId)) named.set(projectId, ids)
         count += scope.ids.length
       } else {
@@ -370,7 +374,7 @@ export class FactLead {
     }
     if (events.size > 0) await this.#rewrite(events)
     await this.#settle(followed)
-    // Otherwise, changes that another process follows would be found again and again.
+    // Without this, changes that another process follows would be found again and again.
     await this.assertLeads()
     return followed.length
   }
@@ -381,15 +385,15 @@ export class FactLead {
       const query = `SELECT ${list} FROM ${table} WHERE project_id = {project:String} AND event_id IN ${distinct(missing, 'UUID')}`
       return await this.#clickhouse.rows<FactKey>(query, { project: projectId }, settings, { limitMs: DELETE_LIMIT_MS })
     }
-    // A deleted event is there until its part is merged.
+    // A deleted event stays in `events` until its part is merged.
     const stored = await find(KEY_OF_EVENT, 'events', [...ids], { apply_deleted_mask: 0 })
     const known = new Set(stored.map(({ id }) => id))
     const missing = [...ids].filter((id) => !known.has(id))
-    // A search of all facts of the project.
+    // This reads all facts of the project.
     return missing.length === 0 ? stored : [...stored, ...(await find(KEY_OF_FACT, 'event_facts', missing))]
   }
 
-  /** @returns the events whose facts have to be made anew */
+  /** @returns the events whose facts have to be recomputed */
   async #followOne(projectId: string, scope: Exclude<ChangeScope, { kind: 'events' }>): Promise<FactKey[]> {
     if (scope.kind === 'rebuild') await this.rebuild()
     if (scope.kind === 'column') await this.#addColumn(scope.source)
@@ -397,7 +401,7 @@ export class FactLead {
       if ('before' in scope) await this.sessions.expire(projectId, scope.before)
       else await this.sessions.eraseCalls(projectId, scope.keys)
     }
-    // Events that are not copied yet will be copied with their change.
+    // Events that are not copied yet will be copied in their changed form.
     const hi = this.progress.get(projectId)
     if (hi === undefined) return []
     switch (scope.kind) {
@@ -418,7 +422,7 @@ export class FactLead {
         )
       case 'users': {
         const facts = "project_id = {project:String} AND user IN CAST({users:Array(String)}, 'Array(UInt64)')"
-        // Looked up by their ids, because events are not found by the hash of their user.
+        // Look them up by their ids, because events cannot be found by the hash of their user.
         const left = `SELECT event_id FROM events WHERE project_id = {project:String}
           AND toUInt128(event_id) IN (SELECT toUInt128(event_id) FROM event_facts WHERE ${facts})`
         const parameters = { project: projectId, users: scope.users }
@@ -438,7 +442,7 @@ export class FactLead {
       }
       case 'leave_out':
         await this.sessions.eraseCalls(projectId, null)
-        // Questions read all its events in `events` from now on.
+        // From now on, questions of the project only read `events`.
         await this.#write({ begun: this.#state.begun + 1 })
         await this.#finish(this.#state.begun, [{ projectId, hi: 0n }])
         await this.#change('DELETE FROM event_facts WHERE project_id = {project:String}', { project: projectId })
@@ -458,8 +462,8 @@ export class FactLead {
   }
 
   /**
-   * Gives values a column, or completes the one they have. If there are too many, it replaces the one that has gone
-   * unused for the longest time.
+   * Adds a column for values, or completes an existing one. If there are too many, the new one replaces the column that
+   * has been unused for the longest time.
    */
   async #addColumn(source: ColumnSource): Promise<void> {
     const name = nameValueColumn(source)
@@ -476,8 +480,8 @@ export class FactLead {
   }
 
   /**
-   * Gives columns to the properties that most events of a project have, as long as there are not too many columns.
-   * @param range the events to be copied next; the newest ones are looked at as well
+   * Adds columns for the most frequent properties of a project, as long as there are not too many columns. @param range
+   * the events to copy next; the newest events are sampled as well
    */
   async guessColumns(range: FactRange): Promise<void> {
     const room = MAX_VALUE_COLUMNS - this.#columns.size
@@ -487,17 +491,18 @@ export class FactLead {
     const missing = paths.filter((path) => !this.#columns.has(nameValueColumn(path))).slice(0, room)
     if (missing.length === 0) return
     await this.assertLeads()
-    // For other projects they are computed once questions ask for them, because that may take longer than copying.
+    // If the project already has facts, columns are filled only when questions ask for them, because that may take
+    // longer than copying.
     await addValueColumns(this.#clickhouse, missing, { isFilled: range.lo > 0n })
     await this.#loadColumns()
   }
 
-  /** Deletes facts whose events are gone. @param left SELECT of the ids that are not */
+  /** Deletes facts whose events are gone. @param left SELECT of the ids that still exist */
   async #deleteAllBut(left: string, facts: string, parameters: Parameters): Promise<void> {
     await this.#change(`DELETE FROM event_facts WHERE ${facts} AND event_id NOT IN (${left})`, parameters)
   }
 
-  /** Makes facts anew from the events as they are now, if there still are any. */
+  /** Recomputes facts from the current events, if they still exist. */
   async #rewrite(events: ReadonlyMap<string, FactKey[]>): Promise<void> {
     const facts = Array.from(events, ([projectId, keys]) => `(${matchFacts(projectId, keys)})`).join(' OR ')
     const reached = Array.from(events.keys(), (projectId) => ({ projectId, hi: this.progress.get(projectId) ?? 0n }))
@@ -513,7 +518,7 @@ export class FactLead {
     await this.#step(reached, stored.join(' OR '), {}, () => this.#change(`DELETE FROM event_facts WHERE (${facts})`))
   }
 
-  /** Abandons a change: its statements have no effect from now on, except those that ClickHouse has already begun. */
+  /** Abandons a change: its further statements have no effect. Those that ClickHouse has begun may still finish. */
   async abandon({ id, projectId, scope: { kind, ...scope } }: EventChange): Promise<void> {
     await this.#change(
       `INSERT INTO event_changes (project_id, id, kind, scope, state)
@@ -522,7 +527,7 @@ export class FactLead {
     )
   }
 
-  /** Notes that facts have followed changes, and what they were. */
+  /** Records that facts have followed changes, and logs the changes. */
   async #settle(changes: readonly EventChange[]): Promise<void> {
     if (changes.length === 0) return
     const rows = changes.map(({ projectId, id, scope: { kind, ...scope } }) => {
@@ -530,7 +535,7 @@ export class FactLead {
     })
     const settled = `FROM (SELECT arrayJoin(${literalRows(rows, 'String, String, String, String')}) AS change)
       WHERE ${STILL_LEADS}`
-    // Logged first: if the process dies in between, the next leader follows them again.
+    // Log them first: if the process dies in between, the next leader follows them again.
     await this.#change(
       `INSERT INTO event_change_log (project_id, id, kind, scope)
        SELECT change.1, toUUID(change.2), change.3, change.4 ${settled} AND change.3 IN ${literalArray(LOGGED)}`,

@@ -3,37 +3,40 @@ import { SETTLED } from './event-changes.js'
 
 /** `is_leading` of a new leader that has not removed the unfinished step of the previous one yet. */
 export const TAKING_LEAD = 2
-/** A condition for every statement on facts, which names the epoch that it belongs to: it does nothing in a later one. */
+/**
+ * A condition of every statement on facts: with the epoch that the statement belongs to, it has no effect in a later
+ * one.
+ */
 export const STILL_LEADS = '(SELECT max(epoch) FROM facts_state) = {epoch:UInt32}'
-/** Time limit of a look at facts, ms: a question then reads `events`. */
+/** Time limit for reading a point, ms; after that, a question reads `events`. */
 const LIMIT_MS = 5_000
 
 /** A state of a project's facts on one shard: facts up to `step`, and `events` with ids after `hi`. */
 export interface ShardPoint {
-  /** facts have all events of the project with ids up to here, as numbers */
+  /** facts have all events of the project with ids up to this one, as a number */
   hi: bigint
   /** rows of greater steps do not belong to it */
   step: number
-  /** whether a step is running, so that a reading of all steps is wrong from the start */
+  /** whether a step is running, so that a read without a limit on steps would be wrong */
   isStepping: boolean
   /** see facts_state */
   epoch: number
   begun: number
   generation: number
-  /** differs if there was a change of the project since */
+  /** identifies the project's changes; differs after another one */
   changes: string
   /** whether `events` has events of the project after `hi` */
   hasLater: boolean
 }
 
-/** SQL for what differs after each change of a project. */
+/** SQL for a value that differs after each change of a project. */
 const CHANGES = "concat(toString(uniqExact(id)), ' ', toString(max(noted_at)))"
 /** SQL for whether facts of a generation were compared with the events since ClickHouse has started. */
 const isChecked = (generation: string) => `${generation} IN facts_checked`
 
 /**
- * The point of a project's facts on a shard now; null if there are none that may be read.
- * @returns `isOpen`: whether changes of the project wait to be followed, or run
+ * Reads the current point of a project's facts on a shard; null if no facts may be read. @returns `isOpen`: whether a
+ * change of the project is running or waits to be followed
  */
 export async function readFactsPoint(
   clickhouse: ClickHouse,
@@ -45,8 +48,9 @@ export async function readFactsPoint(
       later: number
     }
   >(
-    // Each step reads one table once, so that all it says is of the same moment, and needs the step before it: ClickHouse
-    // would choose the order otherwise. A change that is logged after the first step differs when the point is checked.
+    // Each step reads one table once, so that its values are from the same moment, and depends on the previous step,
+    // because ClickHouse would otherwise choose the order. A change that is logged after the first step is noticed when
+    // the point is checked.
     `WITH
        (SELECT (${CHANGES}, uniqExact(id) - uniqExactIf(id, state = ${SETTLED}))
         FROM event_changes WHERE project_id = {project:String}) AS logged,
@@ -78,8 +82,8 @@ export async function readFactsPoint(
 }
 
 /**
- * Compares facts of a shard with what they were at a point of the project: the `same`, or only `stepped` on, so that there may
- * be rows of further steps, or `other`. It costs half of what a point does.
+ * Compares the facts of a shard with a point of the project: `same`; `stepped` if there may only be rows of further
+ * steps; else `other`. It costs half as much as reading a point.
  */
 export async function compareWithPoint(
   clickhouse: ClickHouse,
@@ -98,7 +102,7 @@ export async function compareWithPoint(
   )
   if (!row || row.checked === 0) return 'other'
   if (Number(row.generation) !== point.generation || row.changes !== point.changes) return 'other'
-  // The next leader may not know of the last step of the previous one, nor have the rows of sessions that it had.
+  // A new leader may not know of the previous one's last step, nor have its session facts.
   if (Number(row.epoch) !== point.epoch) return 'other'
   return Number(row.begun) === point.begun ? 'same' : 'stepped'
 }

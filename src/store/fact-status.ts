@@ -7,13 +7,13 @@ export interface FactsStatus {
   events: number
   /** rows of facts, by the counts of their parts */
   facts: number
-  /** events of projects that are not copied, because they have few */
+  /** events of projects that are too small to be copied */
   few: number
   /** of facts and session facts, on the disk */
   bytes: number
   /** when the last event that was copied was accepted, epoch ms; null if there is none */
   reachedAt: number | null
-  /** when something was last copied or looked for, ms ago by the server's clock; null if nothing ever was */
+  /** time since a leader last copied or checked, ms by the server's clock; null if none ever did */
   silentMs: number | null
   /** changes that facts have not followed yet */
   changes: number

@@ -6,13 +6,13 @@ import { FirstTexts } from './first-texts.js'
 
 /** Names within the properties. */
 type Path = readonly string[]
-/** What a column has: the token of a property, or the first text that one of several properties has. */
+/** The source of a column's values: the token of a property, or the first text among several properties. */
 export type ColumnSource = Path | { firstOf: readonly Path[] }
 
 /**
- * A column of its own in `event_facts` for values in the properties. Copying writes first texts and the tokens of the
- * outermost names; the others, and those of parts that were written before, ClickHouse computes from the properties. So a
- * question may read any column that exists.
+ * A column of `event_facts` with values from the properties. Copying writes first texts and the tokens of outermost
+ * names; ClickHouse computes all others from the properties, and the values in older parts. So a question may read any
+ * column that exists.
  */
 export interface ValueColumn {
   name: string
@@ -20,14 +20,14 @@ export interface ValueColumn {
 }
 
 /**
- * Maximum number of columns of a shard. One that is empty costs 0.08 µs for each event that is copied and merged, and
+ * Maximum number of columns of a shard. Even an empty one costs 0.08 µs for each event that is copied and merged, and
  * 0.2 ms for each step (docs/decisions/020-facts.md).
  */
 export const MAX_VALUE_COLUMNS = 60
 const PREFIX = 'value_'
 /** Longer paths have no columns. */
 const MAX_PATH_CHARACTERS = 200
-/** What a comment of a column with first texts begins with. */
+/** Prefix of the comment of a column with first texts. */
 const FIRST_OF = 'first of:'
 /** A column that a question has used within this time is not dropped for another one, s. */
 const KEPT_S = 24 * 3600
@@ -36,7 +36,7 @@ export function isPath(source: ColumnSource): source is Path {
   return Array.isArray(source)
 }
 
-/** The name of the column with these values. */
+/** Returns the name of the column with these values. */
 export function nameValueColumn(source: ColumnSource): string {
   return `${PREFIX}${createHash('sha256').update(JSON.stringify(source)).digest('hex').slice(0, 16)}`
 }
@@ -70,10 +70,7 @@ export async function listValueColumns(clickhouse: ClickHouse): Promise<Map<stri
   return new Map(rows.map(({ name, comment }) => [name, { name, source: readSource(comment) }]))
 }
 
-/**
- * Gives values columns.
- * @param isFilled whether ClickHouse computes them for what is there already, in the background
- */
+/** Adds columns for values. @param isFilled whether ClickHouse fills them for existing rows, in the background */
 export async function addValueColumns(
   clickhouse: ClickHouse,
   sources: readonly ColumnSource[],
@@ -101,7 +98,7 @@ async function fillColumns(clickhouse: ClickHouse, names: readonly string[]): Pr
   await clickhouse.command(`ALTER TABLE event_facts ${filled.join(', ')}`, {}, { mutations_sync: '0' })
 }
 
-/** Has ClickHouse compute a column for parts that do not have it, unless it is already doing so. */
+/** Makes ClickHouse fill a column in parts that lack it, unless it is already doing so. */
 export async function completeColumn(clickhouse: ClickHouse, name: string): Promise<void> {
   const table = "database = currentDatabase() AND table = 'event_facts'"
   const lacking = await clickhouse.rows(
@@ -119,7 +116,7 @@ export async function completeColumn(clickhouse: ClickHouse, name: string): Prom
 export async function dropValueColumns(clickhouse: ClickHouse, names: readonly string[]): Promise<void> {
   if (names.length === 0) return
   const dropped = names.map((name) => `DROP COLUMN IF EXISTS ${name}`)
-  // ClickHouse drops no column that it is filling, or whose files of an earlier time it is removing.
+  // ClickHouse does not drop a column while it is filling it, or removing its earlier files.
   const isChanged = names.map((name) => `position(command, 'COLUMN ${name}') > 0`)
   await clickhouse.command(
     `KILL MUTATION WHERE database = currentDatabase() AND table = 'event_facts' AND NOT is_done
@@ -139,7 +136,7 @@ async function alterTableOverShards(clickhouse: ClickHouse, changes: readonly st
   }
 }
 
-/** Notes that questions use columns. */
+/** Records that questions use columns. */
 export async function noteColumnsUsed(clickhouse: ClickHouse, names: readonly string[]): Promise<void> {
   const fields = new QueryParameters()
   const list = fields.array([...names])
@@ -165,7 +162,7 @@ export function toLiteral(name: string): string {
   return `unhex('${Buffer.from(name).toString('hex')}')`
 }
 
-/** A source as it is written in the comment of its column. */
+/** Formats a source for the comment of its column. */
 function writeSource(source: ColumnSource): string {
   return isPath(source) ? writePath(source) : `${FIRST_OF}${source.firstOf.map(writePath).join('|')}`
 }

@@ -1,12 +1,12 @@
-/** Names in a document, with the names below each; a leaf has the lists that look for it, and its rank in each. */
+/** A tree of the names to look up in a document. A leaf knows which lists need it, and its rank in each. */
 interface Names {
   children: Map<string, Names>
   leaves: { list: string; rank: number }[]
 }
 
 /**
- * SQL for texts of properties: for each of several lists of properties, the text of the first one that has one. One pass of
- * ClickHouse's parser finds them all.
+ * SQL that finds, for each of several lists of properties, the text of the first property in the list that has one.
+ * ClickHouse parses the document once for all lists.
  */
 export class FirstTexts {
   readonly #lists: ReadonlyMap<string, readonly (readonly string[])[]>
@@ -14,7 +14,7 @@ export class FirstTexts {
   readonly #root: Names = { children: new Map(), leaves: [] }
 
   /**
-   * @param lists paths of names, by a name of the list
+   * @param lists by a name for the list: paths of properties
    * @param literal SQL for a text
    */
   constructor(lists: ReadonlyMap<string, readonly (readonly string[])[]>, literal: (text: string) => string) {
@@ -39,12 +39,15 @@ export class FirstTexts {
     at.leaves.push(leaf)
   }
 
-  /** What `find` takes the texts from. @param json SQL for a document */
+  /** The parsed document that `find` reads. @param json SQL for a document */
   parse(json: string): string {
     return `JSONExtract(${json}, ${this.#literal(formatType(this.#root))})`
   }
 
-  /** By list, what may be its text, or empty without one; `check` finds out. @param parsed what `parse` returned */
+  /**
+   * A candidate for the text of each list, empty if there is none. `check` verifies it.
+   * @param parsed what `parse` returned
+   */
   find(parsed: string, json: string): Map<string, string> {
     const found = new Map<string, string[]>()
     for (const [list, paths] of this.#lists) {
@@ -56,7 +59,7 @@ export class FirstTexts {
     const visit = ({ children }: Names, sql: string) => {
       for (const [i, child] of [...children.values()].entries()) {
         const within = `${sql}.${i + 1}`
-        // What may be an object, with others in it, is one in the type.
+        // A name with names below it is an object in the type.
         if (child.children.size > 0) visit(child, within)
         else for (const { list, rank } of child.leaves) found.get(list)?.splice(rank, 1, within)
       }
@@ -66,8 +69,8 @@ export class FirstTexts {
   }
 
   /**
-   * The text of a list. The parser returns other values as texts, too, and takes what is within an object from an array by
-   * position. Where the first one may not be a text of its name, each is looked at.
+   * The text of a list. The parser also returns other values as text, and reads members of an object from an array by
+   * position. So if the candidate may be such a value, every property of the list is checked.
    * @param found what `find` returned for the list
    */
   check(list: string, found: string, json: string): string {
@@ -85,25 +88,25 @@ export class FirstTexts {
   }
 }
 
-/** What a number, an array, an object, a boolean and an infinite number in a repaired text begin with. */
+/** Matches what may be a number, an array, an object, a boolean, or an infinite number of a repaired text. */
 const MAY_BE_OTHER = '^(?:[-0-9{[]|true$|false$|\u{10fffd})'
 const IS_TEXT = `startsWith(token, '"') AND token != '""' AND NOT startsWith(token, '"\u{10fffd}')`
 
-/** The first text that is not empty. ClickHouse would take many times as long to plan `multiIf`. */
+/** The first text that is not empty. ClickHouse takes many times as long to plan `multiIf`. */
 function chooseFirst(texts: readonly string[]): string {
   const [only] = texts
   if (only === undefined) return `''`
   return texts.length === 1 ? only : `firstNonDefault(${texts.join(', ')})`
 }
 
-/** The type of ClickHouse that has a text for each leaf. */
+/** The ClickHouse type with a text for each leaf. */
 function formatType({ children }: Names): string {
   if (children.size === 0) return 'String'
   const members = [...children].map(([name, child]) => `${quoteName(name)} ${formatType(child)}`)
   return `Tuple(${members.join(', ')})`
 }
 
-/** Whether a name has another meaning for ClickHouse in the type of a tuple, or after it. */
+/** Whether ClickHouse reads a name differently in the type of a tuple, or as an element of one. */
 function isUnsafe(name: string): boolean {
   return /^(?:[0-9]*|null|true|false|nan|inf)$/i.test(name)
 }

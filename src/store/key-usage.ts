@@ -5,16 +5,16 @@ import type { UsageTable } from '../keys/key-usage.js'
 /** How a key was used. Days are in UTC, such as 2026-11-26; null for never. */
 export interface StoredKeyUse {
   lastUsed: string | null
-  /** requests that it may not make */
+  /** requests that were refused because the key may not make them */
   refused: number
   lastRefused: string | null
 }
 
 export const NEVER_USED: StoredKeyUse = { lastUsed: null, refused: 0, lastRefused: null }
-/** What the columns have for never. */
+/** The value of the columns for "never". */
 const NO_DAY = '1970-01-01'
 
-/** The use of keys, as processes add to it. */
+/** Stores the use of keys that a process has counted. */
 export function openUsageTable(clickhouse: ClickHouse): UsageTable {
   return {
     add: async (uses) => {
@@ -34,7 +34,7 @@ export function openUsageTable(clickhouse: ClickHouse): UsageTable {
 type KeyName = { projectId: string; id: string }
 
 /**
- * How the keys of a project, or of every one, were used. Processes store it once a minute.
+ * How the keys of one or all projects were used. Processes store this once a minute.
  * @returns a look-up by key
  */
 export async function readKeyUse(clickhouse: ClickHouse, projectId?: string): Promise<(key: KeyName) => StoredKeyUse> {

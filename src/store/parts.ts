@@ -43,16 +43,23 @@ export interface PartList {
   startedAt: number
 }
 
-/** Recorded tables with rows of projects. They keep parts whose rows are all deleted. */
-const PROJECT_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'] as const
+/**
+ * Recorded tables with rows of projects. They keep parts whose rows are all deleted; of the last three, none are. Without a
+ * part of `projects`, data would be kept forever and nothing be limited, and without one of `project_usage`, quotas would
+ * have room that is used up.
+ */
+const PROJECT_TABLES = [
+  ...['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'],
+  ...['projects', 'project_usage', 'ledger_bases'],
+]
 /** Other recorded tables, whose rows are never deleted. */
 const OTHER_TABLES = ['dead_letter_replays', 'journals', 'layouts'] as const
 
 const KNOWN_TABLES = [...PROJECT_TABLES, ...OTHER_TABLES].map((name) => `'${name}'`).join(', ')
 const OF_TABLES = `database = currentDatabase() AND table IN (${KNOWN_TABLES})`
-/** Tables whose rows are made again from events when some are missing. */
+/** Tables that are rebuilt from events when rows are missing. */
 const DERIVED_TABLES = ['event_facts', 'facts_state', 'facts_progress', 'session_facts']
-/** Patches contain edits and deletes of events, in partitions of their own until a merge applies them. */
+/** Patches contain edits and deletes of events, in separate partitions until a merge applies them. */
 const PATCH = 'patch-'
 /** Reasons for which ClickHouse detaches parts whose rows are also in others or were never acknowledged. */
 const HARMLESS = [

@@ -65,7 +65,7 @@ export async function replaceSettings(shards: Shards, next: StoredSettings): Pro
        WHERE project_id = {project:String} AND version = {version:UInt64}`,
       { project: projectId, version },
     )
-    // A row that was merged into a later one is gone; its change is then part of that one, or was refused.
+    // If our row was merged into a later one, that row includes the change, or the change was refused.
     return rows.some(({ writer }) => writer === writeId) ? version : null
   })
 }

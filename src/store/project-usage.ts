@@ -12,46 +12,56 @@ export interface Used {
   readMs: number
 }
 
+/** What a project has used on a day. */
+export interface UsedOnDay extends Used {
+  /** number of processes that have counted it */
+  processes: number
+}
+
 /** The count of one process for one project and day. */
 export interface UsageCount extends Used {
   projectId: string
   /** UTC, such as `2026-11-26` */
   day: string
+  /** UUID */
+  process: string
   version: number
 }
 
-/** Replaces counts of a process with higher ones. */
-export async function writeUsage(shards: Shards, process: string, counts: readonly UsageCount[]): Promise<void> {
+/** Replaces counts with those of higher versions. */
+export async function writeUsage(shards: Shards, counts: readonly UsageCount[]): Promise<void> {
   if (counts.length === 0) return
   const rows = counts.map(({ projectId: project_id, readMs, ...rest }) =>
-    JSON.stringify({ project_id, process, read_ms: Math.round(readMs), ...rest }),
+    JSON.stringify({ project_id, read_ms: Math.round(readMs), ...rest }),
   )
   await shards.on(shards.at(0), ({ clickhouse }) =>
     clickhouse.command(`INSERT INTO project_usage FORMAT JSONEachRow\n${rows.join('\n')}`, {}, {}, WRITE_LIMIT_MS),
   )
 }
 
-/** After this time, the service continues without the counts of other processes. */
+/** Time limit for storing counts, ms; after that, the service continues without the counts of other processes. */
 const WRITE_LIMIT_MS = 2_000
 
 /**
- * What projects have used by day: by project, then by day.
- * @param range `from` and `to` are the first and the last day; without the count of one process on one day, if that
- * process has a newer one
+ * What projects have used, by project and day.
+ * @param projectIds null: all that have used anything
+ * @param range the first and last day; may leave out the stored count of one process on one day, if that process has a
+ *   newer one
  */
 export async function readUsage(
   shards: Shards,
-  projectIds: readonly string[],
+  projectIds: readonly string[] | null,
   { from, to = LAST_DAY, without = NOTHING }: { from: string; to?: string; without?: typeof NOTHING },
   limitMs?: number,
-): Promise<Map<string, Map<string, Used>>> {
+): Promise<Map<string, Map<string, UsedOnDay>>> {
   const fields = new QueryParameters()
+  const isWanted = projectIds === null ? '1' : `project_id IN ${fields.array([...projectIds])}`
   const rows = await shards.on(shards.at(0), ({ clickhouse }) =>
-    clickhouse.rows<{ project: string; date: string; all_events: string; all_bytes: string; all_ms: string }>(
+    clickhouse.rows<Record<'project' | 'date' | 'all_events' | 'all_bytes' | 'all_ms' | 'processes', string>>(
       `SELECT project_id AS project, toString(day) AS date,
-         sum(events) AS all_events, sum(bytes) AS all_bytes, sum(read_ms) AS all_ms
+         sum(events) AS all_events, sum(bytes) AS all_bytes, sum(read_ms) AS all_ms, count() AS processes
        FROM project_usage FINAL
-       WHERE project_id IN ${fields.array([...projectIds])} AND day BETWEEN {from:Date} AND {to:Date}
+       WHERE ${isWanted} AND day BETWEEN {from:Date} AND {to:Date}
          AND NOT (process = {process:UUID} AND day = {day:Date})
        GROUP BY project, day ORDER BY day`,
       { ...fields.parameters, from, to, ...without },
@@ -59,15 +69,16 @@ export async function readUsage(
       { limitMs },
     ),
   )
-  const used = new Map(projectIds.map((id) => [id, new Map<string, Used>()]))
-  for (const { project, date, all_events, all_bytes, all_ms } of rows) {
-    const one = { events: Number(all_events), bytes: Number(all_bytes), readMs: Number(all_ms) }
-    used.get(project)?.set(date, one)
+  const used = new Map((projectIds ?? []).map((id) => [id, new Map<string, UsedOnDay>()]))
+  for (const { project, date, all_events, all_bytes, all_ms, processes } of rows) {
+    const sums = { events: Number(all_events), bytes: Number(all_bytes), readMs: Number(all_ms) }
+    const days = used.get(project) ?? new Map<string, UsedOnDay>()
+    used.set(project, days.set(date, { ...sums, processes: Number(processes) }))
   }
   return used
 }
 
-/** The last day that ClickHouse knows. */
+/** The last day that ClickHouse's Date can hold. */
 const LAST_DAY = '2149-06-06'
 
 const NOTHING = { process: '00000000-0000-0000-0000-000000000000', day: '1970-01-01' }

@@ -8,7 +8,7 @@ import { newestRows } from './newest-rows.js'
 import { mutate } from './rewrite.js'
 import { removeSessionFacts } from './session-facts.js'
 
-/** The earliest times that are kept, epoch ms; absent: everything is. */
+/** The times since which data is kept, epoch ms; absent: all of it is. */
 export type KeptTimes = Partial<Record<Kept, number>>
 
 /**
@@ -127,7 +127,7 @@ export async function deleteExpiredSessions(
   try {
     await mutate(clickhouse, 'sessions', `DELETE WHERE ${condition}`, signal, values)
   } finally {
-    // If the project keeps more from now on, rows may have been made of these calls in the meantime.
+    // If the setting was raised in the meantime, session facts may have been filled from these calls again.
     await removeFacts()
   }
   return count

@@ -32,7 +32,7 @@ export interface Leftovers {
   writtenForMs: number
 }
 
-/** SQL of the age of a DateTime in ms, with a resolution of a second. */
+/** SQL of the age of a DateTime, in ms with a resolution of a second. */
 const age = (time: string) => `1000 * greatest(0, toUnixTimestamp(now()) - toUnixTimestamp(${time}))`
 
 /** Tables whose rows are deleted one by one. */

@@ -22,7 +22,7 @@ export interface SavedValue {
   content: string
   /** how the question or board is drawn; the string `null` if the client did not say */
   display: string
-  /** how many cards a board has */
+  /** number of cards of a board */
   cards: number
 }
 
@@ -156,7 +156,8 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
 
 /**
  * Counts again after adding a question or board, because others may have been added since the first count, and deletes
- * it if there are too many. Each one that stays has counted all that stayed before it, so at most `MAX_SAVED` stay.
+ * the new one if there are too many. Each one that stays has counted all earlier ones that stay, so at most `MAX_SAVED`
+ * stay.
  */
 async function keepOrTakeBack(clickhouse: ClickHouse, place: SavedPlace, row: Row, version: number): Promise<Changed> {
   const { count } = await countSaved(clickhouse, place)

@@ -15,37 +15,38 @@ export interface DayRange {
   last: number
 }
 
-/** What the rows of a range of days are made of. */
+/** The data from which a range of days is filled. */
 export interface SessionSource {
   maker: SessionFactsMaker
-  /** all facts of steps up to here are there */
+  /** all facts of steps up to this one have been copied */
   step: number
-  /** and all rows of `sessions` of versions up to here, unless a change of calls is logged */
+  /** all rows of `sessions` up to this version are stored, unless a change of calls is logged */
   calls: string
   repairsTexts: boolean
 }
 
-/** Runs a statement of the leader; see FactLead. */
+/** Runs a statement only while this process leads; see FactLead. */
 type Change = (statement: string, parameters?: Parameters, settings?: ClickHouseSettings) => Promise<void>
 
 export const DAY_MS = 86_400_000
 /**
- * The fill of a day reads events from one day before to three days after its start. So it depends on the facts of these
- * days, and a fact has its part in the sessions of days from two before its own to one after.
+ * Filling a day reads events from one day before it to two days after it. So a fact can affect the sessions that start
+ * from two days before its own day to one day after.
  */
 export const WINDOW = { before: 1, after: 2 }
 /** Numbers of fills are ordered by epoch, as versions of `facts_state` are. */
 const FILLS_OF_EPOCH = 2n ** 32n
-/** How long rows are kept that are superseded or void, s: longer than any question that may still read them. */
+/** How long superseded and void rows are kept, s: longer than any question may still be reading them. */
 const KEPT_S = 600
-/** What a fill may take. A larger one fails, and is made in smaller ones; a day that is too large is left to questions. */
+/** Limits of a fill. If it exceeds them, the next fills are smaller; a single day that is too large gets no rows. */
 const FILL_LIMITS: ClickHouseSettings = { max_execution_time: 60, max_memory_usage: String(1024 ** 3) }
-/** Days and fills in one statement that deletes their rows. */
+/** Maximum number of pairs of fill and day whose rows one statement deletes. */
 const DELETED_TOGETHER = 2_000
 
 /**
- * SELECT of all rows of `session_fact_days`, with when they were superseded or voided; null for the current ones. If the
- * clock was set back, the earliest time counts: a void row must not go before those that it voids.
+ * SELECT of all rows of `session_fact_days` with the time at which they were superseded or voided; null for current
+ * ones. The earliest time counts, in case the clock was set back: a voiding row must not be removed before the rows
+ * that it voids.
  */
 const ALL_DAYS = `SELECT project_id, definition, day, fill, step,
   multiIf(count() OVER later > 0, toNullable(min(noted_at) OVER later), step = 0, noted_at, NULL) AS ended_at
@@ -55,8 +56,8 @@ const ALL_DAYS = `SELECT project_id, definition, day, fill, step,
   )`
 
 /**
- * The days whose sessions are in `session_facts`, as the leader of the facts keeps them. A day is noted once its rows are
- * there, and voided before any fact changes that they were made of.
+ * The days with rows in `session_facts`, which the leader of the facts maintains. A day is noted once its rows are
+ * stored, and voided before any of the facts that they depend on changes.
  */
 export class SessionDays {
   readonly #clickhouse: ClickHouse
@@ -67,12 +68,12 @@ export class SessionDays {
   #voids = 0
   /** whether there may be rows of fills that were not noted, such as those of an earlier leader */
   #mayHaveOrphans = true
-  /** projects that may have days or rows, which nobody adds but the leader */
+  /** projects that may have days or rows; only the leader adds any */
   readonly #projects = new Set<string>()
 
   /**
-   * @param lead `change` runs a statement that has no effect in a later epoch; `assertLeads` is called before those that
-   *   have
+   * @param lead `change` runs a statement that has no effect in a later epoch; `assertLeads` is called before
+   *   statements without that check
    */
   constructor(clickhouse: ClickHouse, lead: { epoch: number; change: Change; assertLeads(): Promise<void> }) {
     this.#clickhouse = clickhouse
@@ -86,12 +87,15 @@ export class SessionDays {
     return [...this.#projects]
   }
 
-  /** How often days may have been voided. */
+  /** Counts the calls that may have voided days. */
   get voids(): number {
     return this.#voids
   }
 
-  /** Learns what there is. Rows without any days are from before a start of ClickHouse, or of a fill that was not finished. */
+  /**
+   * Finds the projects that have days or rows. Rows without days are from before a start of ClickHouse, or from an
+   * unfinished fill.
+   */
   async load(): Promise<void> {
     for (const project of await this.#listProjects('session_fact_days')) this.#projects.add(project)
     const withRows = await this.#orDiscard(() => this.#listProjects('session_facts'), [])
@@ -105,7 +109,7 @@ export class SessionDays {
     return rows.map(({ project }) => project)
   }
 
-  /** Forgets all days, and removes all rows, because the generation of the facts is over. */
+  /** Forgets all days and removes all rows, because the facts were rebuilt. */
   async clear(): Promise<void> {
     this.#voids++
     await this.#change('ALTER TABLE session_fact_days DELETE WHERE 1')
@@ -115,13 +119,13 @@ export class SessionDays {
   }
 
   async #truncate(): Promise<void> {
-    // The next leader waits until it has ended.
+    // The next leader waits until this statement has ended.
     await this.#clickhouse.command('TRUNCATE TABLE session_facts', {}, { log_comment: FACTS_COMMENT }, DELETE_LIMIT_MS)
   }
 
   /**
-   * Deletes rows. If ClickHouse cannot, because it cannot read a part or has no room for another one, all rows go: they
-   * are made again.
+   * Deletes rows. If ClickHouse cannot, because a part is unreadable or the disk has no room for another one, removes
+   * all rows; they are filled again.
    */
   async #delete(which: string): Promise<void> {
     try {
@@ -132,7 +136,7 @@ export class SessionDays {
     }
   }
 
-  /** Removes all rows. Running questions may read any of them, so a change of each project is logged before. */
+  /** Removes all rows. Running questions may be reading them, so a change of each project is logged first. */
   async #discard(): Promise<void> {
     await this.#void('1')
     await this.#change(
@@ -144,7 +148,7 @@ export class SessionDays {
     await this.#truncate()
   }
 
-  /** Makes the sessions of some days anew, and notes the days. */
+  /** Fills some days, and notes them. */
   async fill(projectId: string, { first, last }: DayRange, source: SessionSource): Promise<void> {
     const { maker, step, calls, repairsTexts } = source
     const range = { from: first * DAY_MS, to: (last + 1) * DAY_MS, step, repairsTexts }
@@ -172,7 +176,7 @@ export class SessionDays {
     )
   }
 
-  /** Voids the days of sessions in which events of these days may have a part. @param days by project */
+  /** Voids all days whose sessions may include events of these days. @param days by project */
   async voidAround(days: ReadonlyMap<string, Iterable<number>>): Promise<void> {
     const conditions = Array.from(days)
       .filter(([projectId]) => this.#projects.has(projectId))
@@ -180,14 +184,14 @@ export class SessionDays {
     if (conditions.length > 0) await this.#void(conditions.join(' OR '))
   }
 
-  /** The same for events that match. @param facts condition on columns of `event_facts` */
+  /** Like `voidAround`, for the days of matching events. @param facts condition on columns of `event_facts` */
   async voidFacts(projectId: string, facts: string, parameters: Parameters): Promise<void> {
     if (!this.#projects.has(projectId)) return
     const days = widen(await this.#find('event_facts', facts, parameters))
     if (days.length > 0) await this.#void(matchDays(projectId, days))
   }
 
-  /** Voids all days of a project that match. @param which condition on columns of `session_fact_days` */
+  /** Voids the matching days of a project. @param which condition on columns of `session_fact_days` */
   async void(projectId: string, which = '1'): Promise<void> {
     if (!this.#projects.has(projectId)) return
     const matching = `project_id = ${literal(projectId)} AND ${which}`
@@ -195,14 +199,14 @@ export class SessionDays {
     if (found.length > 0) await this.#void(matching)
   }
 
-  /** Voids the days whose sessions may have calls that were last changed before a time, epoch ms. */
+  /** Voids the days whose sessions may include calls that were last changed before a time, epoch ms. */
   async expire(projectId: string, before: number): Promise<void> {
     await this.void(projectId, `toInt32(day) < ${findFirstDay(before)}`)
   }
 
   /**
-   * Voids the days of sessions in which events may have a part, and those of calls by users, and removes their rows from
-   * the disk.
+   * Voids the days whose sessions may include matching events or calls of these users, and removes their rows from the
+   * disk.
    * @param facts condition on columns of `event_facts`
    * @param users their hashes
    */
@@ -220,7 +224,7 @@ export class SessionDays {
     await this.#erase(projectId, [...days])
   }
 
-  /** The same for sessions of calls. @param keys hashes of the sessions; null: of the whole project */
+  /** Like `erase`, for sessions of the session calls. @param keys hashes of the sessions; null: all of the project */
   async eraseCalls(projectId: string, keys: readonly string[] | null): Promise<void> {
     if (!this.#projects.has(projectId)) return
     if (keys === null) {
@@ -240,7 +244,7 @@ export class SessionDays {
     await this.#delete(which)
   }
 
-  /** The days of sessions; none if ClickHouse could not read them, and all were removed. */
+  /** The days of matching rows; none if ClickHouse could not read the rows, and all were removed. */
   async #findOwn(which: string, parameters: Parameters): Promise<number[]> {
     return await this.#orDiscard(() => this.#find('session_facts', which, parameters), [])
   }
@@ -276,7 +280,7 @@ export class SessionDays {
     )
   }
 
-  /** Removes rows that were superseded or void for so long that no question reads them, and what was asked for before. */
+  /** Removes rows that were superseded or voided so long ago that no question reads them, and outdated requests. */
   async prune(keptS = KEPT_S): Promise<void> {
     const [clock] = await this.#clickhouse.rows<{ at: string }>(
       `SELECT toUnixTimestamp64Milli(now64(3)) - 1000 * toInt64(${keptS}) AS at`,
@@ -293,7 +297,7 @@ export class SessionDays {
       )
     const ended = `SELECT project_id, definition, day, fill FROM (${ALL_DAYS}) WHERE ended_at < ${cutoff}`
     const isAnyOld = (await this.#clickhouse.rows(`${ended} LIMIT 1`)).length > 0
-    // A search of all rows.
+    // This reads all rows.
     const old = isAnyOld || this.#mayHaveOrphans ? await this.#orDiscard(find, []) : []
     this.#mayHaveOrphans = old.length === DELETED_TOGETHER
     if (old.length > 0) {
@@ -318,7 +322,7 @@ export class SessionDays {
 /** How many events and calls a day has. */
 export interface DayCount {
   events: number
-  /** those of the days that its sessions are made of that its rows lack */
+  /** events and calls that its rows may be missing, from all days that a fill of it reads */
   later: number
 }
 
@@ -342,7 +346,7 @@ export async function countSessionDays(
     const calls = toReach(days, ({ calls }) => calls)
     const near = `ARRAY JOIN range(-${WINDOW.after}, ${WINDOW.before + 1}) AS distance`
     selects.push(
-      // The index of steps skips what all days have.
+      // The index on steps skips rows that all days include.
       `SELECT toInt32(day) + distance AS at, 0 AS counted, countIf(step > ${steps.of('at')}) AS missed FROM event_facts ${near}
        ${ofProject} AND step > ${steps.least} GROUP BY at`,
       `SELECT ${startedOn} + distance AS at, 0 AS counted, countIf(version > ${calls.of('at')}) AS missed FROM sessions ${near}
@@ -358,7 +362,7 @@ export async function countSessionDays(
   return new Map(rows.map(({ at, count, lacking }) => [Number(at), { events: Number(count), later: Number(lacking) }]))
 }
 
-/** SQL for what the rows of a day have seen, and for the least of all days. */
+/** SQL for the last step or version that the rows of a day include, and for the least of all days. */
 function toReach(days: readonly SessionDay[], take: (day: SessionDay) => string) {
   const numbers = `CAST([${days.map(({ day }) => day).join(', ')}], 'Array(Int32)')`
   const values = `CAST([${days.map(take).join(', ')}], 'Array(UInt64)')`
@@ -366,7 +370,7 @@ function toReach(days: readonly SessionDay[], take: (day: SessionDay) => string)
   return { of, least: `arrayMin(${values})` }
 }
 
-/** All days that a fill of which reads one of these. */
+/** All days whose fill reads one of these days. */
 function widen(days: Iterable<number>): number[] {
   const wide = new Set<number>()
   for (const day of days) for (let i = -WINDOW.after; i <= WINDOW.before; i++) wide.add(day + i)

@@ -14,15 +14,15 @@ export const SESSION_FACT_COLUMNS: readonly string[] = [
   ...['entry_content', 'entry_channel', 'exit_host', 'exit_path', 'names', 'is_irregular'],
 ]
 
-/** What the rows of `session_facts` are made of. */
+/** Defines the rows of `session_facts`. */
 export interface SessionFactsMaker {
-  /** UInt64 in decimal digits; another one if the sessions of the project have to be made anew */
+  /** UInt64 in decimal digits; a different one if the sessions of the project have to be filled again */
   define(projectId: string): string
   /** epoch ms before which events or calls of the project may have expired; null if nothing expires */
   since(projectId: string): number | null
   /**
-   * SELECT of the sessions that start on UTC days of [from, to), epoch ms, with SESSION_FACT_COLUMNS but `project_id`,
-   * `definition` and `fill`, from the facts of steps up to `step` and all calls.
+   * SELECT of the sessions that start on the UTC days of [from, to), epoch ms, with SESSION_FACT_COLUMNS except
+   * `project_id`, `definition` and `fill`, from the facts of steps up to `step` and all calls.
    * @param range `repairsTexts`: whether the statement repairs texts that the parser rejects, instead of failing with
    *   FUNCTION_THROW_IF_VALUE_IS_NON_ZERO
    */
@@ -35,31 +35,31 @@ export interface SessionFactsMaker {
 const DAY_MS = 86_400_000
 
 /**
- * The first day, since 1970, whose rows may be read. What expires later than its rows were made is hidden from questions, and
- * may have been a part of any session of the days before.
+ * The first day, since 1970, whose rows may be read. Data that has expired since the rows were filled is hidden from
+ * questions, but may be part of any session of earlier days.
  * @param expiry epoch ms before which events or calls may have expired; null: none have
  */
 export function findFirstDay(expiry: number | null): number {
   return expiry === null ? Number.NEGATIVE_INFINITY : Math.floor(expiry / DAY_MS) + 2
 }
 
-/** A UTC day whose sessions are in `session_facts`. */
+/** A UTC day with rows in `session_facts`. */
 export interface SessionDay {
   definition: string
   /** days since 1970 */
   day: number
-  /** of its rows */
+  /** fill that wrote its rows */
   fill: string
-  /** they are made of all facts of steps up to here */
+  /** its rows cover all facts of steps up to this one */
   step: number
-  /** and of all rows of `sessions` of versions up to here */
+  /** its rows cover all rows of `sessions` up to this version */
   calls: string
 }
 
-/** Time limit of a look at the days, ms: a question groups the events then. */
+/** Time limit for reading the days, ms; after that, a question groups the events. */
 const LIMIT_MS = 5_000
 
-/** The days of a project whose sessions may be read, if nothing has changed its facts since the call. */
+/** The days of a project whose rows may be read, as long as its facts do not change after the call. */
 export async function readSessionDays(clickhouse: ClickHouse, projectId: string): Promise<SessionDay[]> {
   const rows = await clickhouse.rows<{ definition: string; day: number; last: string; step: number; calls: string }>(
     `SELECT toString(definition) AS definition, toInt32(day) AS day, toString(max(fill)) AS last,
@@ -72,10 +72,10 @@ export async function readSessionDays(clickhouse: ClickHouse, projectId: string)
   return rows.map(({ definition, day, last, step, calls }) => ({ definition, day, fill: last, step, calls }))
 }
 
-/** How long after it was last asked for a project's sessions are kept, days. */
+/** How long a project's session facts are kept after the last request, days. */
 const ASKED_DAYS = 7
 
-/** The projects whose sessions were asked for. */
+/** The projects with a recent request for session facts. */
 export async function readAskingProjects(clickhouse: ClickHouse): Promise<Set<string>> {
   const rows = await clickhouse.rows<{ project: string }>(
     `SELECT DISTINCT project_id AS project FROM session_facts_asked WHERE asked_at > now64(3) - INTERVAL ${ASKED_DAYS} DAY`,
@@ -83,21 +83,22 @@ export async function readAskingProjects(clickhouse: ClickHouse): Promise<Set<st
   return new Set(rows.map(({ project }) => project))
 }
 
-/** Asks for the sessions of a project: they are kept for a week after the last call. */
+/** Requests session facts of a project: they are kept for a week after the last call. */
 export async function askForSessionFacts(clickhouse: ClickHouse, projectId: string): Promise<void> {
   await clickhouse.command('INSERT INTO session_facts_asked (project_id) SELECT {project:String}', {
     project: projectId,
   })
 }
 
-/** More sessions than this are not named: all rows of their project are made anew. */
+/** Beyond this many sessions, they are not named, and all rows of their project are filled again. */
 const MAX_NAMED = 1_000
 
 /**
- * Asks for the rows of sessions to be removed, also from the disk, if the project has any. To be called once the deletions of
- * their calls are stored, but before the calls leave the store: rows that are made from then on are right, and if the
- * process dies before, the calls are still there.
- * @param which `ids` of the sessions, null for all; or `before`: those whose calls were last changed before, epoch ms
+ * Requests that the rows of sessions are removed, also from the disk, if the project has any. Call it when the
+ * deletions of their calls are stored, but before the calls leave the store: rows filled from then on are right, and if
+ * the process dies before that, the calls are still there.
+ * @param which `ids` of the sessions, null for all; or `before`: sessions whose calls were last changed before this
+ *   time, epoch ms
  */
 export async function removeSessionFacts(
   clickhouse: ClickHouse,

@@ -30,7 +30,7 @@ const ROWS_PER_SESSION = 2
 const MORE_ROWS = 50
 /** Factor by which the next attempt reads more rows. */
 const WIDENING = 8
-/** With more rows than this, reading the newest versions of all sessions is as fast. */
+/** Beyond this many rows, reading the newest versions of all sessions is as fast. */
 const MAX_ROWS = 50_000
 /**
  * Maximum characters of the literal with the ids: 50 000 UUIDs take 2.6 million. ClickHouse parses a million in 0.3 s,

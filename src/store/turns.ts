@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { Shards } from '../clickhouse/shards.js'
 
-/** A turn further ahead than this, ms, was claimed by a clock that was wrong. */
+/** A turn further ahead than this was claimed by a wrong clock, ms. */
 const MAX_AHEAD_MS = 86_400_000
 
 /**
  * Claims a turn of work that only one process should do.
  * @param task names the work
- * @param turn when it began, the same for all processes: for work by the hour, the beginning of the hour, epoch ms
- * @returns whether this process has it. A process that dies keeps its turn, so the next one does what it left
+ * @param turn when it began, the same for all processes: for hourly work, the beginning of the hour, epoch ms @returns
+ *   whether this process has it. A process that dies keeps its turn; the next turn does the work that it left
  */
 export async function claimTurn(shards: Shards, task: string, turn: number): Promise<boolean> {
   if ((await readLastTurn(shards, task, turn)) >= turn) return false

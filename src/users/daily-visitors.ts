@@ -8,10 +8,10 @@ import { DAILY_VISITOR_PREFIX } from '../model/user-names.js'
 import { dropVisitorSalts, ensureVisitorSalts, type VisitorSalts } from '../store/visitor-salts.js'
 
 const DAY_MS = 86_400_000
-/** How often the salts are looked at; that of tomorrow is there a day before it is needed. */
+/** How often the salts are refreshed; tomorrow's exists a day before it is needed. */
 const REFRESH_MS = 10 * 60_000
 const SALT_BYTES = 32
-/** Of the HMAC; the probability that any two of a million visitors share a name is below 10^-16. */
+/** Bytes of the HMAC in a name. The probability that any two of a million visitors share a name is below 10^-16. */
 const NAME_BYTES = 12
 
 export interface DailyVisitorsOptions {
@@ -50,7 +50,7 @@ export class DailyVisitors {
   }
 
   /**
-   * Keeps the salts of today and tomorrow from now on, and destroys those of the days before yesterday.
+   * From now on, makes sure that the salts of today and tomorrow exist, and destroys those from before yesterday.
    * @throws StoreError, StoreUnreachableError at the first read
    */
   async start(): Promise<void> {
@@ -85,7 +85,7 @@ export class DailyVisitors {
     }
   }
 
-  /** Refreshes the salts unless that is under way; a failure only goes into the log. */
+  /** Refreshes the salts unless a refresh is in progress. A failure is only logged. */
   async #tryRefresh(): Promise<void> {
     if (this.#isRefreshing) return
     this.#isRefreshing = true

@@ -22,15 +22,25 @@ export async function deleteProfile(
 ): Promise<boolean> {
   const user = await aliases.resolve(projectId, name)
   const levels = await aliases.findStoredNames(projectId, user, barrier)
-  const deleted = new Set<string>()
-  await forEachInBatches(levels.flat(), async (distinctId) => {
-    const remove = (profile: Profile | null) => {
-      if (profile) deleted.add(distinctId)
-      else deleted.delete(distinctId)
-      return null
-    }
-    await profiles.change(projectId, distinctId, remove, { keyClass: 'secret' })
-  })
+  const deleted = await deleteProfiles(profiles, projectId, levels.flat())
   await aliases.remove(projectId, levels)
   return deleted.size > 0 || levels.length > 1
+}
+
+/** Deletes the profiles of these names. @returns the names that had one */
+export async function deleteProfiles(
+  profiles: Pick<States<Profile>, 'change'>,
+  projectId: string,
+  names: readonly string[],
+): Promise<Set<string>> {
+  const deleted = new Set<string>()
+  await forEachInBatches(names, async (name) => {
+    const remove = (profile: Profile | null) => {
+      if (profile) deleted.add(name)
+      else deleted.delete(name)
+      return null
+    }
+    await profiles.change(projectId, name, remove, { keyClass: 'secret' })
+  })
+  return deleted
 }

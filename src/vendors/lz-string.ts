@@ -10,7 +10,6 @@ const PHRASE_BYTES = 8
 const CODE_OF_8_BITS = 0
 const CODE_OF_16_BITS = 1
 const END = 2
-/** The first phrase. */
 const FIRST_PHRASE = 3
 
 /** The text was not made by lz-string. */

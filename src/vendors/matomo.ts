@@ -47,7 +47,7 @@ export const matomo: Vendor = {
   },
 }
 
-/** Says what a row is that is no visit, such as the error of a call that was saved. */
+/** Describes a row that is not a visit, such as a saved error response. */
 function describeOther(row: JsonRow): string {
   const message = row.value('result') === 'error' ? row.value('message') : undefined
   if (typeof message === 'string') return `Matomo answered with an error instead of visits: ${message.slice(0, 200)}`

@@ -3,6 +3,7 @@ import type { EventParts } from '../contract/event-text.js'
 import { isName } from '../contract/limits.js'
 import { withoutMembers } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
+import type { LinkStrength } from '../model/alias.js'
 import type { MessageSource } from '../model/request-context.js'
 import { ANONYMOUS } from '../model/user-names.js'
 import { FieldFault, JsonRow, RowFault } from './row.js'
@@ -52,14 +53,6 @@ export interface SdkAlias {
   link: LinkStrength
 }
 
-/**
- * How reliable a link of two names is. `inferred`: an SDK identified a user and included the earlier id; it links
- * only a name that is not itself an identified user. `said`: the program called the SDK's alias function; it may link
- * either name, but never two identified users. `merge`: the program asked to make two users one, which needs a secret
- * key; with another key it counts as `said`.
- */
-export type LinkStrength = 'inferred' | 'said' | 'merge'
-
 /** A message that cannot be stored; it becomes a dead letter, and the others of its request are stored. */
 interface SdkFault {
   type: 'fault'
@@ -80,7 +73,7 @@ export interface SdkRequest {
   key: string
   /** epoch ms, read once */
   receivedAt: number
-  /** whether a text is another key of the same project, which a message may contain; if missing, there is none */
+  /** whether a text is another key of the same project, which a message may contain; if missing, no text is */
   isOwnKey?(text: string): boolean
   /** returns a header by its name in lower case; the last value if it was repeated */
   header(name: string): string | undefined
@@ -165,8 +158,8 @@ const ESCAPE_LENGTH = 6
 
 /** Removes the members that contain the request's key from the text of an object, however the key is escaped. */
 export function withoutKey(object: string, key: string): string {
-  const most = ESCAPE_LENGTH * key.length + 2
-  const isKey = (text: string) => text.startsWith('"') && text.length <= most && JSON.parse(text) === key
+  const maxLength = ESCAPE_LENGTH * key.length + 2
+  const isKey = (text: string) => text.startsWith('"') && text.length <= maxLength && JSON.parse(text) === key
   const mayHold = object.includes(key) || object.includes('\\')
   return mayHold ? withoutMembers(object, (_name, value) => isKey(value)) : object
 }

@@ -163,8 +163,8 @@ function findUpdatedUser(row: JsonRow): string {
 }
 
 /**
- * Converts a body with one event per line to a JSON array. A line that is not valid JSON becomes a string in it,
- * which is then a fault of its own. A text without a valid line is returned unchanged.
+ * Converts a body with one event per line to a JSON array. A line that is not valid JSON becomes a string in it, which
+ * is then a separate fault. A text without a valid line is returned unchanged.
  * @throws TooManyMessagesError
  */
 export function linesToArray(text: string): string {

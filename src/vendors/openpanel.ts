@@ -41,7 +41,7 @@ function messagesIn(type: unknown, payload: JsonRow, request: SdkRequest): SdkMe
       if (payload.readNonEmpty('profileId') === undefined) return []
       return [toChange(requireUser(payload), '$union', objectText([['$groups', groups]]), time)]
     }
-    // Session recordings are not stored, and an alias has no effect of its own.
+    // Session recordings are not stored, and an alias has no effect.
     case 'replay':
     case 'alias':
       return []

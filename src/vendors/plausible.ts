@@ -61,7 +61,7 @@ function toAddress(referrer: string | undefined): string | undefined {
   return referrer === undefined || /^[a-z][\w+.-]*:\/\//i.test(referrer) ? referrer : `https://${referrer}`
 }
 
-/** Whether the properties are lists. ClickHouse writes them into CSV in a form of its own, which is kept as it is. */
+/** Whether the properties are lists. ClickHouse writes them into CSV in its own format, which is kept as it is. */
 function isList(row: JsonRow): boolean {
   return OWN.every((name) => Array.isArray(row.value(name)))
 }

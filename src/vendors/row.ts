@@ -178,7 +178,8 @@ export function timestampText(text: string | undefined, format: TimeFormat): str
   throw new RowFault(`The timestamp ${text.slice(0, 100)} is not ${TIME_WORDS[format]}.`)
 }
 
-const TIME_WORDS: Record<TimeFormat, string> = {
+/** The formats, for messages about a time in another one. */
+export const TIME_WORDS: Record<TimeFormat, string> = {
   iso: 'an ISO 8601 time',
   s: 'a number of seconds',
   ms: 'a number of milliseconds',

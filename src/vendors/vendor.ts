@@ -1,6 +1,6 @@
 import { isLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
 import type { Decoded, SdkRequest } from './message.js'
-import { FieldFault, type JsonRow } from './row.js'
+import { FieldFault, type JsonRow, TIME_WORDS } from './row.js'
 import { correctedTime, parseDecimal, type TimeFormat, toMilliseconds } from './time.js'
 
 /** Decodes the rows of another product's export, into the same messages as its SDKs' requests if we take those. */
@@ -66,16 +66,8 @@ function readTime(text: string, unit: Unit, format: TimeFormat | undefined): num
       ? 'is before 1970 or after 2286'
       : ms === 'seconds'
         ? 'looks like seconds, and milliseconds are expected'
-        : `is not ${format ? FORMAT_WORDS[format] : WORDS[unit]}`
+        : `is not ${format ? TIME_WORDS[format] : WORDS[unit]}`
   throw new FieldFault(`The time ${text.slice(0, 100)} ${what}.`, 'timestamp')
-}
-
-const FORMAT_WORDS: Record<TimeFormat, string> = {
-  iso: 'an ISO 8601 time',
-  s: 'a number of seconds',
-  ms: 'a number of milliseconds',
-  us: 'a number of microseconds',
-  ns: 'a number of nanoseconds',
 }
 
 /** Returns the content of a string; null for any other JSON value. */

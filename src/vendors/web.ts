@@ -3,7 +3,7 @@ import { isName } from '../contract/limits.js'
 import type { SdkEvent } from './message.js'
 import { isEmpty, type JsonRow, objectText } from './row.js'
 
-/** What an export of a product for web analytics says about an event, in no particular spelling. */
+/** What an export of a web analytics product says about an event, in the product's own spelling. */
 export interface WebEvent {
   event: unknown
   distinctId: string

@@ -192,8 +192,8 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
 }
 
 /**
- * Whether a project has page views; null until that is known. Looks again whenever another view is shown, until it has
- * some. Which events are page views is a setting, so it is the names that are kept.
+ * Whether a project has page views; null until that is known. Checks again whenever another view is shown, until there
+ * are some. Keeps the names of events, because the settings that say which of them are page views may change.
  */
 function usePageViews(project: string, view: string): { hasPageViews: boolean | null; lookAgain: () => void } {
   const [kept, setKept] = useState<ProjectEvents | null>(null)

@@ -32,7 +32,7 @@ for (const folder of ['', 'assets']) {
 
 /** @param {import('esbuild').Metafile} metafile */
 function writePage({ outputs }) {
-  // Chunks loaded later have entry points of their own.
+  // Chunks that are loaded later have their own entry points.
   const entry = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint === 'main.tsx')
   if (!entry) throw new Error('esbuild made no entry point')
   const [script, { cssBundle = '' }] = entry

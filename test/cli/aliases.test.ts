@@ -21,13 +21,13 @@ t.test('aliases lists an alias, and removes it after a confirmation', async (t) 
   t.match(stderr, 'device/7 is an alias of ada.')
 
   const remove = ['remove', '--distinct-id', 'ada', '--alias', 'device/7']
-  t.match(await run(...remove), { code: 1, stderr: /would be a user of its own again.*--yes/ })
+  t.match(await run(...remove), { code: 1, stderr: /would be a separate user again.*--yes/ })
   t.match((await run('list', '--distinct-id', 'ada')).stdout, 'device/7')
-  t.match(await run(...remove, '--yes'), { code: 0, stderr: 'device/7 is a user of its own again, apart from ada.' })
+  t.match(await run(...remove, '--yes'), { code: 0, stderr: 'device/7 is a separate user again, apart from ada.' })
   t.notMatch((await run('list', '--distinct-id', 'ada')).stdout, 'device/7')
   const again = await run(...remove, '--yes')
   t.equal(again.code, 1)
-  t.notMatch(again.stderr, 'is a user of its own again')
+  t.notMatch(again.stderr, 'is a separate user again')
   t.match(await run('list', '--distinct-id', 'nobody'), { code: 0, stdout: '', stderr: 'nobody has no aliases.' })
 })
 

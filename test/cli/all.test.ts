@@ -20,15 +20,18 @@ t.test('export --all and import --all explain what they refuse', async (t) => {
   t.match(await all('export', folder, { DATA_DIR: join(data, 'none') }), { code: 1, stderr: /no store in/ })
   t.match(await all('import', folder, env), { code: 1, stderr: /has no manifest/ })
   const app = await startApp(t, { ...env, LOG_LEVEL: 'silent', SECRET_KEY })
+  await app.call('PATCH', '/public/project', { name: 'Shop' })
   await app.app.close()
   const { clickhouse, close } = await openStore(app.config)
   t.strictSame(await findUnknownTables(clickhouse), [], 'every table of the schema is known to export --all')
   await close()
   t.match(await all('export', folder, env), { code: 0, stderr: /0 events/ }, 'a store that is empty')
   t.match(await all('export', data, env), { code: 1, stderr: /is not empty/ })
+  const found = /already contains 1 projects with settings\. import --all needs an empty store/
+  t.match(await all('import', folder, env), { code: 1, stderr: found }, 'it would not match at the end')
 })
 
-t.test('aliases are moved, too', async (t) => {
+t.test('aliases, settings, usage and the audit log are moved, too', async (t) => {
   const [source, destination, folder] = [await dataFolder(t), await dataFolder(t), await temporaryFolder(t)]
   const start = async (dataDir: string) => await startApp(t, { DATA_DIR: dataDir, LOG_LEVEL: 'silent', SECRET_KEY })
   const from = await start(source)
@@ -36,13 +39,26 @@ t.test('aliases are moved, too', async (t) => {
   await from.call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'visitor/7' })
   const found = await from.call('GET', '/public/users/visitor%2F7/export')
   t.match(found.body, '"alias":"visitor/7"')
+  await from.call('POST', '/public/track/batch', { events: Array(7).fill({ event: 'e', distinct_id: 'b' }) })
+  const quotas = { events_per_month: { limit: 10, mode: 'hard' } }
+  await from.call('PATCH', '/public/project', { quotas })
   await from.app.close()
-  await (await start(destination)).app.close()
+  const earlier = await start(destination)
+  t.equal((await earlier.call('POST', '/public/keys', { kind: 'read' })).statusCode, 200, 'the target has keys')
+  t.equal((await earlier.call('GET', '/public/usage')).statusCode, 200)
+  await earlier.app.close()
   t.match(await all('export', folder, { DATA_DIR: source }), { code: 0 })
   t.match(await all('import', folder, { DATA_DIR: destination }), { code: 0 })
   const to = await start(destination)
   t.equal((await to.call('GET', '/public/users/visitor%2F7/export')).body, found.body)
   t.equal((await to.call('POST', '/public/users/alias', { distinct_id: 'bob', alias: 'visitor/7' })).statusCode, 409)
+  t.match((await to.call('GET', '/public/usage')).json(), {
+    quotas: [{ name: 'events_per_month', limit: 10, used: 7 }],
+  })
+  const more = await to.call('POST', '/public/track/batch', { events: Array(4).fill({ event: 'e', distinct_id: 'b' }) })
+  t.equal(more.json().code, 'quota_exceeded')
+  const { entries } = (await to.call('GET', '/public/audit')).json()
+  t.match(entries.map(({ action }: { action: string }) => action).sort(), ['key_created', 'project_changed'])
 })
 
 t.test('import --all accepts a folder with fewer columns, and refuses one with more', async (t) => {

@@ -14,7 +14,7 @@ t.test('it says which version it is', async (t) => {
   }
 })
 
-t.test('what is wrong with the arguments is the first line, and help takes one line', async (t) => {
+t.test('the first line says what is wrong with the arguments, and a second one points to the help', async (t) => {
   const wrong: [string[], RegExp][] = [
     [['keys', 'make'], /^Say what to do with the keys/],
     [['import', '--colour'], /^There is no option --colour\.$/],

@@ -36,7 +36,7 @@ t.test('the year ends at the given time, and its last day has its share', async 
   t.strictSame(visits, [...shopYear({ ...options, until: MIDNIGHT })], 'the same options make the same data')
 })
 
-t.test('visits look like those of a real shop', async (t) => {
+t.test('visits look like visits to a real shop', async (t) => {
   const events = eventsIn(shopYear({ events: 60_000, seed: 1, until: MIDNIGHT }))
   const bySession = new Map<string, Event[]>()
   for (const event of events) bySession.set(event.session_id, [...(bySession.get(event.session_id) ?? []), event])

@@ -5,12 +5,12 @@ import t from 'tap'
 import { untilException } from '../../src/clickhouse/exception-guard.js'
 
 const TAG = 'gwcuqlcihmjkjwkt'
-/** As ClickHouse 26.7 sends it after the rows. */
+/** An error as ClickHouse 26.7 sends it after the rows. */
 const EXCEPTION =
   `\r\n__exception__\r\n${TAG}\r\nCode: 395. DB::Exception: Value passed to 'throwIf' function is non-zero. ` +
   `(FUNCTION_THROW_IF_VALUE_IS_NON_ZERO) (version 26.7.2.1)\n263 ${TAG}\r\n__exception__\r\n`
 
-/** Pieces of what an error consists of, and of what it does not. */
+/** Pieces of errors, and other text. */
 const rows = fc
   .array(
     fc.constantFrom('row\n', '\r\n', '__exception__', '__exception__\r\n', TAG, TAG.slice(0, 15), '_', 'Code: 1. ü'),
@@ -25,7 +25,7 @@ function cut(text: string, places: number[]): Buffer[] {
   return sorted.slice(1).map((end, i) => bytes.subarray(sorted[i], end))
 }
 
-/** How an answer came out, in the end. */
+/** The outcome of a response. */
 async function outcome(answer: Readable): Promise<{ text: string; error: unknown }> {
   const chunks: Buffer[] = []
   try {
@@ -54,7 +54,7 @@ t.test('untilException breaks the stream at an error after the rows, and passes 
       })(),
     )
     const { text: passed, error } = await outcome(answer)
-    // What was not read yet when the transfer broke is lost, and with it the reason.
+    // Bytes that were not read before the connection broke are lost, and perhaps the reason with them.
     const isKnown = error instanceof ClickHouseError && error.code === '395'
     return (isCompleted ? isKnown : error !== null) && `${text}\r\n__exception__\r\n${TAG}`.startsWith(passed)
   })

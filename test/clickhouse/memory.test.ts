@@ -9,7 +9,7 @@ import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, until } from '../helper.js'
 
-/** Of ClickHouse: one page of the profiles takes more. */
+/** Memory of ClickHouse; one page of the profiles takes more. */
 const SERVER_BYTES = 1_500_000_000
 const PROFILES = 400
 const READS = 6

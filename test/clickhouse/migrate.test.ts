@@ -10,7 +10,7 @@ import { startClickHouse, temporaryFolder, until } from '../helper.js'
 
 const engine = await startClickHouse(t, await temporaryFolder(t))
 
-/** The schema of a later release: with one numbered file. */
+/** The schema of a later release, with one numbered file. */
 async function withFile(t: Test, name: string, text: string): Promise<string> {
   const folder = await temporaryFolder(t)
   await cp('schema', folder, { recursive: true })
@@ -54,7 +54,7 @@ t.test('the tables survive a power failure after INSERTs and merges', async (t) 
     "SELECT name, create_table_query AS sql FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'",
   )
   t.ok(tables.length > 10)
-  // The files of the one may be applied again, and a start forgets the rows of the other.
+  // The files of the first may be applied again, and a start removes the rows of the second.
   const others = ['schema_migrations', 'session_facts']
   for (const { name, sql } of tables.filter(({ name }) => !others.includes(name))) {
     for (const setting of ['fsync_after_insert', 'fsync_part_directory', 'min_rows_to_fsync_after_merge']) {
@@ -73,7 +73,7 @@ t.test('migrate refuses a store of another baseline, and says what to do', async
   const former = openDatabase(t, 'former')
   await migrate(former)
   await former.command('TRUNCATE TABLE schema_migrations')
-  // As stores were noted before there was a baseline.
+  // Like the stores from before there was a baseline.
   await former.command("INSERT INTO schema_migrations VALUES (1, '001_events.sql', 'an earlier checksum', now())")
   await t.rejects(migrate(former), refused)
 

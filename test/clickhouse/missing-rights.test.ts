@@ -3,9 +3,9 @@ import t, { type Test } from 'tap'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp } from '../helper.js'
 import { type Node, startNode } from '../nodes.js'
 
-/** What docs/deployment.md demands of a user that has no more than it needs. */
+/** The minimum rights of a user according to docs/deployment.md. */
 const DEMANDED = ['GRANT ALL ON analytics.*', 'GRANT TABLE ENGINE ON *']
-/** The engine is asked by it whether it is up. */
+/** Needed to check whether the engine is up. */
 const ENGINE = 'GRANT SELECT ON system.server_settings'
 
 async function startLimited(t: Test, grants: string[]): Promise<Node> {

@@ -12,7 +12,7 @@ import { QueryStreams } from '../../src/clickhouse/query-stream.js'
 import { codePoint } from '../fuzz/texts.js'
 import { startClickHouse, until } from '../helper.js'
 
-/** Lets a server listen in front of ClickHouse until the test ends. @returns ClickHouse as it is seen through it */
+/** Lets a server listen in front of ClickHouse until the test ends. @returns a client that goes through this server */
 async function behind(t: Test, server: Server, url: string): Promise<ClickHouse> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -121,7 +121,7 @@ t.test('answers that are passed on', async (t) => {
       const onward = httpRequest(new URL(`${pathname}${search}`, url), { method, headers, auth: '' }, (answer) => {
         const { 'x-clickhouse-exception-tag': _, ...rest } = answer.headers
         response.writeHead(answer.statusCode ?? 500, rest)
-        // It completes what was broken, too.
+        // This also completes what was broken.
         answer.on('data', (chunk) => response.write(chunk))
         answer.on('close', () => response.end())
         answer.on('error', () => undefined)

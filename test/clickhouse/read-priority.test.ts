@@ -123,6 +123,6 @@ t.test('ClickHouse limits no project to one thread because of the slots of a hea
   for (const { begun } of slots) await begun()
   await until('a heavy project', async () => (await nice('p')) === '19')
   t.ok(await isLimited('p'))
-  // Everyone has one thread for as long as this process is short of time.
+  // Everyone has one thread while this process is short of time.
   await until('all threads', async () => !(await isLimited('q')))
 })

@@ -6,8 +6,8 @@ import { clickHouseError, httpAnswer, TcpProxy } from '../delivery/tcp-proxy.js'
 import { startClickHouse, until } from '../helper.js'
 
 /**
- * Two engines, as two replicas are reached. They are no replicas of each other, which the embedded engine cannot be: so
- * each one's name in its table tells which of them was asked.
+ * Two engines that are reached like two replicas. They do not replicate each other, because the embedded engine cannot,
+ * so the name in each one's table shows which of them was asked.
  */
 const engines = await Promise.all([startClickHouse(t), startClickHouse(t)])
 const names = ['first', 'second']
@@ -19,7 +19,7 @@ for (const [i, { url }] of engines.entries()) {
   await clickhouse.close()
 }
 
-/** A client of both, by a proxy each. */
+/** A client of both, each through a proxy. */
 async function openBoth(t: Test) {
   const proxies = await Promise.all(engines.map(({ url }) => TcpProxy.open(t, url)))
   const switches: string[][] = []
@@ -31,7 +31,7 @@ async function openBoth(t: Test) {
   })
   t.teardown(() => clickhouse.close())
   const asked = async () => (await clickhouse.rows<{ name: string }>('SELECT name FROM names'))[0]?.name
-  /** Which one answers, after failures that end. */
+  /** The server that responds, once the failures are over. */
   const answers = (name: string) => until(name, async () => (await asked().catch(() => '')) === name)
   return { clickhouse, proxies: proxies as [TcpProxy, TcpProxy], switches, asked, answers }
 }
@@ -60,7 +60,7 @@ t.test('a server that is killed is left before a request finds it gone', async (
   t.equal(await asked(), 'first')
   const killed = engines[0]?.pid() ?? 0
   process.kill(killed, 'SIGKILL')
-  // It is restarted immediately, as by an init system, and would answer again.
+  // It is restarted immediately, as by an init system, and would respond again.
   proxies[0].cut()
   await until('the switch', () => switches.length > 0)
   await answers('second')

@@ -9,7 +9,7 @@ const migrations = await readMigrations()
 const statements = migrations.flatMap(({ name, statements }) => statements.map((text) => ({ name, text })))
 const engine = await startClickHouse(t)
 
-/** Whether a table is not replicated, because it is about its server only. */
+/** Whether a table is not replicated because it only concerns its server. */
 const isOwn = (text: string) => /\bENGINE = (Set|Memory)\b/.test(text)
 
 t.test('replicated rewrites every statement of schema/', async (t) => {

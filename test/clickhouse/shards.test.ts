@@ -27,7 +27,7 @@ import { shardsUrl, startNode, startNodes } from '../nodes.js'
 const NODES = 3
 const EVENTS = 300
 const SIGNAL = new AbortController().signal
-/** JSON of any kind comes back to the byte. */
+/** All kinds of JSON, which must come back byte for byte. */
 const TEXTS = [
   '{}',
   '{"a": 1,\r\n "b":"\\u0000\\ud83d\\n"}',
@@ -51,7 +51,7 @@ function idOf(i: number): string {
   return formatEventId({ position: BigInt(1_700_000_000_000 + i) << 16n, index: 0, journalId: (i % NODES) + 1 })
 }
 
-/** The same events in both stores: entry i is of lane i % 3. */
+/** Stores the same events in both stores; entry i belongs to lane i % 3. */
 async function fill(): Promise<void> {
   await Promise.all(both.map(prepareShards))
   for (const shards of both) {
@@ -94,7 +94,7 @@ async function page(shards: Shards, format: 'json' | 'ndjson' | 'csv' | 'parquet
   return { rows: await text(rows), next }
 }
 
-/** The same aliases in both stores, each the only version unless `later` says that it is a later one. */
+/** Stores the same aliases in both stores, each as the only version unless `later` is set. */
 async function storeAliases(
   projectId: string,
   links: readonly (Pick<Alias, 'distinctId' | 'createdAt' | 'stepAt'> & { name: string })[],
@@ -117,7 +117,7 @@ t.before(fill)
 t.test('names, properties and values come from all shards', async (t) => {
   const after = idOf(EVENTS / 3)
   const ranges = [
-    // In a month that is over, in this one, and after some events.
+    // In an earlier month, in this one, and after some events.
     { after: null, upTo: lastIdAt(1_710_000_000_000n << 16n) },
     { after: null, upTo: idOf(EVENTS / 2) },
     { after, upTo: idOf(EVENTS / 2), event: 'e1' },
@@ -210,7 +210,7 @@ t.test("a user's events come from all shards in order", async (t) => {
   t.ok((many?.split('\n').length ?? 0) > 30)
 })
 
-/** Rows of profiles and sessions, each version on a shard of its own, as after shards were added. */
+/** Rows of profiles and sessions, each version on another shard, as after shards were added. */
 t.test('profiles and sessions are the newest of all shards, including deletions', async (t) => {
   let version = 1n
   const put = async (table: typeof PROFILES | typeof SESSIONS, row: string, shard: number) => {
@@ -254,7 +254,7 @@ t.test('profiles and sessions are the newest of all shards, including deletions'
   await profile('n5', null, 0)
   await profile('n5', 200, 1)
   for (let i = 0; i < 12; i++) await session(`s${i}`, i, i, i)
-  // Open again, so that a null is newer than a number; and of another user now.
+  // Open again, so that null is newer than a number, and with another user.
   await session('s3', 3, null, 1)
   await session('s4', 4, 4, 2, 'u2')
   await put(SESSIONS, SESSIONS.row('p', 's5', null), 0)
@@ -365,7 +365,7 @@ t.test(
     const before = { name: 'before', distinctId: 'a', createdAt: 99, stepAt: 1 }
     const ended = { name: 'ended', distinctId: 'flat', createdAt: 1, stepAt: 1 }
     await storeAliases('chains', [...long, ...leaves, ...cycle, before, ended])
-    // A step that nothing leads to any more.
+    // A step that no alias points to any more.
     await storeAliases('chains', [{ ...ended, stepAt: 0 }], 5_000)
     const expected = new Map([
       ...[...long, ...leaves].map(({ name }) => [name, 'long 2500'] as const),
@@ -389,7 +389,8 @@ t.test(
   },
 )
 
-// The last one: a query that fails on a shard may end libchdb, which is each server here, when its peer leaves.
+// This test is last, because a failing query on a shard may end libchdb, which all servers here are, when its peer
+// disconnects.
 t.test('questions have the same answers over several shards as over one', async (t) => {
   const chain = [
     ['u6', 'u0'],
@@ -397,7 +398,7 @@ t.test('questions have the same answers over several shards as over one', async 
   ] as const
   const links = chain.map(([name, distinctId], i) => ({ name, distinctId, createdAt: i, stepAt: i === 0 ? 1 : 0 }))
   await storeAliases('p', links)
-  // Events before have been changed on several shards only.
+  // Earlier events have been changed only on the store with several shards.
   const common = { from: 40, to: 1000 }
   const series = [
     { event: '*', metric: 'users' },

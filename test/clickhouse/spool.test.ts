@@ -7,7 +7,7 @@ import { until } from '../helper.js'
 
 const KIB = 1024
 
-/** Random bytes, so that their order shows. */
+/** Random bytes, so that a wrong order is noticed. */
 const chunksOf = (count: number) => Array.from({ length: count }, (_, n) => Buffer.alloc(KIB, n))
 
 t.test('Spool takes a result that fits immediately, so that its source ends, read or not', async (t) => {

@@ -15,7 +15,7 @@ export interface PartFolder {
   path: string
 }
 
-/** Runs queries on the data of an embedded engine that is not running; `settings` are of the query. */
+/** Runs queries on the data of an embedded engine that is not running; `settings` are those of the query. */
 export async function onEngine<T>(
   path: string,
   use: (
@@ -36,7 +36,7 @@ export async function onEngine<T>(
   }
 }
 
-/** The parts of a table that are in use, of an engine that is not running. */
+/** The active parts of a table of an engine that is not running. */
 export async function partsOf(path: string, table = 'events'): Promise<PartFolder[]> {
   return await onEngine(path, async (query) => {
     const rows = await query(
@@ -73,7 +73,7 @@ export const ACCIDENTS: [name: string, happen: (part: PartFolder) => Promise<unk
   ],
 ]
 
-/** A log that keeps its lines. */
+/** A log that records its lines. */
 export function keepLog(): { log: FastifyBaseLogger; lines: Record<string, unknown>[] } {
   const lines: Record<string, unknown>[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(JSON.parse(line)) })

@@ -24,7 +24,7 @@ async function start(t: Test, folder: string) {
     const { clickhouse, close } = await openStore(config)
     await until('the facts', async () => {
       await completeFacts(clickhouse, ['default'])
-      // A part cannot be read until it is made again.
+      // A damaged part cannot be read until it is filled again.
       return (await countDifferences(clickhouse).catch(() => 1)) === 0
     })
     const [row] = await clickhouse.rows<{ count: string }>('SELECT count() AS count FROM event_facts')

@@ -31,7 +31,7 @@ async function lost(
   return found.map(({ part, rows, isSettled }) => [part, rows, isSettled])
 }
 
-t.test('what is there, or merged into another part, is not lost', async (t) => {
+t.test('parts that exist, or were merged into another one, are not lost', async (t) => {
   t.strictSame(await lost({ known: [known(1, 1, 5)], active: [active(1, 1, 5)] }), [])
   t.strictSame(await lost({ known: [known(1, 1, 5), known(2, 2, 5)], active: [active(1, 2, 10)] }), [])
   t.strictSame(await lost({ known: [known(1, 1, 5)], active: [active(1, 4, 2)] }), [], 'others deleted some')
@@ -43,7 +43,7 @@ t.test('what is there, or merged into another part, is not lost', async (t) => {
   t.strictSame(await lost({ known: [known(1, 1, 0)] }), [], 'an empty part')
 })
 
-t.test('what is not there is lost, with what it held', async (t) => {
+t.test('a missing part is lost, with its rows', async (t) => {
   t.strictSame(await lost({ known: [known(1, 1, 5), known(2, 2, 7)], active: [active(1, 1, 5)] }), [
     [nameOf(2, 2), 7, false],
   ])
@@ -67,7 +67,7 @@ t.test(
   },
 )
 
-t.test('what was put aside is told once, with the parts that it was made of', async (t) => {
+t.test('a detached part is reported once, with its sources', async (t) => {
   const aside = detached(1, 2)
   t.strictSame(await lost({ detached: [aside], known: [known(1, 1, 5), known(2, 2, 7)] }), [[aside.name, 12, false]])
   t.strictSame(await lost({ detached: [aside] }), [[aside.name, null, false]], 'never noted')
@@ -88,7 +88,7 @@ t.test('a part merged from its neighbours does not hide it', async (t) => {
   t.strictSame(await lost({ ...seen, isRestarted: true }, [1, 2, 3]), [])
 })
 
-t.test('the sources of a merge since the start tell what was not among them', async (t) => {
+t.test('the sources of a merge since the start show which part was not among them', async (t) => {
   const seen = { known: [known(1, 1, 5), known(2, 2, 7), known(3, 3, 5)], isRestarted: true }
   const merged = { ...active(1, 3, 9, true), name: `${nameOf(1, 3)}_202` }
   const sources = [active(1, 1, 5), active(3, 3, 5)]

@@ -16,7 +16,7 @@ interface Stopped {
   parts: PartFolder[]
 }
 
-/** A stopped service that noted some parts, none of them merged. */
+/** A stopped service that recorded some parts, none of them merged. */
 async function stopped(t: Test, fill: (client: Client, command: Command) => Promise<unknown>): Promise<Stopped> {
   const folder = await dataFolder(t)
   const engine = await startClickHouse(t, storeOf(folder))
@@ -54,7 +54,7 @@ async function deleteFirst({ call, events }: Client, event: string, count = 1): 
   }
 }
 
-/** Makes parts look old: ClickHouse merges such parts as soon as it starts. */
+/** Makes parts look old, because ClickHouse merges old parts as soon as it starts. */
 async function age(parts: readonly PartFolder[]): Promise<void> {
   const then = new Date(Date.now() - 30 * 24 * 3_600_000)
   for (const { path } of parts) {
@@ -66,7 +66,7 @@ async function age(parts: readonly PartFolder[]): Promise<void> {
 const partsIn = (parts: readonly PartFolder[], table: string) => parts.filter((part) => part.table === table)
 const isPatch = ({ partition }: PartFolder) => partition.startsWith('patch-')
 
-/** Starts the service; with what it says is lost. */
+/** Starts the service. @returns also the losses that it reports */
 async function start(t: Test, folder: string) {
   const { log, lines } = keepLog()
   const client = await startApp(t, settings(folder), { log })
@@ -76,7 +76,7 @@ async function start(t: Test, folder: string) {
   return { client, errors }
 }
 
-/** As if the engine had merged everything before anybody looked. */
+/** As if the engine had merged everything before anybody checked. */
 const mergeAll = (folder: string, ...tables: string[]) =>
   onEngine(storeOf(folder), async (_, command) => {
     for (const table of tables) await command(`OPTIMIZE TABLE ${table} FINAL`)

@@ -38,8 +38,8 @@ async function send({ call }: Client, events: object[], headers = {}): Promise<s
 }
 
 /**
- * What `verify` says of a project, and its exit code. An embedded journal must not be open twice in a process: what opens
- * it again would block this thread until a write has ended that needs this thread.
+ * The report of `verify` on a project, and its exit code. An embedded journal must not be opened twice in one process:
+ * the second opening would block this thread until the end of a write, which needs this thread.
  */
 async function ledgerOf(env: NodeJS.ProcessEnv, project = 'default', args: string[] = []) {
   const { code, printed } = env.REDIS_URL

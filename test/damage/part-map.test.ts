@@ -8,7 +8,7 @@ const part = (first: number, last: number, partition = '202601'): Part => {
 const namesOf = (parts: Part[]) => parts.map(({ name }) => name).sort()
 
 t.test('PartMap finds what a search through all parts finds, also among merged ones', async (t) => {
-  // Merges of five, and of those again, so that parts are within others; some are gone, and one is in another month.
+  // Merges of five parts, and merges of those, so that parts are nested; some are gone, and one is in another month.
   const all = [part(1, 500), part(1, 9, '202602')]
   for (let first = 1; first <= 500; first += 5) all.push(part(first, first + 4))
   for (let first = 1; first <= 500; first += 25) all.push(part(first, first + 24))

@@ -9,7 +9,7 @@ import { keepLog, partsOf } from './damaged-store.js'
 
 const EVENTS = 30
 
-/** A ClickHouse that may write backups, the settings of a service on it, and what a service does. */
+/** A ClickHouse that may write backups, the settings of a service, and calls of a service. */
 async function open(t: Parameters<typeof startApp>[0]) {
   const path = join(await dataFolder(t), 'clickhouse')
   const backups = await temporaryFolder(t)
@@ -34,7 +34,7 @@ async function open(t: Parameters<typeof startApp>[0]) {
     await client.app.close()
   }
   const verify = (...args: string[]) => run(command, ['--quick', ...args], env)
-  /** Starts a service, which may say that something is lost. */
+  /** Starts a service. @returns the losses that it reports */
   const losses = async () => {
     const { log, lines } = keepLog()
     const client = await startApp(t, env, { log })

@@ -8,15 +8,15 @@ import { fromServer, settingsFor, startApp, startService, until } from '../helpe
 
 const DAY_MS = 86_400_000
 const NOTE = 'INSERT INTO deleted_events'
-/** Part of the note that a deletion is over. */
+/** A part of the row that records the end of a deletion. */
 const SETTLED = '"pending":0'
-/** Old events that are added at a time, in the store and in dead letters. */
+/** Number of old events that are added at once, in the store and in dead letters. */
 const OLD = 30
 const OLD_IN_LETTERS = 3
 
 /**
- * Where a run is killed: it waits before a statement, or has no reply to one. Each run goes on with what the one before
- * has left, unless that is nothing.
+ * Where a run is killed: before a statement, or before its reply. Each run continues with what the previous one has
+ * left, if anything.
  */
 const STEPS = [
   { title: 'before dead letters are deleted', text: NOTE, needsMore: true },

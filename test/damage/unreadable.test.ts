@@ -5,11 +5,11 @@ import { damage, keepLog, onEngine, type PartFolder, partsOf } from './damaged-s
 
 const settings = (folder: string) => ({ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', DATA_DIR: folder })
 const now = Date.now()
-/** In the month before the one before. */
+/** A time in the month before the last one. */
 const OLD = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth() - 2, 10)
 const OLD_EVENTS = 100
 
-/** Events as they were accepted then. */
+/** Inserts events as if they were accepted then. */
 const insertOld = (project: string) => `
   INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
   SELECT '${project}',
@@ -17,7 +17,7 @@ const insertOld = (project: string) => `
     'old', 'u', ${OLD} + number, ${OLD}, concat('{"a":"', hex(randomString(40)), '"}')
   FROM numbers(${OLD_EVENTS})`
 
-/** A stopped service with 20 events of now and 100 of an earlier month, and the part of that month. */
+/** A stopped service with 20 recent events and 100 of an earlier month, and the part of that month. */
 async function stopped(t: Test): Promise<{ folder: string; old: PartFolder }> {
   const folder = await dataFolder(t)
   const { app, call, events } = await startApp(t, { ...settings(folder), LOG_LEVEL: 'silent' })
@@ -28,7 +28,7 @@ async function stopped(t: Test): Promise<{ folder: string; old: PartFolder }> {
   await app.close()
   const engine = join(folder, 'clickhouse')
   await onEngine(engine, async (_, command) => command(insertOld('default')))
-  // The service notes what there is.
+  // The service records the parts.
   await (await startApp(t, { ...settings(folder), LOG_LEVEL: 'silent' })).app.close()
   const month = new Date(OLD).toISOString().slice(0, 7).replace('-', '')
   const old = (await partsOf(engine)).find(({ partition }) => partition === month)

@@ -33,7 +33,7 @@ async function stopped(t: Test): Promise<{ env: NodeJS.ProcessEnv; engine: strin
 }
 
 t.test('verify passes for a sound store, and says what was checked', async (t) => {
-  // ClickHouse may merge the parts first, and nobody has noted what is in a new one.
+  // ClickHouse may merge the parts first, and the counts of new parts are not recorded yet.
   const { code, printed } = await until('counts of the parts that were noted', async () => {
     const { env } = await stopped(t)
     const ended = await run(command, [], env)
@@ -53,7 +53,7 @@ t.test('verify says what it could not compare because nobody had noted it', asyn
   await onEngine(engine, async (_, command) => {
     await command(`INSERT INTO events (${columns}) SELECT ${values} FROM numbers(1000)`)
   })
-  // If ClickHouse has merged them, the new part has those that were there, too.
+  // If ClickHouse has merged them, the new part also has the earlier events.
   const { printed } = await run(command, ['--quick'], env)
   t.match(
     printed,
@@ -64,6 +64,37 @@ t.test('verify says what it could not compare because nobody had noted it', asyn
     const { printed } = await run(command, ['--quick'], env)
     return !printed.includes('not compared') && /Counts: imported: events of .*: 1000, as noted\./.test(printed)
   })
+})
+
+t.test('verify says which parts have too many projects to be compared', async (t) => {
+  const { env, engine } = await stopped(t)
+  const columns = 'project_id, event_id, event, distinct_id, timestamp, received_at, properties'
+  const values = "toString(number), generateUUIDv7(), 'e', 'u', toUnixTimestamp64Milli(now64(3)), 0, '{}'"
+  await onEngine(engine, async (_, command) => {
+    await command(`INSERT INTO events (${columns}) SELECT ${values} FROM numbers(51)`)
+  })
+  await run(command, ['--quick'], env)
+  // It may have been merged with the others.
+  const { printed } = await run(command, ['--quick'], env)
+  t.match(printed, /Counts: not compared: \d+ events in \d parts?, because the rows of some of their projects/)
+})
+
+t.test('verify fails for lost settings and counts of usage, without which nothing would be limited', async (t) => {
+  const { env, engine } = await stopped(t)
+  const { call, app } = await startApp(t, env)
+  await call('PATCH', '/public/project', { keep: { events: '30d' } })
+  await app.close()
+  for (const [table, what] of [
+    ['projects', '1 versions of settings of the project default'],
+    ['project_usage', 'counts of usage of the project default'],
+  ] as const) {
+    const parts = await partsOf(engine, table)
+    t.ok(parts.length > 0)
+    for (const part of parts) await ACCIDENTS[0]?.[1](part)
+    const { code, printed } = await run(command, ['--quick'], env)
+    t.equal(code, 1)
+    t.match(printed, new RegExp(`WRONG: The store has lost the part .*${what}`))
+  }
 })
 
 t.test('verify neither compares nor accepts the ledger with the settings of fewer lanes', async (t) => {

@@ -14,7 +14,7 @@ import { type Sent, startSdkProxy } from './sdk-proxy.js'
 /** tap runs everything in the root of the repository. */
 const MODULES = pathToFileURL(`${process.cwd()}/node_modules/`)
 const SEGMENT = '@segment/analytics-next/dist/umd/'
-/** The build that most pages have: it loads the scripts that the service's configuration asks for. */
+/** The build that most pages use: it loads the scripts that the configuration from the service names. */
 const POSTHOG = 'posthog-js/dist/module.js'
 const PROPERTIES = { unicode: 'é漢😀', price: 9.9, list: [1, null], nested: { a: { b: 1 } } }
 const EVENTS = 6
@@ -41,7 +41,7 @@ async function startSite(t: Test) {
 
 const settings = (values: object) => `const { url, key, user, properties, count } = ${JSON.stringify(values)};`
 
-/** What a page runs; it sends `count` events of one user, and what it knows of the user. */
+/** The scripts of the pages; each sends `count` events of one user, and changes of the profile. */
 const SCRIPTS: Record<string, string> = {
   'analytics-next': `
     await new Promise((resolve, reject) => {
@@ -64,7 +64,7 @@ const SCRIPTS: Record<string, string> = {
 
 const ID = /"(?:messageId|uuid)":"([^"]+)"/g
 
-/** The ids of messages for which the SDK has not got any answer. */
+/** The ids of messages for which the SDK has not received a response. */
 async function unanswered(sent: Sent[]): Promise<string[]> {
   const idsOf = async ({ body }: Sent) => {
     const { json } = await unwrapSdkBody(body, '', 1e7, () => undefined)

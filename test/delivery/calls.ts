@@ -8,16 +8,16 @@ const PAUSE_MS = 20
 /** What a client can find wrong, in addition to the ledger of events. */
 export type Fault = 'unread' | 'skipped' | 'miscounted' | 'rejected'
 
-/** Counts what clients found wrong, and what they looked at. */
+/** Counts the faults that clients found, and their checks. */
 export class Findings {
   readonly faults: Record<Fault, number> = {
-    /** a write of its own that was answered and is not in a later response */
+    /** an acknowledged write of the client that is missing from a later response */
     unread: 0,
-    /** events that a walk had passed before they appeared */
+    /** events that appeared at a place that a walk had already passed */
     skipped: 0,
-    /** a profile or a session that is not what its calls made of it */
+    /** a profile or session that does not match its calls */
     miscounted: 0,
-    /** a call that was refused for good, or failed with a 500 */
+    /** a call that was refused permanently, or failed with a 500 */
     rejected: 0,
   }
   readonly examples: string[] = []
@@ -48,7 +48,7 @@ export interface Call {
   apiKey?: string
 }
 
-/** One call; null if there was no answer. */
+/** Makes one call. @returns null if there was no response */
 export async function call(
   url: string,
   { method = 'GET', path, body, idempotencyKey, apiKey = SECRET_KEY }: Call,
@@ -71,7 +71,7 @@ export async function call(
   }
 }
 
-/** Repeats a call until it gets another answer than "try again", and says how many tries it took. */
+/** Repeats a call until the response is not "try again". @returns the response and the number of attempts */
 export async function insist(
   url: () => string,
   what: Call,

@@ -8,7 +8,7 @@ import { assertFaultless, Load } from './load.js'
 import { assertFlawless, Producer } from './producer.js'
 
 const KINDS: Kind[] = ['service', 'redis', 'clickhouse']
-/** By which every piece is late, in both directions. */
+/** Delay of every chunk, in both directions. */
 const SLOW_MS = 30
 
 if (!CAN_OFFSET_CLOCKS) t.comment('faketime is not installed: the clocks of the lanes are the same')
@@ -56,7 +56,7 @@ t.test(
     const [service] = installation.victims
     const ledger = new Ledger()
     const producer = new Producer(ledger, () => installation.url())
-    // Nobody reads meanwhile, which would level the lanes.
+    // Without reads, which would bring the lanes to the same position.
     for (home of [1, 2, 0, 2]) {
       await service?.kill()
       for (let i = 0; i < 5; i++) t.equal(await producer.send(), 'answered')

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { type StoredEvent, Tallyhouse, type TallyhouseOptions } from '../../src/client/index.js'
 import { freePort, SECRET_KEY, STORAGES, settingsFor, startApp, startService } from '../helper.js'
 
-/** For as long as a service takes to start on a busy machine. */
+/** Retries for as long as a service may take to start on a busy machine. */
 const AT_ONCE = { baseDelayMs: 10, maxDelayMs: 100, attempts: 2_000 }
 
 async function all<E>(events: AsyncIterable<E>): Promise<E[]> {

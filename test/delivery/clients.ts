@@ -3,20 +3,20 @@ import { call, type Findings, insist } from './calls.js'
 import type { Ledger } from './ledger.js'
 import { Producer } from './producer.js'
 
-/** Where to write, always the same service, and where to read, any of them. */
+/** The URL to write to, which is always the same service, and the URLs to read from. */
 export interface Urls {
   write(): string
   read(): string
 }
 
-/** A user of the service: makes one call after another, and checks each. */
+/** A client that makes one call after the other, and checks each. */
 export interface Client {
   step(): Promise<void>
-  /** What has to be so after the last step. */
+  /** Checks the state after the last step. */
   finish?(): Promise<void>
 }
 
-/** Sends events, alone and in batches, with and without an Idempotency-Key, and looks for what it has sent last. */
+/** Sends events, single and in batches, with and without an Idempotency-Key, and looks for the last one. */
 export class EventClient implements Client {
   readonly #producer: Producer
   readonly #urls: Urls
@@ -47,7 +47,7 @@ export class EventClient implements Client {
     const reply = await call(this.#urls.read(), { path: `/public/events?distinct_id=${name}&order=desc&limit=1` })
     if (reply?.status !== 200 || reply.body.pending > 0) return
     const [event] = reply.body.events as StoredEvent[]
-    // A search that gave up early has found nothing, and says so.
+    // A search that reached its time limit may have found nothing, and says so.
     if (!event && reply.body.hasMore) return
     this.#findings.counts.reads++
     if (event?.properties.number !== last) {
@@ -118,7 +118,10 @@ export class EditingClient implements Client {
 
 const MAX_CHANGES = 400
 
-/** A profile that some clients change at the same time: every change counts once, and each one's own keep their order. */
+/**
+ * A profile that several clients change at the same time: every change counts once, and those of one client keep their
+ * order.
+ */
 export class SharedProfile {
   readonly name = randomName('user')
   changes = 0

@@ -1,13 +1,13 @@
 import { spawnSync } from 'node:child_process'
 
-/** `faketime` knows where its library is, in the form that the loader expects. */
+/** The path of the faketime library, from `faketime` itself. */
 const LIBRARY = (() => {
   if (process.platform !== 'linux') return null
   const { status, stdout } = spawnSync('faketime', ['-f', '+0s', 'printenv', 'LD_PRELOAD'], { encoding: 'utf8' })
   return status === 0 ? stdout.trim() : null
 })()
 
-/** Whether processes can be started with another clock here. */
+/** Whether processes can be started with a different clock. */
 export const CAN_OFFSET_CLOCKS = LIBRARY !== null
 
 /**

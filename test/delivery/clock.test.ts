@@ -43,8 +43,8 @@ t.test('lmdb: the clock of the service jumps back by an hour, and again at a res
 t.test('redis: its clock is an hour behind the positions that it has assigned', async (t) => {
   const { settings, redis } = await journalFor(t, 'redis')
   if (!redis) return t.fail('there is a Redis')
-  // Positions come from Redis' own clock, which cannot be set here. So the last position is what is moved: to what a
-  // clock an hour ahead would have given.
+  // Positions come from the clock of Redis, which cannot be set here. So the test moves the last position to where a
+  // clock an hour ahead would have put it.
   const journal = await openRedisJournal({ url: redis.url, maxBytes: 1e9, log: silent })
   await journal.advancePast(nextPosition(START, Date.now() + HOUR_MS))
   await journal.close()

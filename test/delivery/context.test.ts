@@ -8,7 +8,7 @@ const AGENT = 'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/
 const engine = await startClickHouse(t)
 
 for (const kind of ['lmdb', 'redis'] as const) {
-  t.test(`${kind}: what a page sent before a kill -9 has its context after it`, async (t) => {
+  t.test(`${kind}: events that a page sent before a kill -9 have their context after it`, async (t) => {
     const { settings } = await journalFor(t, kind)
     const clickhouse = databaseOf(engine.url)
     const proxy = await TcpProxy.open(t, clickhouse)

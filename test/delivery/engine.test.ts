@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from '../../src/clickhouse/embedded/engine.js'
 import { until } from '../helper.js'
 
-/** It takes 1.5 s of a machine that is not busy; without its limit, it never ends. */
+/** Closing takes 1.5 s on an idle machine; without the limit in the code, it would never end. */
 const CLOSED_MS = 20_000
 
 const quiet = { info: () => {}, warn: () => {}, error: () => {} }
@@ -19,7 +19,7 @@ async function tempDir(t: Test): Promise<string> {
   return dir
 }
 
-/** Its close is registered; a process that outlives it fails the test. */
+/** Starts an engine, and closes it after the test, which fails if a process survives. */
 async function start(t: Test, path: string, log = quiet): Promise<EmbeddedClickHouse> {
   const engine = await startEmbeddedClickHouse({ path, log })
   t.teardown(async () => {
@@ -52,7 +52,7 @@ async function ask(engine: EmbeddedClickHouse, sql: string): Promise<string> {
   return text.trimEnd()
 }
 
-/** False for a zombie too: it has ended, and waits for whoever inherited it. */
+/** Whether a process is running; a zombie is not. */
 async function isRunning(pid: number): Promise<boolean> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
   if (stat !== undefined) return !/\) [ZX] /.test(stat)

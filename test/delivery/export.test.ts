@@ -10,7 +10,7 @@ import { CONTEXT_COLUMNS, CONTEXT_TYPES } from '../../src/store/context-sql.js'
 import { SECRET_KEY, type StoredEvent, settingsFor, startApp, startClickHouse, startService, until } from '../helper.js'
 import { clickHouseError, TcpProxy } from './tcp-proxy.js'
 
-/** Copying them would be among the queries and rows that are counted. */
+/** Because copying would add to the counted queries and rows. */
 const NO_FACTS = { FACTS: 'off' }
 
 const FORMATS = ['json', 'ndjson', 'csv', 'parquet'] as const
@@ -28,7 +28,7 @@ async function fill(clickhouse: ClickHouse, count: number, properties: string, e
   )
 }
 
-/** In the place of the table what makes every read do this; nothing writes any more. */
+/** Replaces the table by a view with a condition that every read evaluates; nothing can be written any more. */
 async function replaceEvents(clickhouse: ClickHouse, condition: string): Promise<void> {
   await clickhouse.command('RENAME TABLE events TO stored_events')
   await clickhouse.command(
@@ -39,7 +39,7 @@ async function replaceEvents(clickhouse: ClickHouse, condition: string): Promise
   )
 }
 
-/** Answers of the service, as they come from its socket. */
+/** Reads responses of the service from its socket. */
 function reader(t: Test, url: string) {
   return async (query: string): Promise<IncomingMessage> => {
     const request = get(`${url}/public/events?${query}`, { headers: { 'x-api-key': SECRET_KEY }, agent: false })
@@ -51,7 +51,7 @@ function reader(t: Test, url: string) {
   }
 }
 
-/** Answers that nobody reads, once they have begun. */
+/** Opens responses that nobody reads. */
 async function stalledReaders(t: Test, url: string, key: string, query: string, count: number): Promise<Socket[]> {
   const sockets = Array.from({ length: count }, () => connect(Number(new URL(url).port), '127.0.0.1'))
   for (const socket of sockets) {
@@ -84,7 +84,7 @@ async function start(t: Test, options: AppOptions = {}) {
 
 t.test('who hangs up before the answer ends its query', async (t) => {
   const { url, clickhouse } = await start(t)
-  // No end, and a second for each row.
+  // Never ends: a second for each row.
   await replaceEvents(clickhouse, 'sleepEachRow(1) = 0')
   for (const query of ['', 'page=5000&limit=10000', ...FORMATS.map((format) => `format=${format}`)]) {
     const request = get(`${url}/public/events?${query}`, {
@@ -125,14 +125,14 @@ t.test('an answer that cannot be completed is an error', async (t) => {
   }
 })
 
-/** Reads an answer that was 200 at first; fails if it looks complete. */
+/** Reads a response that began with 200; fails if it looks complete. */
 async function brokenBody(
   t: Test,
   response: IncomingMessage,
   what: string,
   fault: () => Promise<void> = async () => undefined,
 ): Promise<string> {
-  // From before the fault on, as Node says nothing of a broken answer on which nobody listens.
+  // Before the fault, because Node does not report a broken response that nobody listens to.
   const broken = t.rejects(once(response, 'end'), { code: 'ECONNRESET' }, what)
   await fault()
   const chunks: Buffer[] = []
@@ -143,7 +143,7 @@ async function brokenBody(
   return Buffer.concat(chunks).toString()
 }
 
-t.test('an answer that fails when a part of it was sent does not look complete', async (t) => {
+t.test('a response that fails halfway does not look complete', async (t) => {
   const { app, url, clickhouse, read } = await start(t)
   await fill(clickhouse, 6000, `concat('{"x":"', repeat('x', 10000), '"}')`)
   await clickhouse.command('ALTER TABLE events RENAME COLUMN properties TO text')
@@ -163,8 +163,9 @@ t.test('an answer that fails when a part of it was sent does not look complete',
         .match(/x{10000}/g)?.length,
       100,
     )
-    // Where an answer is over with its connection, nothing but a reset tells. Looked for at the service: with data on the
-    // way, libuv takes a reset (POLLHUP after a partial read) for an end at the client.
+    // If the end of the connection ends the response, only a reset shows a failure. This checks it on the side of the
+    // service, because with data in flight, libuv reports a reset (POLLHUP after a partial read) as an end to the
+    // client.
     const connected = once(app.server, 'connection') as Promise<[Socket]>
     const socket = connect(Number(new URL(url).port), '127.0.0.1')
     socket.write(`GET /public/events?limit=10000&format=${format} HTTP/1.0\r\nx-api-key: ${SECRET_KEY}\r\n\r\n`)
@@ -178,7 +179,7 @@ t.test('an answer that fails when a part of it was sent does not look complete',
     await socket.toArray().catch((error) => t.equal(error.code, 'ECONNRESET'))
     t.ok(isReset, `${format} over HTTP/1.0`)
   }
-  // No byte of a Parquet page is made before its last row is read.
+  // The first byte of a Parquet page is written only after its last row was read.
   const parquet = await read('limit=10000&format=parquet')
   t.equal(parquet.statusCode, 503)
   t.match(JSON.parse(Buffer.concat(await parquet.toArray()).toString()), { status: 0, code: 'unavailable' })
@@ -271,8 +272,8 @@ t.test('a reader that stops reading fills no memory', async (t) => {
     const before = await residentBytes()
     const response = await read(`limit=10000&format=${format}`)
     await once(response, 'readable')
-    // It has taken what it takes when 10 looks in a row find no new peak. Memory that is freed or taken again in between
-    // says nothing, and a new peak is no more than `limit` away: it is over on any machine, however slow.
+    // The memory has reached its peak when 10 checks in a row find no higher one. On a machine of any speed this ends,
+    // because the peak is at most `limit`.
     let peak = before
     let same = 0
     await until('the memory to stay', async () => {
@@ -313,13 +314,13 @@ t.test('who does not read keeps nobody else from reading', async (t) => {
       if (i >= 10 && statusCode === 503) t.ok(headers['retry-after'])
       else t.equal(statusCode, 200, `${query}: ${i}`)
     }
-    // Those that wait give up, or find the places of those that were cut off, and so do reads of later on.
+    // Waiting reads give up or get the slots of those that were cut off, and so do later reads.
     await until('an answer for the project of the readers', async () => (await get('limit=10')).statusCode === 200)
     for (const socket of sockets) socket.destroy()
   }
 })
 
-t.test('a filter that finds little in the time answers what it has found, and goes on', async (t) => {
+t.test('a filter that finds little in time returns that, and can be continued', async (t) => {
   const searchLimits = { directMs: 100, searchMs: 2000, stepRows: 100 }
   const { clickhouse, read } = await start(t, { searchLimits })
   await fill(clickhouse, 2500, `'{}'`)
@@ -354,11 +355,11 @@ t.test('a filter that finds little in the time answers what it has found, and go
     for (let cursor = ''; ; pages++) {
       const response = await read(`event=rare&format=${format}&order=${order}&limit=${limit}${cursor}`)
       const body = Buffer.concat(await response.toArray())
-      // On a busy machine, even the first events may take longer than a search has.
+      // On a busy machine, even finding the first events may exceed the time limit of a search.
       if (response.statusCode === 503 && ++refused < 100) continue
       if (response.statusCode !== 200) throw new Error(body.toString())
       const here = body.toString('latin1').match(/[\da-f]{8}-[\da-f]{4}-7[\da-f-]{21}/g) ?? []
-      // Parquet says it in its statistics again.
+      // Parquet repeats it in its statistics.
       found.push(...new Set(here))
       const { next, hasMore } =
         format === 'json'
@@ -381,7 +382,7 @@ t.test('a filter that finds little in the time answers what it has found, and go
   const response = await read('event=rare&page=2')
   const all = await read('limit=2')
   t.equal(all.statusCode, 200)
-  // By its number a page cannot be a short one, as another would come after it in another process.
+  // A page by number must not be short, because another process would return other pages after it.
   if (response.statusCode !== 200) {
     t.equal(response.statusCode, 503)
     t.match(JSON.parse(Buffer.concat(await response.toArray()).toString()), { code: 'unavailable', error: /cursor/ })
@@ -393,7 +394,7 @@ t.test('a search that runs out of time returns what it has found, and page 2 sta
   const direct = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => direct.close())
   const proxy = await TcpProxy.open(t, settings.CLICKHOUSE_URL ?? '')
-  // Nothing takes so long by itself: which queries are out of time is up to the proxy.
+  // Longer than any query takes: only the proxy decides which queries reach their limits.
   const searchLimits = { directMs: 30_000, searchMs: 120_000, stepRows: 100 }
   const { call } = await startApp(t, { ...settings, CLICKHOUSE_URL: proxy.url }, { searchLimits })
   await fill(direct, 2500, `'{}'`, `if(number IN (3, 1000, 1001, 2400), 'rare', 'e')`)
@@ -451,7 +452,7 @@ t.test('a page reads as much of the store however deep it is', async (t) => {
       let cursor = ''
       for (let page = 1; page <= pages; page++) {
         const query = `limit=${limit}&format=${format}${by === 'page' ? `&page=${page}` : cursor}`
-        // What the service reads by itself meanwhile is counted, too, but not each time.
+        // Background reads of the service count, too, but not in every attempt.
         const { response, body, cost } = await until(`${query} to cost less than ${most} rows`, async () => {
           const found = await readPage(query)
           return found.cost < most && found

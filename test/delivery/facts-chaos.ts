@@ -13,7 +13,7 @@ import { type Scope, until } from '../helper.js'
 import { type Call, Findings, insist } from './calls.js'
 import { Installation } from './installation.js'
 
-/** A process that only answers questions, from `events`; it is not killed. */
+/** Index of the process that only answers questions, from `events`, and is not killed. */
 const REFERENCE = 2
 const PROJECTS = 4
 const USERS = 12
@@ -22,7 +22,7 @@ const START = Date.UTC(2026, 9, 1)
 const RANGE = { from: START, to: START + 40 * DAY_MS }
 const PEACE_MS = { least: 500, most: 4_000 }
 const MAX_PAUSE_MS = 15_000
-/** Facts have what was accepted so long ago. */
+/** Age after which events are certainly in the facts. */
 const REPLAYED_AFTER_MS = 30_000
 
 export interface FactsVerdict {
@@ -30,7 +30,7 @@ export interface FactsVerdict {
   answers: number
   changes: number
   kills: number
-  /** rows of facts that are not what the events lead to, in the end */
+  /** rows of facts that do not match the events at the end */
   differences: number
   wrong: string[]
 }
@@ -51,17 +51,17 @@ const QUESTIONS: object[] = [
   { kind: 'retention', start: { event: 'a' }, return: { event: 'b' }, interval: 'day', periods: 5 },
 ]
 
-/** Everything of one project, one after the other, so that its client knows at any time what is stored. */
+/** Makes all calls of one project, one after the other, so that it always knows what is stored. */
 class Client {
   readonly #installation: Installation
   readonly #project: ProjectAccess
   readonly #verdict: FactsVerdict
   readonly #findings = new Findings()
-  /** the users of those that were sent alone, by their ids */
+  /** the users of single events, by id */
   readonly #events = new Map<string, string>()
-  /** the users of those that were sent together, by the ids of the batch */
+  /** the users of the events of each batch, by its id */
   readonly #batches = new Map<string, string[]>()
-  /** the users of those that were dead letters */
+  /** the users of replayed events */
   #replayed: string[] = []
 
   constructor(installation: Installation, project: ProjectAccess, verdict: FactsVerdict) {
@@ -114,7 +114,7 @@ class Client {
     }
   }
 
-  /** Stores events late that were refused when they came. */
+  /** Stores events from dead letters. */
   async #replay(): Promise<void> {
     const { id: projectId, shards: all } = this.#project
     const shards = all[Math.floor(Math.random() * all.length)]

@@ -11,7 +11,10 @@ const LAG_MS = 300
 
 const engine = await startClickHouse(t)
 
-/** Two processes that accept events, one of them the writer, and clients that send call after call until stopped. */
+/**
+ * Starts two processes that accept events, one of them the writer, and clients that send one call after the other until
+ * stopped.
+ */
 async function start(t: Test, redis: Record<string, string>) {
   const env = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', CLICKHOUSE_URL: databaseOf(engine.url) }
   const services = [
@@ -35,7 +38,7 @@ async function start(t: Test, redis: Record<string, string>) {
   return {
     url: services[0]?.url ?? '',
     ledger,
-    /** Waits until some more calls have been answered. */
+    /** Waits until this many more calls have been answered. */
     more: async (calls: number) => {
       const wanted = answered + calls
       await until(`${calls} more answers`, () => answered >= wanted)
@@ -61,7 +64,7 @@ t.test(`REDIS_REPLICAS=1: the master is killed ${KILLS} times, and nothing is lo
   t.strictSame(ledger.sharedIds, [])
 })
 
-t.test(`a replica that is ${LAG_MS} ms behind: what it has not heard of is all that a failover costs`, async (t) => {
+t.test(`a replica that is ${LAG_MS} ms behind: a failover loses only what it has not received`, async (t) => {
   const pair = await RedisPair.start(t, LAG_MS)
   const { url, ledger, more, stop } = await start(t, { REDIS_URL: pair.url })
   for (let kills = 0; kills < 3; kills++) {
@@ -80,7 +83,7 @@ t.test(`a replica that is ${LAG_MS} ms behind: what it has not heard of is all t
 t.test('Sentinel names another master, and the service goes there', async (t) => {
   const { master, port } = await startSentinel(t)
   const REDIS_URL = `sentinel://:s%2Fcret@127.0.0.1:1,127.0.0.1:${port}/main?db=3`
-  // The requests of keys are counted on the same Redis.
+  // The rate limits of keys use the same Redis.
   const { url, ledger, more, stop } = await start(t, { REDIS_URL, RATE_LIMIT: '1000000' })
   await more(50)
   await master.kill()

@@ -7,8 +7,8 @@ import { databaseOf, journalFor } from './servers.js'
 import { TcpProxy } from './tcp-proxy.js'
 
 /**
- * Files of 8 MB at most, on any system and without being root. A write beyond that fails as one on a full disk does,
- * unless the signal ends the process first.
+ * Limits files to 8 MB, on any system and without being root. A write beyond that fails like one on a full disk;
+ * without the trap, the signal would end the process.
  */
 const SMALL_FILES = "trap '' XFSZ; ulimit -f 8000"
 const MAX_CALLS = 400

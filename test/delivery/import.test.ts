@@ -34,7 +34,7 @@ t.test('a batch that fails for a moment is sent again, the same bytes with the s
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n{"event":"b","distinct_id":"u"}\n')
   const faults = [failure(503, 'unavailable'), failure(429, 'rate_limited', { 'retry-after': '1' }), cut, accepted(2)]
-  // First it asks whether its key is accepted.
+  // The first request checks the key.
   const server = await faultyServer(t, [failure(503, 'unavailable'), keyAccepted, ...faults])
   const startedAt = performance.now()
   const { code, stderr } = await runProcess(['import', '--url', server.url, path])
@@ -78,7 +78,7 @@ t.test('a first call that fails for good ends the command immediately, and the m
       t.match(stderr, url)
     }
   }
-  // If each of them tried again, it would take twice as long at least.
+  // If each of them retried, it would take at least twice as long.
   t.ok(performance.now() - startedAt < 240_000)
   t.strictSame(await readdir(folder), ['events.ndjson'], 'no state is written')
 })

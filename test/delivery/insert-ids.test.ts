@@ -21,7 +21,7 @@ const EVENT_LIST: Sent[] = Array.from({ length: EVENTS }, (_, i) => {
   return { event: `event ${i}`, distinct_id: `user ${i % 97}`, insert_id: `id ${i}` }
 })
 
-/** Every event at least once, in batches of random sizes that overlap. */
+/** Overlapping batches of random sizes with every event at least once. */
 function* batches(): Generator<Sent[]> {
   const start = randomInt(EVENTS)
   for (let done = 0; done < EVENTS; ) {
@@ -73,7 +73,7 @@ for (const [kind, lanes] of [
     }
     const stop = new AbortController()
     const producing = Array.from({ length: PRODUCERS }, async () => {
-      // As long as there are kills, and then all of them once more.
+      // Repeats as long as there are kills, and then once more.
       for (let isLast = false; !isLast; ) {
         isLast = stop.signal.aborted
         for (const events of batches()) await send(events)

@@ -8,10 +8,13 @@ import t, { type Test } from 'tap'
 import { startClickHouse, startRedis, temporaryFolder, until } from '../helper.js'
 
 const run = promisify(execFile)
-/** It ends with the command alone, and leaves what that started: longer than an installation ever takes. */
+/**
+ * Longer than any installation takes, because the timeout ends only the command itself, and not the processes that it
+ * started.
+ */
 const INSTALL_LIMIT_MS = 900_000
 
-/** What is committed or staged, as a clone has it. */
+/** Only files that are committed or staged, as in a clone. */
 const folder = await temporaryFolder(t)
 await run('git', ['checkout-index', '--all', `--prefix=${folder}/`])
 /** The environment without what the npm that runs the tests has added: the certificates of a proxy stay. */
@@ -57,7 +60,7 @@ async function npmStart(env: NodeJS.ProcessEnv) {
   return { npm, url, members, output: () => output }
 }
 
-/** That somebody who opens the address in a browser gets the page, with its script. */
+/** Checks that a browser gets the page and its script. */
 async function hasPage(t: Test, url: string): Promise<void> {
   const answer = await fetch(url, { headers: { accept: 'text/html' } })
   t.equal(answer.status, 200)

@@ -13,12 +13,12 @@ import { clockOffset } from './clock-offset.js'
 import { enginePid } from './servers.js'
 import { TcpProxy } from './tcp-proxy.js'
 
-/** By how many seconds the clocks of the lanes' Redis differ from this machine's. */
+/** Offsets of the clocks of the Redis servers of the lanes, seconds. */
 const CLOCKS = [0, 5, -5]
 
 export type Kind = 'service' | 'redis' | 'clickhouse'
 
-/** A process that can be killed at any time and comes back. */
+/** A process that can be killed at any time, and is restarted. */
 export interface Victim {
   kind: Kind
   /** such as `redis 1` */
@@ -29,14 +29,14 @@ export interface Victim {
   kill(): Promise<void>
 }
 
-/** A Redis or a ClickHouse, and the link by which the services reach it. */
+/** A Redis or a ClickHouse, and the link through which the services reach it. */
 export interface Backend<Server> {
   server: Server
   link: TcpProxy
 }
 
 export interface Shape {
-  /** each on a Redis of its own; 0: the parts that are embedded in the service, which is then one */
+  /** number of lanes, each on a separate Redis; 0: a single service with embedded storage */
   lanes: number
   /** ClickHouse servers; default: one per lane */
   shards?: number
@@ -47,15 +47,15 @@ export interface Shape {
 }
 
 /**
- * Everything that an installation is made of, as processes of their own with links between them that can be cut and
- * slowed down. The clocks of the Redis servers differ by some seconds, where `faketime` is installed.
+ * The parts of an installation as separate processes, with links between them that can be cut and slowed down. The
+ * clocks of the Redis servers differ by some seconds if `faketime` is installed.
  */
 export class Installation {
   readonly redis: Backend<RedisServer>[]
   readonly clickhouse: Backend<Node>[]
   readonly victims: Victim[]
   readonly #services: Service[] = []
-  /** what services that were killed have logged */
+  /** the logs of killed services */
   #log = ''
 
   private constructor(redis: Backend<RedisServer>[], clickhouse: Backend<Node>[], victims: Victim[]) {
@@ -84,7 +84,7 @@ export class Installation {
       }
       installation.#services[number] = await startService(t, settings)
     }
-    // The first one makes the store.
+    // The first one creates the store.
     await start(0)
     await Promise.all(Array.from({ length: services - 1 }, (_, i) => start(i + 1)))
     installation.#addVictims(start)
@@ -92,7 +92,7 @@ export class Installation {
     return installation
   }
 
-  /** How many services there are. */
+  /** The number of services. */
   get services(): number {
     return this.#services.length
   }
@@ -103,12 +103,12 @@ export class Installation {
     return service
   }
 
-  /** Where a service is now: a restart changes its port. */
+  /** The URL of a service, which changes with each restart. */
   url(service = 0): string {
     return this.service(service).url
   }
 
-  /** What all services have logged so far. */
+  /** The logs of all services so far. */
   get log(): string {
     return this.#log + this.#services.map((service) => service.output()).join('')
   }
@@ -138,7 +138,7 @@ export class Installation {
     }
   }
 
-  /** It is a child of the service, which starts it again. */
+  /** Adds the embedded engine, a child of the service, which restarts it. */
   #addEmbedded(dataDir: string): void {
     const kill = async () => {
       try {

@@ -10,21 +10,18 @@ import { databaseOf, JOURNALS, type JournalKind, openJournal } from './servers.j
 const PROJECT = 'p'
 const engine = await startClickHouse(t)
 
-/** What an entry of one numbered event can be like. */
+/** Forms of an entry with one numbered event. */
 const SPELLINGS = {
   good: (event: string) => `{"events":[${event}]}`,
   /** ClickHouse takes no name twice */
   twice: (event: string) => `{"events":[${event.replace('{', '{"event":"x",')}]}`,
-  /** no request can bring this, but damage can */
+  /** impossible in a request, but possible after damage */
   unreadable: (event: string) => `{"events":[${event.replace('{', '{"timestamp":"never",')}]}`,
   noJson: (event: string) => event.slice(1),
 }
 type Spelling = keyof typeof SPELLINGS
 
-/**
- * Stores entries that are one block to begin with.
- * @returns how many INSERTs it took
- */
+/** Stores entries that begin as one block. @returns the number of INSERTs */
 async function store(t: Test, kind: JournalKind, count: number, spelling: (i: number) => Spelling, padding = '') {
   const clickhouse = new ClickHouse({ url: databaseOf(engine.url) })
   t.teardown(() => clickhouse.close())
@@ -79,7 +76,7 @@ async function store(t: Test, kind: JournalKind, count: number, spelling: (i: nu
 }
 
 for (const kind of JOURNALS) {
-  // An INSERT takes 5 to 10 ms, so a hundred of them are what the others may be delayed by: a second.
+  // An INSERT takes 5 to 10 ms, so a hundred of them delay the others by a second at most.
   t.test(`with ${kind}, others are not held up`, async (t) => {
     t.test('by one entry that goes in another spelling', async (t) => {
       const inserts = await store(t, kind, 2000, (i) => (i === 1234 ? 'twice' : 'good'))
@@ -103,7 +100,7 @@ for (const kind of JOURNALS) {
       }
     })
 
-    t.test('by some that are no JSON', async (t) => {
+    t.test('by bodies that are not JSON', async (t) => {
       const inserts = await store(t, kind, 2000, (i) => (i % 500 === 499 ? 'noJson' : 'good'))
       t.ok(inserts <= 40)
     })

@@ -33,7 +33,7 @@ async function gauges({ app }: Client): Promise<Map<string, number>> {
   return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]))
 }
 
-/** What an attacker sends, the n-th time. */
+/** The n-th request of an attacker. */
 type Attack = (client: Client, n: number) => Promise<{ statusCode: number; body: string }>
 
 /** Attacks while another project, and the attacker's own server, send events, which are never refused. */
@@ -77,7 +77,7 @@ for (const storage of STORAGES) {
     for (const [name, attack] of Object.entries(attacks(writeKey))) {
       const { statuses } = await whileOthersSend(t, client, otherKey, attack)
       t.ok(statuses.get(200), `${name}: ${[...statuses].join('; ')}`)
-      // What this attack left in the journal must not refuse the next one.
+      // The entries of this attack must not make the journal refuse the next one.
       await until('the store to have everything', async () => {
         const found = await gauges(client)
         return !found.get('tallyhouse_journal_bytes') && !found.get('tallyhouse_journal_state_bytes')

@@ -44,7 +44,7 @@ for (const journal of JOURNALS) {
         const stored = proxy.loseReply(BLOCK, 'silence')
         await producer.send(count)
         await stored
-        // What follows the block must not become part of it when it is repeated.
+        // The following entries must not become part of the block when it is repeated.
         await producer.send()
         service.process.kill('SIGKILL')
         await service.ended
@@ -71,7 +71,7 @@ for (const journal of JOURNALS) {
   })
 }
 
-t.test('SIGKILL of Redis, which has on disk what it answered', async (t) => {
+t.test('SIGKILL of Redis, which has everything it acknowledged on disk', async (t) => {
   const { settings, redis } = await journalFor(t, 'redis')
   const service = await startService(t, { ...settings, CLICKHOUSE_URL: databaseOf(engine.url) })
   if (!redis) return t.fail('there is a Redis')

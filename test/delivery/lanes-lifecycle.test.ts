@@ -45,7 +45,7 @@ t.test('what lives on three lanes and two shards', async (t) => {
       [0, 0],
     )
     t.equal((await call('GET', '/public/users/user-1/export')).statusCode, 404)
-    // When it is gone from the disk is not known yet: the purge of a second call waits for its turn.
+    // It is not known yet when the data will have left the disk: the purge of a second call waits for its turn.
     t.match(
       await erase('user-1'),
       {

@@ -4,7 +4,7 @@ import { runProcess, startCommand } from '../cli/command-line.js'
 import { SECRET_KEY, type Service, startRedis, startService, temporaryFolder } from '../helper.js'
 import { shardsUrl, startNodes } from '../nodes.js'
 
-/** Runs the command to its end, but kills it, with SIGKILL, at each line that it prints for the first time. */
+/** Runs the command until it succeeds, and kills it with SIGKILL at each new line of its output. */
 async function setLanes(lanes: number, env: NodeJS.ProcessEnv): Promise<string[]> {
   const seen: string[] = []
   for (;;) {
@@ -72,7 +72,7 @@ t.test('the command is killed at every line that it prints, with a service runni
       done.set(name, await track(service, name))
       t.equal((await add(service, `add-${name}`)).status, 200)
     }
-    // With fewer lanes, those of today are named.
+    // To reduce the number of lanes, the settings must name the current ones.
     const steps = await setLanes(nextLanes, envOf(Math.max(lanes, nextLanes), nextShards))
     t.ok(steps.length > 10, `it was killed ${steps.length} times`)
     const late = await track(service, 'late')

@@ -21,7 +21,7 @@ async function send(t: Test, { call }: Client, ids: string[], headers: Record<st
   ids.push(String(response.headers['x-event-id']))
 }
 
-/** A page from the oldest event on, or after a cursor. Throws while accepted events are missing from it. */
+/** Reads a page, from the oldest event or from a cursor on. Throws while accepted events are missing from it. */
 async function pageOf({ call }: Client, cursor: string | null): Promise<{ ids: string[]; next: string | null }> {
   const response = await call('GET', `/public/events?limit=2${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`)
   if (response.statusCode !== 200) throw new Error(response.body)

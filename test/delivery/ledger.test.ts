@@ -54,13 +54,13 @@ t.test('disorder is found, in the numbers and in the ids', async (t) => {
   t.match(await ledger.verdict(read(0, 1, 2).map((event) => ({ ...event, eventId: 'same' }))), { disordered: 2 })
 })
 
-t.test('what was refused or never sent may not be there', async (t) => {
+t.test('data that was refused or never sent must not be there', async (t) => {
   t.match(await ledgerOf('answered', 'refused').verdict(read(0, 1)), { unexpected: 1, lost: 0 })
   t.match(await ledgerOf('answered').verdict(read(0, 7)), { unexpected: 1 })
   t.strictSame(await ledgerOf('answered', 'refused').verdict(read(0)), FLAWLESS)
 })
 
-t.test('what has no answer may be there once or not at all', async (t) => {
+t.test('data without a response may be there once or not at all', async (t) => {
   const ledger = ledgerOf('answered', 'unknown')
   t.strictSame(await ledger.verdict(read(0)), FLAWLESS)
   t.strictSame(await ledger.verdict(read(0, 1)), FLAWLESS)

@@ -1,34 +1,34 @@
-/** What became of a call, as its client knows it. */
+/** The outcome of a call as its client knows it. */
 export type Outcome =
-  /** the service said that it has the events */
+  /** the service acknowledged the events */
   | 'answered'
   /** the service said that it stored nothing */
   | 'refused'
-  /** there was no answer, or one that leaves it open */
+  /** there was no response, or one that does not tell */
   | 'unknown'
 
-/** An event as it is read back: its producer and number are what names it, its id is what the service named it. */
+/** An event that was read back. The producer and the number identify it; the id is from the service. */
 export interface Found {
   producer: string
   number: number
   eventId: string
-  /** which edit of the event this is; absent: it was never edited */
+  /** the number of the edit; absent: it was never edited */
   edit?: number
 }
 
 /** How many events break each promise, with some of them as examples. */
 export interface Verdict {
-  /** answered and not there */
+  /** acknowledged, but not there */
   lost: number
   /** there more than once */
   twice: number
-  /** there after one that its producer sent later, or with an id that does not rise */
+  /** after an event that its producer sent later, or with an id that is not greater */
   disordered: number
-  /** there though it was refused or never sent */
+  /** there although it was refused or never sent */
   unexpected: number
-  /** there under another id than it was answered with, or than it was read with before */
+  /** there with another id than the one in the response or in an earlier read */
   renamed: number
-  /** there without the last edit that was answered */
+  /** there without its last acknowledged edit */
   unedited: number
   examples: string[]
 }
@@ -48,74 +48,74 @@ const ANSWERED = 1
 const UNKNOWN = 2
 const DELETED = 4
 
-/** What one producer sent, a byte for each event, so that many millions fit. */
+/** The events of one producer, with a byte each, so that millions fit into memory. */
 interface Account {
   marks: Uint8Array
   length: number
 }
 
 /**
- * The invariants of delivery: what was answered is there, once, in the order in which its producer sent it, under the id
- * that it was given; what was refused is not there; what has no answer is there once or not at all. Producers send one
- * call after the other.
+ * The invariants of delivery: acknowledged events are there once, in the order in which their producer sent them, with
+ * the ids from the responses; refused ones are not there; those without a response are there once or not at all.
+ * Producers send one call after the other.
  */
 export class Ledger {
   readonly #accounts = new Map<string, Account>()
   readonly #toldIds = new Map<string, string>()
   readonly #edits = new Map<string, number>()
 
-  /** The outcome of the last try counts, as a repeated call is the same call. */
+  /** Records the outcome of a call. The last attempt counts, because a repeated call is the same call. */
   note(producer: string, first: number, count: number, outcome: Outcome): void {
     const account = this.#account(producer, first + count)
     const mark = outcome === 'answered' ? ANSWERED : outcome === 'unknown' ? UNKNOWN : 0
     for (let number = first; number < first + count; number++) {
       const before = account.marks[number] ?? 0
-      // A refusal says nothing about an earlier try whose answer was lost.
+      // A refusal says nothing about an earlier attempt whose response was lost.
       account.marks[number] = mark === 0 && before === UNKNOWN ? UNKNOWN : mark
     }
   }
 
-  /** The service answered that this event has this id. */
+  /** Records the id of an event from a response. */
   noteId(producer: string, number: number, eventId: string): void {
     this.#toldIds.set(nameOf(producer, number), eventId)
   }
 
-  /** The id that the service answered for this event, if it did. */
+  /** The id of an event from a response, if there was one. */
   idOf(producer: string, number: number): string | undefined {
     return this.#toldIds.get(nameOf(producer, number))
   }
 
-  /** The service answered that it edited this event, for the `edit`th time. */
+  /** Records an acknowledged edit of an event. */
   noteEdit(producer: string, number: number, edit: number): void {
     this.#edits.set(nameOf(producer, number), edit)
   }
 
-  /** The service answered that it deleted this event. */
+  /** Records an acknowledged deletion of an event. */
   noteDeletion(producer: string, number: number): void {
     this.#account(producer, number + 1).marks[number] = DELETED
   }
 
-  /** Ids that were answered to more than one event, those of lost ones included. */
+  /** Ids that responses gave to more than one event, including lost ones. */
   get sharedIds(): string[] {
     const ids = [...this.#toldIds.values()].sort()
     return ids.filter((id, i) => id === ids[i - 1])
   }
 
-  /** How many events were answered. */
+  /** The number of acknowledged events. */
   get answered(): number {
     let count = 0
     for (const { marks } of this.#accounts.values()) for (const mark of marks) count += mark & ANSWERED
     return count
   }
 
-  /** Compares what is there, in the order in which it is read. */
+  /** Compares the events that are there, in the order in which they are read. */
   async verdict(found: Iterable<Found> | AsyncIterable<Found>): Promise<Verdict> {
     const reading = new Reading(this.#accounts, this.#toldIds, this.#edits, false)
     for await (const event of found) reading.see(event)
     return reading.verdict()
   }
 
-  /** For a walk that goes on while events are sent, edited and deleted: it may see those before that happens. */
+  /** For a walk while events are sent, edited and deleted, which may see earlier versions. */
   liveReading(): Reading {
     return new Reading(this.#accounts, this.#toldIds, this.#edits, true)
   }
@@ -181,7 +181,7 @@ export class Reading {
     this.#lastId = eventId
   }
 
-  /** To be asked once, after the last event. */
+  /** The result; call it once, after the last event. */
   verdict(): Verdict {
     for (const producer of new Set([...this.#accounts.keys(), ...this.#seen.keys()])) {
       const sent = this.#accounts.get(producer)?.marks ?? new Uint8Array()

@@ -7,15 +7,15 @@ import { foundOf } from './producer.js'
 const LIMIT = 500
 
 /**
- * Walks the export while it grows: reads the last page again and again until it has a next one. What appears in front of
- * an event that it has seen is what a walk that had gone on would have skipped.
+ * Walks through the events while their number grows: reads the last page again and again until there is a next one. If
+ * an event appears before one that it has seen, a reader that had gone on would have missed it.
  */
 export class LiveWalk implements Client {
   readonly #url: () => string
   readonly #findings: Findings
   readonly #reading: Reading
   #cursor = ''
-  /** ids that were seen on the last page so far */
+  /** ids seen on the last page so far */
   #onPage = new Set<string>()
   #lastId = ''
 
@@ -30,7 +30,7 @@ export class LiveWalk implements Client {
     await this.#read()
   }
 
-  /** Walks to the end, when nothing is sent any more. */
+  /** Walks to the end, after the last event was sent. */
   async verdict(): Promise<Verdict> {
     while (!(await this.#read()));
     return this.#reading.verdict()

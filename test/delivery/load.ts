@@ -15,7 +15,7 @@ import { FLAWLESS, Ledger, type Verdict } from './ledger.js'
 import { LiveWalk } from './live-walk.js'
 import { walk } from './producer.js'
 
-/** More are not compared with a walk the other way, for which all their ids are held. */
+/** More events are not compared with a walk in reverse, which needs all their ids in memory. */
 const MAX_REVERSED = 300_000
 const PAGE = 10_000
 
@@ -27,8 +27,8 @@ export interface LoadOptions {
 }
 
 /**
- * Everything that users do, at the same time and at every service: events, batches, profiles, sessions, edits,
- * deletions, and a walk through all of it. Each client writes to one service and reads from any.
+ * Simulates everything that users do, at the same time and on every service: events, batches, profiles, sessions,
+ * edits, deletions, and a walk through all events. Each client writes to one service and reads from any.
  */
 export class Load {
   readonly ledger = new Ledger()
@@ -68,7 +68,7 @@ export class Load {
     }
   }
 
-  /** @param scope at its end, no client insists any more */
+  /** @param scope at its end, clients stop retrying */
   start(scope: Scope): void {
     scope.teardown(() => {
       this.#isOver = true
@@ -85,13 +85,13 @@ export class Load {
     this.#running.catch(() => undefined)
   }
 
-  /** What the services have logged about calls that they answered with a 500. */
+  /** The logs of the services about responses with a 500. */
   get failures(): string {
     const lines = this.#installation.log.split('\n').filter((line) => /"status":500/.test(line))
     return lines.slice(0, 20).join('\n')
   }
 
-  /** Waits until each client, and the walk, has done this many steps more. */
+  /** Waits until each client, and the walk, has done this many more steps. */
   async more(steps: number): Promise<void> {
     const before = new Map(this.#steps)
     const all = [...this.#clients, this.#walk]
@@ -118,10 +118,7 @@ export class Load {
     await this.#running
   }
 
-  /**
-   * Reads everything back, when it was stopped.
-   * @param limitMs how long it waits for all to be stored
-   */
+  /** Reads everything back after `stop`. @param limitMs how long to wait until everything is stored */
   async verdict(
     limitMs?: number,
   ): Promise<{ stored: Verdict; live: Verdict; faults: Findings['faults']; examples: string[] }> {

@@ -45,14 +45,14 @@ async function countDone(folder: string, name: RegExp): Promise<number> {
   return state.chunks?.length ?? state.done
 }
 
-/** Everything that the API says of what is stored, to the byte. */
+/** Everything that the API returns about the stored data, byte for byte. */
 async function snapshot({ call }: Client): Promise<string[]> {
   const urls = ['/events?limit=10000', '/users?limit=100', ...USERS.slice(0, 9).map((user) => `/users/${user}/export`)]
   const answers = await Promise.all(urls.map((url) => call('GET', `/public${url}`)))
   return answers.map(({ body, statusCode }) => `${statusCode} ${body}`)
 }
 
-/** What a change of the layout leaves: earlier versions on the shard that the lane stored on before. */
+/** Adds what a change of the layout leaves: earlier versions on the previous shard of a lane. */
 async function leaveOldVersions(shards: Shards): Promise<void> {
   const columns = 'project_id, distinct_id, properties, created_at, updated_at, version, is_deleted'
   await shards.each(async ({ clickhouse }) => {
@@ -75,7 +75,7 @@ async function leaveLetters(shards: Shards): Promise<void> {
   }
 }
 
-/** Has an event wait in the journal of each lane of a service that was stopped. */
+/** Leaves an event in the journal of each lane of a stopped service. */
 async function leaveWaiting(env: NodeJS.ProcessEnv): Promise<void> {
   const { lanes, close } = await openWholeStore(loadConfig(env), { mustExist: true })
   for (const { number, journal } of lanes) {

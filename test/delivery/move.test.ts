@@ -16,10 +16,7 @@ import { type Client, realEvents, settingsFor, startApp, temporaryFolder, until 
 const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
 const SHOP_KEY = 'sk_shop_test_secret_key'
 
-/**
- * The command as users run it.
- * @param killAfter kills it once this number of files is noted as done
- */
+/** Runs the command as users do. @param killAfter kills it once this number of files is recorded as done */
 async function run(name: 'export' | 'import', folder: string, env: NodeJS.ProcessEnv, killAfter?: number) {
   const child = spawn(process.execPath, [CLI, name, '--all', folder], { env: { PATH: process.env.PATH, ...env } })
   let said = ''
@@ -48,7 +45,7 @@ async function filesDone(name: 'export' | 'import', folder: string): Promise<num
 
 const asShop = { 'x-api-key': SHOP_KEY }
 
-/** Everything that the API says of what is stored, to the byte. */
+/** Everything that the API returns about the stored data, byte for byte. */
 async function snapshot({ call }: Client): Promise<string[]> {
   const answers: string[] = []
   for (const headers of [{}, asShop]) {
@@ -61,7 +58,7 @@ async function snapshot({ call }: Client): Promise<string[]> {
   return answers
 }
 
-/** Two projects; what was edited, deleted, written twice and could not be stored. */
+/** Stores data in two projects: also edited, deleted and repeated events, and dead letters. */
 async function fill(client: Client): Promise<void> {
   const { call, browser } = client
   const { clickhouse, close } = await openStore(client.config)
@@ -97,7 +94,7 @@ async function fill(client: Client): Promise<void> {
   await close()
 }
 
-/** Has an event wait in the journal of a service that was stopped. */
+/** Leaves an event in the journal of a stopped service. */
 async function leaveWaiting(env: NodeJS.ProcessEnv): Promise<void> {
   const { lanes, close } = await openWholeStore(loadConfig(env), { mustExist: true })
   const [{ journal }] = lanes as [BareLane]
@@ -107,7 +104,7 @@ async function leaveWaiting(env: NodeJS.ProcessEnv): Promise<void> {
   await close()
 }
 
-/** What was there is there, once, and new events come after it. */
+/** Checks that everything is there once, and that new events come after it. */
 async function check(t: Test, env: NodeJS.ProcessEnv, wanted: string[]): Promise<void> {
   const client = await startApp(t, env)
   const { call, browser } = client

@@ -16,7 +16,7 @@ const tracked = (name: string): Call => ({
   body: { event: name, distinct_id: 'u' },
 })
 
-/** A reply at all: a service that is there always gives one. */
+/** Makes a call; a running service always responds. */
 async function ask(url: string, what: Call): Promise<Reply> {
   const reply = await call(url, what)
   if (!reply) throw new Error(`no answer to ${what.path}`)
@@ -30,8 +30,8 @@ async function names(url: string): Promise<string[]> {
 }
 
 /**
- * A call is refused, by a response that names what is down. libchdb as a server aborts when a peer resets a connection,
- * as one does that went down, so for half a second another one may be named.
+ * Checks that a call is refused with a response that names the missing part. For half a second, another part may be
+ * named, because libchdb as a server aborts when a peer resets a connection, as a killed one does.
  */
 async function assertRefused(t: Test, url: string, what: Call, refusal: RegExp): Promise<void> {
   const reply = await until(`${what.path} to name ${refusal}`, async () => {
@@ -44,7 +44,7 @@ async function assertRefused(t: Test, url: string, what: Call, refusal: RegExp):
   t.notMatch(reply.text, /ECONNREFUSED|SELECT|DB::/)
 }
 
-/** A call is carried out, at the latest when a ClickHouse that aborted is back. */
+/** Checks that a call succeeds, at the latest when an aborted ClickHouse is back. */
 async function assertDone(url: string, what: Call): Promise<Reply> {
   return await until(`${what.method} ${what.path} to be done`, async () => {
     const reply = await ask(url, what)
@@ -53,7 +53,7 @@ async function assertDone(url: string, what: Call): Promise<Reply> {
   })
 }
 
-/** Calls with keys of their own go on or are refused, each by the lane of its key. */
+/** Checks that calls with different keys succeed or are refused, depending on the lane of the key. */
 async function assertSomeRefused(t: Test, url: string, calls: Call[], refusal: RegExp): Promise<Call[]> {
   const refused: Call[] = []
   const replies = await Promise.all(calls.map(async (what) => ({ what, reply: await ask(url, what) })))
@@ -69,7 +69,7 @@ async function assertSomeRefused(t: Test, url: string, calls: Call[], refusal: R
   return refused
 }
 
-/** CALLS calls of a kind, each with a name of its own. */
+/** CALLS calls of a kind, each with a different name. */
 function many(make: (name: string) => Call): Call[] {
   return Array.from({ length: CALLS }, () => make(randomName('key')))
 }
@@ -122,7 +122,7 @@ t.test('a lane is down: what does not need it goes on, the rest names it', async
     t.equal((await ask(url, { path: '/health/ready?partial=true' })).status, 200)
   })
 
-  t.test('afterwards all is there, once, and what was refused can be sent', async (t) => {
+  t.test('afterwards everything is there once, and refused data can be sent again', async (t) => {
     await server.restart()
     for (const what of refused) {
       await until('the lane', async () => (await ask(url, what)).status === 200)
@@ -166,9 +166,9 @@ t.test(
       }
     })
 
-    t.test('pages, lists and changes of what waits there are refused, and name it', async (t) => {
+    t.test('pages, lists and changes of data that waits there are refused, with its name', async (t) => {
       const refused: Call[] = ['/public/events', '/public/users', '/public/sessions'].map((path) => ({ path }))
-      // An event that waits in the lane of that shard.
+      // An event in the journal of the lane of that shard.
       refused.push({ method: 'DELETE', path: `/public/events/${waiting}` })
       await Promise.all(refused.map((what) => assertRefused(t, url, what, refusal)))
     })

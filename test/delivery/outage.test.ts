@@ -14,7 +14,7 @@ import {
 } from '../helper.js'
 import { TcpProxy } from './tcp-proxy.js'
 
-/** With a key that may be one of those in the store, and what each vendor's SDKs read of a failure. */
+/** Calls with a key that only the store could verify, and what each vendor's SDKs read in the response to a failure. */
 const VENDOR_CALLS: [url: string, payload: string, said: object][] = [
   ['/segment/v1/batch', '{"writeKey":"wk_stored","batch":[]}', { success: false, code: 'unavailable' }],
   ['/posthog/batch/', '{"api_key":"wk_stored","batch":[]}', { type: 'error', code: 'unavailable' }],
@@ -42,7 +42,7 @@ t.test('ClickHouse away and back', async (t) => {
   await track('before')
   t.strictSame(await names(), ['before'])
 
-  t.test('what is sent meanwhile is taken', async (t) => {
+  t.test('data that is sent in the meantime is accepted', async (t) => {
     await engine.close()
     for (const name of ['a', 'b']) t.equal((await track(name)).statusCode, 200)
     const ready = await client.call('GET', '/health/ready')
@@ -122,7 +122,7 @@ t.test('Redis away and back', async (t) => {
   )
 })
 
-t.test('a journal that comes back after another has written goes on behind it', async (t) => {
+t.test('a journal that comes back after another one has written continues at later positions', async (t) => {
   const engine = await startEmbeddedClickHouse({ path: await temporaryFolder(t), log: silent })
   t.teardown(() => engine.close())
   const redis = await startRedis(t)

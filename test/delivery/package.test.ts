@@ -10,14 +10,14 @@ const run = promisify(execFile)
 const ROOT = process.cwd()
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc')
 
-/** Where the manual has their examples. */
+/** Documents and headings with the examples. */
 const SERVER = ['docs/clients.md', 'From a server'] as const
 const BROWSER = ['docs/web.md', 'From npm'] as const
 
-/** No registry has the packages. */
+/** The packages are in no registry. */
 const NO_REGISTRY = { npm_config_registry: 'http://127.0.0.1:1/', npm_config_audit: 'false', npm_config_fund: 'false' }
 
-/** An empty project that has installed both packages from the service, by the commands of the manual. */
+/** Creates an empty project, and installs both packages from the service with the commands in the manual. */
 async function createProject(t: Test, url: string): Promise<string> {
   const folder = await temporaryFolder(t)
   await writeFile(join(folder, 'package.json'), '{"type":"module","private":true}')

@@ -6,7 +6,7 @@ import { assertFlawless, Producer } from './producer.js'
 import { BLOCK, databaseOf, journalFor } from './servers.js'
 import { TcpProxy } from './tcp-proxy.js'
 
-/** As the journal names it in Redis. */
+/** The key of the journal in Redis. */
 const LEASE = '{tallyhouse}:writer'
 
 const engine = await startClickHouse(t)
@@ -30,7 +30,7 @@ t.test('redis: a writer that is paused in an INSERT and wakes when another has i
   await second.send(100)
   await assertFlawless(t, ledger, other.url)
 
-  // The block that the other one has stored arrives again, and then what its writer would do after it.
+  // The block that the other one has stored arrives again, and then the next steps of its writer.
   sleeper.process.kill('SIGCONT')
   await late.release()
   for (const producer of [first, second, first]) t.equal(await producer.send(50), 'answered')
@@ -58,7 +58,7 @@ t.test('lmdb: a service that is paused in an INSERT and wakes', async (t) => {
   await assertFlawless(t, ledger, service.url)
 })
 
-t.test('redis: two concurrent writers, as when the lease is lost again and again', async (t) => {
+t.test('redis: two concurrent writers, as if the lease were lost again and again', async (t) => {
   const { settings, redis } = await journalFor(t, 'redis')
   if (!redis) return t.fail('there is a Redis')
   const database = databaseOf(engine.url)

@@ -3,25 +3,25 @@ import type { Test } from 'tap'
 import { randomName, SECRET_KEY, type StoredEvent, until } from '../helper.js'
 import { FLAWLESS, type Found, type Ledger, type Outcome } from './ledger.js'
 
-/** How long a call is retried; a service that is killed is back within seconds. */
+/** How long a call is retried; a killed service is back within seconds. */
 const INSIST_LIMIT_MS = 60_000
 const CALL_LIMIT_MS = 30_000
 const PAUSE_MS = 20
 
-/** A client that sends numbered events, one call after the other, and has what becomes of each written down. */
+/** A client that sends numbered events, one call after the other, and records the outcomes in a ledger. */
 export class Producer {
   readonly name = randomName('producer')
   readonly #ledger: Ledger
   readonly #url: () => string
   #next = 0
 
-  /** @param url where the service is now; it may be another after a restart */
+  /** @param url the current URL of the service, which a restart may change */
   constructor(ledger: Ledger, url: () => string) {
     this.#ledger = ledger
     this.#url = url
   }
 
-  /** The number of the event that was sent last. */
+  /** The number of the last event. */
   get last(): number {
     return this.#next - 1
   }
@@ -35,8 +35,8 @@ export class Producer {
   }
 
   /**
-   * Sends the next `count` events, again and again under one Idempotency-Key until they are answered.
-   * @returns how many tries it took
+   * Sends the next `count` events, again and again with one Idempotency-Key, until they are acknowledged. @returns the
+   * number of attempts
    */
   async insist(count = 1): Promise<number> {
     const first = this.#take(count)
@@ -85,13 +85,13 @@ export class Producer {
   }
 }
 
-/** An event of a producer, as a page has it. */
+/** Converts an event of a page. */
 export function foundOf({ distinct_id, properties, eventId }: StoredEvent): Found {
   const { number, edit } = properties
   return { producer: distinct_id, number: Number(number), eventId, ...(edit !== undefined && { edit: Number(edit) }) }
 }
 
-/** Every event that is there, in the order of the walk; throws if a page is refused or something is still pending. */
+/** Reads all events in order; throws if a page is refused or something is still pending. */
 export async function* walk(url: string): AsyncGenerator<Found> {
   for (let cursor = ''; ; ) {
     const answer = await fetch(`${url}/public/events?limit=10000${cursor}`, {
@@ -107,7 +107,7 @@ export async function* walk(url: string): AsyncGenerator<Found> {
   }
 }
 
-/** Waits until the service shows everything that it has, and compares it with what was sent. */
+/** Waits until the service returns all its events, and compares them with those that were sent. */
 export async function assertFlawless(t: Test, ledger: Ledger, url: string): Promise<void> {
   const verdict = await until('a complete walk', () => ledger.verdict(walk(url)).catch(() => undefined))
   t.strictSame(verdict, FLAWLESS, `${ledger.answered} answered events are there, once and in order`)

@@ -11,7 +11,7 @@ const BATCH = 1000
 const engine = await startClickHouse(t)
 
 for (const journal of JOURNALS) {
-  t.test(`${journal}: a start after a crash drains what has gathered, without a hand`, async (t) => {
+  t.test(`${journal}: a start after a crash drains the backlog without help`, async (t) => {
     const { settings } = await journalFor(t, journal)
     const clickhouse = await TcpProxy.open(t, databaseOf(engine.url))
     const env = { ...settings, CLICKHOUSE_URL: clickhouse.url }
@@ -41,7 +41,7 @@ for (const journal of JOURNALS) {
     await until('the store', async () => (await ready()).status === 200)
     t.equal(await producer.send(), 'answered')
     await assertFlawless(t, ledger, service.url)
-    // 20 MB are less than one block; a second one is what has come meanwhile.
+    // 20 MB are less than one block; a second one has what arrived in the meantime.
     t.ok(blocks.seen <= 4, `in ${blocks.seen} blocks, so that each of them costs its INSERT's overhead once`)
   })
 }

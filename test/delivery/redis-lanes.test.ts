@@ -6,7 +6,7 @@ import { RedisCluster } from '../redis-cluster.js'
 
 const KEYS = Array.from({ length: 12 }, (_, i) => `key ${i}`)
 
-/** The names that begin like this and are in the given lane of two. */
+/** The names with this prefix that are in the given lane of two. */
 function namesIn(lane: number, kind: 'profiles' | 'sessions', prefix: string): string[] {
   const names = Array.from({ length: 30 }, (_, i) => `${prefix}${i}`)
   return names.filter((name) => chooseLane(toStateKey(kind, 'default', name), 2) === lane).slice(0, 3)
@@ -52,7 +52,7 @@ t.test('while a lane is down, what needs it says so, and the rest goes on', asyn
   const known = await call('GET', `/public/events/${ids[1]}`)
   t.equal(known.statusCode, 200, 'an event of the other lane can be read')
   await second.restart()
-  // A page that has waited for 5 s has what is stored by then.
+  // After waiting for 5 s, a page contains what is stored by then.
   const all = await until('the lane to be back', async () => {
     const found = await events().catch(() => [])
     return found.length >= 7 && found

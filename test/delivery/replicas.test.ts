@@ -11,7 +11,7 @@ import { BLOCK } from './servers.js'
 import { TcpProxy } from './tcp-proxy.js'
 
 t.test('whichever replica takes a block, and whenever the other takes over, each event is stored once', async (t) => {
-  // One engine by two ways: as replicas that are always in line, and share the tokens as those do through their Keeper.
+  // One engine behind two proxies: like replicas that are always up to date, and share tokens as through Keeper.
   const engine = await startClickHouse(t)
   const direct = new ClickHouse({ url: engine.url })
   t.teardown(() => direct.close())

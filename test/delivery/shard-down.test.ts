@@ -14,7 +14,7 @@ import { PUBLIC_KEY, SECRET_KEY, startApp, temporaryFolder, until } from '../hel
 import { shardsUrl, startNodes } from '../nodes.js'
 import { TcpProxy } from './tcp-proxy.js'
 
-t.test('a service that starts while a shard is down takes events, and stores those of the other', async (t) => {
+t.test('a service that starts while a shard is down accepts events, and stores those of the other shard', async (t) => {
   const nodes = await startNodes(t, 2)
   const [first, second] = nodes
   if (!first || !second) throw new Error('there are two')

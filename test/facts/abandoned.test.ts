@@ -25,7 +25,7 @@ async function openCopied(t: Test) {
     ids,
     change,
     erase: (run: () => Promise<void>) => change({ kind: 'users', users }, run),
-    /** Sees whether facts are what events are, once nothing is open. */
+    /** Compares facts with events, once nothing is open. */
     async compare(t: Test, count: number) {
       await shard.complete(['a'])
       t.equal(await shard.countDifferences(), 0)
@@ -82,7 +82,7 @@ t.test('facts follow a change that was taken for abandoned, and goes on', async 
 
   const edited = change({ kind: 'events', ids: ids.slice(0, 1) }, async ({ fence, parameters }) => {
     await settled()
-    // So that only its last row is there.
+    // So that only the last row is left.
     await clickhouse.command('OPTIMIZE TABLE event_changes FINAL')
     await clickhouse.command(`DELETE FROM events WHERE event_id = {id:UUID} AND ${fence}`, {
       id: ids[0] ?? '',

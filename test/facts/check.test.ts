@@ -23,7 +23,7 @@ t.test('a comparison of projects that are being changed repeats only these, afte
     t.equal(await check.run(generation), 'changing')
     await clickhouse.command("DELETE FROM event_facts WHERE project_id = 'a'")
     t.equal(await check.run(generation), 'changing', 'not immediately')
-    // As only another start of ClickHouse would lose them: b was equal, and is not looked at again.
+    // As if ClickHouse had restarted and lost them. Project b was equal before, so it is not compared again.
     await clickhouse.command("DELETE FROM event_facts WHERE project_id = 'b'")
     await wait(1_100)
     t.equal(await check.run(generation), 'equal')
@@ -58,7 +58,7 @@ t.test('a copier halves a step that took too much memory', async (t) => {
     return Number((await clickhouse.rows<{ count: string }>(sql, { lo, hi }))[0]?.count)
   }
   const log = { info: () => undefined, warn: (about: unknown) => void warned.push(about) }
-  shard.copier({ clickhouse: small, most: { rows: 400, bytes: 1_000_000 }, log })
+  shard.copier({ clickhouse: small, maxStep: { rows: 400, bytes: 1_000_000 }, log })
   await shard.complete(['a'])
   t.equal(await shard.countFacts(), 400)
   t.equal(warned.length, 2, 'each failure is logged')

@@ -25,7 +25,7 @@ function toBatch([id = '']: readonly string[]) {
   return { position: place.position, journalId: place.journalId }
 }
 
-t.test('facts are what events lead to, whatever happens to them', async (t) => {
+t.test('facts match the events, whatever happens to them', async (t) => {
   const shard = await openShard(t)
   const { clickhouse } = shard
   const ids = await shard.store('a', events(300))
@@ -84,7 +84,7 @@ t.test('a project with many events takes turns with the others, in steps of a li
   await shard.store('large', events(500))
   await shard.store('large', events(500))
   for (const name of ['x', 'y', 'z']) await shard.store(name, events(10))
-  shard.copier({ most: { rows: 300, bytes: 1_000_000 } })
+  shard.copier({ maxStep: { rows: 300, bytes: 1_000_000 } })
   await shard.complete(['large', 'x', 'y', 'z'])
   t.equal(await shard.countDifferences(), 0)
   const steps = await shard.clickhouse.rows<{ count: string }>(
@@ -96,7 +96,7 @@ t.test('a project with many events takes turns with the others, in steps of a li
   )
 })
 
-t.test('without facts, what there is of them is removed, and changes are settled', async (t) => {
+t.test('with facts turned off, existing ones are removed, and changes are settled', async (t) => {
   const shard = await openShard(t)
   const ids = await shard.store('a', events(10))
   const copier = shard.copier()
@@ -127,7 +127,7 @@ t.test('of several processes, one copies, and another one takes over', async (t)
   }
 })
 
-t.test('a leader that knows of fewer events than the one before it does not take facts back', async (t) => {
+t.test('a leader that knows fewer events than its predecessor does not remove facts', async (t) => {
   const shard = await openShard(t)
   const { appended: before } = shard
   await shard.store('a', events(10))

@@ -58,7 +58,7 @@ t.test('a copier that dies at any step leaves no trace', async (t) => {
   }
 })
 
-t.test('what a leader copies while another one takes over is not read', async (t) => {
+t.test('facts that a leader copies while another one takes over are not read', async (t) => {
   const { proxy, proxied, ...shard } = await openProxied(t)
   const { clickhouse } = shard
   const readEpoch = async () =>
@@ -76,7 +76,7 @@ t.test('what a leader copies while another one takes over is not read', async (t
   const claim = proxyOfNext.hold('INSERT INTO facts_state')
   const process = randomUUID()
   const taking = FactLead.take(next, { process, isShared: false, signal: new AbortController().signal })
-  // It has read the state, and the leader begins a step now.
+  // The state has been read, and the leader begins a step now.
   await claim.held
   const finish = proxy.hold('INSERT INTO facts_progress')
   await shard.store('a', some(30))
@@ -143,7 +143,7 @@ t.test('an edit of a process that hangs has no effect once its facts are open ag
     )
     await held
     await until('open facts', async () => (await reader.point('a')) !== null)
-    // An edit that takes longer than this asks whether it was left.
+    // An edit that takes longer than this checks whether it was abandoned.
     await wait(3_500)
     await release()
     t.equal(await edit, 'failed', text)

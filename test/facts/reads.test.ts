@@ -12,7 +12,7 @@ const ROUNDS = 12
 const STORED_TOGETHER = 20
 const USERS = 40
 
-/** What a reader has to find: by id, the least version that it may see. */
+/** What a reader must find: by id, the lowest version that it may see. */
 interface Expected {
   alive: Map<string, number>
   /** ids that no reader may see any more */
@@ -107,7 +107,7 @@ t.test('every reading at a point is of all events, while they are copied and cha
   }
 
   await store(0)
-  shard.copier({ most: { rows: 30, bytes: 1_000_000 } })
+  shard.copier({ maxStep: { rows: 30, bytes: 1_000_000 } })
   await shard.complete([PROJECT])
   const readers = [true, false].map(async (isBounded) => {
     while (isWriting) await check(isBounded)
@@ -128,7 +128,7 @@ t.test('every reading at a point is of all events, while they are copied and cha
   t.ok(seen.bounded > 0 && seen.unbounded > 0 && seen.alone > 0, JSON.stringify(seen))
 })
 
-t.test('a point is used again for a second, and what has changed since is noticed', async (t) => {
+t.test('a point is reused for a second, and later changes are noticed', async (t) => {
   const shard = await openShard(t)
   const reader = new FactsReader(shard.shards, [])
   const event = { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 1), properties: '{"v":1}' }
@@ -169,13 +169,13 @@ t.test('an edit that finds no event leaves the facts open', async (t) => {
   await copier.close()
   const edits = new EventEdits(shard.shards)
   const unknown = { projectId: PROJECT, eventId: randomUUID() }
-  // One that remembers no point.
+  // A reader that remembers no point.
   const point = () => new FactsReader(shard.shards, []).point(PROJECT)
   for (const properties of ['{}', null]) {
     t.notOk(await edits.apply({ ...unknown, properties }))
     await until('open facts', async () => (await point()) !== null)
   }
-  // The same beside an edit that finds its event.
+  // The same during an edit that finds its event.
   const edited = await Promise.all([
     edits.apply({ ...unknown, properties: '{}' }),
     edits.apply({ projectId: 'b', eventId: id, properties: '{}' }),

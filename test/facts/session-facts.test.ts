@@ -22,10 +22,10 @@ import { openShard, type StoredEvent } from './shard.js'
 const DAY_MS = 86_400_000
 const TODAY = Math.floor(Date.now() / DAY_MS)
 const FIRST = TODAY - 19
-/** Enough for all that is filled to be seen to be complete. */
+/** Short pauses, so that fills are soon seen to be complete. */
 const OFTEN = { pauseMs: 10, sessionsEveryMs: 20 }
 
-/** Events of sessions of three events each, one session on each of these days. */
+/** Events of one session with three events on each of these days. */
 function visits(days: readonly number[], name = 's'): StoredEvent[] {
   return days.flatMap((day) =>
     [0, 1, 2].map((i) => ({
@@ -54,7 +54,7 @@ async function open(t: Test, { maker = openMaker(), path }: { maker?: SessionFac
     const days = await readSessionDays(clickhouse, 'a')
     return days.map(({ day }) => day).sort((a, b) => a - b)
   }
-  /** Of days without events and calls, nothing has to be made. */
+  /** Days without events and calls need no rows. */
   const isWhole = async (days: readonly number[]) => {
     const rows = await clickhouse.rows<{ day: number }>(
       `SELECT DISTINCT toInt32(day) AS day FROM event_facts WHERE project_id = 'a'
@@ -87,9 +87,9 @@ async function open(t: Test, { maker = openMaker(), path }: { maker?: SessionFac
   }
 }
 
-/** How many sessions of covered days that are not later than their days have no equal row, or rows no session. */
+/** The number of sessions of covered days, unchanged since, without an equal row, and of rows without a session. */
 async function countWrong(clickhouse: ClickHouse): Promise<number> {
-  // Once, as a question does: a fill may end in between.
+  // Read once, as a question does, because a fill may end in between.
   const days = await readSessionDays(clickhouse, 'a')
   if (days.length === 0) return 0
   const rows = days.map(({ day, fill, step, calls }) => `(toDate32(${day}), ${fill}, ${step}, ${calls})`)
@@ -115,7 +115,7 @@ async function countWrong(clickhouse: ClickHouse): Promise<number> {
   return Number(found?.count)
 }
 
-t.test('the sessions of a project that asks have rows, and every change voids what it touches', async (t) => {
+t.test('a project that asks gets rows of its sessions, and every change voids the days it touches', async (t) => {
   const shard = await open(t)
   const { clickhouse, ids, covered, settled } = shard
   shard.copier()
@@ -214,7 +214,7 @@ t.test('days are void before the facts that they were made of change', async (t)
     )
     t.equal(await countWrong(clickhouse), 0, `${name} has changed nothing of other days`)
     await release()
-    // No events are left before.
+    // No earlier events are left.
     if (name.startsWith('the expiry')) first = 2
   }
   await until('no rows', async () => (await shard.countRows()) === 0)
@@ -241,7 +241,7 @@ t.test('a leader that is lost while it makes rows leaves nothing that is read', 
     t.equal(await shard.countRows(), rows)
     t.equal(await countWrong(clickhouse), 0)
     await next.close()
-    // So that there is something to be made again.
+    // So that something has to be filled again.
     await askForFacts(clickhouse, 'rebuild', '')
   }
 })
@@ -346,14 +346,14 @@ t.test('days of which something may expire have no rows', async (t) => {
   await shard.settled('as time goes on', DAYS.slice(10))
 })
 
-t.test('another definition makes all days anew', async (t) => {
+t.test('another definition of sessions fills all days again', async (t) => {
   let definition = '1'
   const shard = await open(t, { maker: openMaker({ define: () => definition }) })
   shard.copier()
   await askForSessionFacts(shard.clickhouse, 'a')
   await shard.settled('of the first one')
   definition = '2'
-  // So that there is another look.
+  // So that there is another check.
   await shard.store('a', visits([TODAY]))
   await until('the second one', async () => {
     const days = await readSessionDays(shard.clickhouse, 'a')
@@ -368,7 +368,7 @@ t.test('fills that are too large are made smaller, and a day that fails alone is
   const command = small.command.bind(small)
   let failures = 0
   const bad = (DAYS[9] ?? 0) * DAY_MS
-  // As if ClickHouse had memory for two days, and none for one of them.
+  // As if ClickHouse had memory for only two days at a time, and not enough for one of the days.
   small.command = async (query, ...rest) => {
     const [, from, to] = (/HAVING start >= (\d+) AND start < (\d+)/.exec(query) ?? []).map(Number)
     if (from !== undefined && to !== undefined) {
@@ -442,7 +442,7 @@ t.test('a call that is stored late is in the rows', async (t) => {
   t.equal(await shard.countRows("session_id = 'late'"), 1)
 })
 
-t.test('whatever changes, the rows of a day are those of the facts that it claims to have', async (t) => {
+t.test('whatever changes, the rows of a day match the facts that the day claims to include', async (t) => {
   const shard = await open(t)
   const { clickhouse } = shard
   const ids = [...shard.ids]
@@ -463,7 +463,7 @@ t.test('whatever changes, the rows of a day are those of the facts that it claim
     }
   }
   const edits = new EventEdits(shard.shards)
-  // Copiers that take over from one another.
+  // Copiers that replace one another.
   let copier = shard.copier()
   const reading = read()
   for (let i = 0; i < 40; i++) {
@@ -481,7 +481,7 @@ t.test('whatever changes, the rows of a day are those of the facts that it claim
       await last.close()
     }
     const { held } = readings
-    // Most readings are of a moment at which something is changing.
+    // Most reads happen while something is changing.
     if (i % 4 === 3) await until('a reading', () => readings.held > held)
   }
   await shard.complete(['a'])

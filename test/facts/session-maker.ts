@@ -1,14 +1,14 @@
 import type { SessionFactsMaker } from '../../src/store/session-facts.js'
 
 const DAY_MS = 86_400_000
-/** What the tests compare of a session. */
+/** The columns that the tests compare. */
 export const COMPARED = ['day', 'key', 'start', 'until', 'session_id', 'events', 'distinct_id', 'user', 'caller']
 const TEXTS = ['browser', 'browser_version', 'os', 'os_version', 'device', 'country', 'region', 'city', 'language']
 const PAGES = ['host', 'path', 'referrer', 'source', 'medium', 'campaign', 'term', 'content', 'channel']
 
 /**
- * SELECT of the sessions that start on UTC days of [from, to), epoch ms, with the greatest step and version of what they
- * are made of.
+ * SELECT of the sessions that start on the UTC days of [from, to), epoch ms, with the greatest step and version of
+ * their events and calls.
  * @param projectId a name without quotes
  */
 export function selectSessions(projectId: string, { from, to }: { from: number; to: number }): string {
@@ -28,7 +28,7 @@ export function selectSessions(projectId: string, { from, to }: { from: number; 
     FROM (${moments}) GROUP BY k HAVING start >= ${from} AND start < ${to}`
 }
 
-/** Makes rows of the sessions of any project, without what is said about pages. */
+/** Builds session facts of any project, without fields of pages. */
 export function openMaker(parts: Partial<SessionFactsMaker> = {}): SessionFactsMaker {
   const rest = [
     '0 AS place',

@@ -37,7 +37,7 @@ t.test('questions over several shards read the columns that all shards have', as
   const row = { plan: '"pro"', model: '"m"' }
   t.strictSame(await read(), [row, row])
 
-  // The table over all shards is made again at each start.
+  // The table over all shards is recreated at each start.
   await prepareShards(shards)
   t.strictSame(await read(), [row, row])
   await dropValueColumns(shards.at(1).clickhouse, [PLAN])

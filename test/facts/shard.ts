@@ -36,8 +36,8 @@ export interface StoredEvent {
 }
 
 /**
- * A shard whose events are stored without a service, and copied by as many copiers as a test wants.
- * @param path folder of the engine; default: a new one
+ * A shard with events that are stored without a service, and copied by any number of copiers. @param path folder of the
+ * engine; default: a new one
  */
 export async function openShard(t: Test, path?: string) {
   const engine = await startClickHouse(t, path)
@@ -90,13 +90,13 @@ export async function openShard(t: Test, path?: string) {
       stored = at
       return ids
     },
-    /** Stores a session of the calls, or the deletion of one. */
+    /** Stores a session of the calls, or its deletion. */
     async call(projectId: string, sessionId: string, session: Session | null): Promise<void> {
       const entry = toEntry(projectId, sessionId, session)
       await SESSIONS.insert(clickhouse, [entry], UNINTERRUPTED)
       stored = entry.position
     },
-    /** Keeps a session of the calls as a dead letter. @returns a function that replays it */
+    /** Stores a session of the calls as a dead letter. @returns a function that replays it */
     async skipCall(projectId: string, sessionId: string, session: Session): Promise<() => Promise<Replay>> {
       const entry = toEntry(projectId, sessionId, session)
       await insertDeadLetter(clickhouse, JOURNAL, entry, 'a test', `${entry.position}`)
@@ -108,7 +108,7 @@ export async function openShard(t: Test, path?: string) {
         return await replayDeadLetter(shards, deadLetter, Date.now())
       }
     },
-    /** Leaves out an entry, as if it had become a dead letter. @returns a function that stores it late */
+    /** Skips an entry, as if it had become a dead letter. @returns a function that stores it later */
     skip(projectId: string, events: readonly StoredEvent[]): () => Promise<string[]> {
       const at = ++position
       stored = at
@@ -140,7 +140,7 @@ export async function openShard(t: Test, path?: string) {
   }
 }
 
-/** Waits until the facts of these projects have everything that is stored, and have followed every change. */
+/** Waits until the facts of these projects have all stored events and all changes. */
 export async function completeFacts(clickhouse: ClickHouse, projects: readonly string[]): Promise<void> {
   for (const project of projects) {
     await until(`the facts of ${project}`, async () => {
@@ -156,7 +156,7 @@ export async function completeFacts(clickhouse: ClickHouse, projects: readonly s
   }
 }
 
-/** The number of rows that facts have and should not, or should and have not. */
+/** The number of rows that facts have but should not, or should but do not. */
 export async function countDifferences(clickhouse: ClickHouse): Promise<number> {
   const columns = FACT_COLUMNS.filter((name) => name !== 'step')
   const row = `cityHash64(toString(tuple(${columns.join()})))`

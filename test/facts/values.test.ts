@@ -18,7 +18,7 @@ import { until } from '../helper.js'
 import { openShard } from './shard.js'
 
 const PROJECT = 'a'
-/** Objects have no columns before somebody asks for what is in them. */
+/** Objects have no columns until questions use their members. */
 const MODEL = ['device', 'model']
 
 type Shard = Awaited<ReturnType<typeof openShard>>
@@ -47,7 +47,7 @@ async function settled({ clickhouse }: Shard): Promise<void> {
   })
 }
 
-/** Asks for a column as slow questions do. */
+/** Requests a column, as slow questions do. */
 async function ask(reader: FactsReader, paths: string[][], project = PROJECT): Promise<void> {
   for (let i = 0; i < 3; i++) await reader.noteSlow(project, paths)
 }
@@ -111,7 +111,7 @@ t.test('frequent properties have columns before anybody asks', async (t) => {
     PROJECT,
     Array.from({ length: 197 }, (_, i) => event(properties(i))),
   )
-  const options = { most: { rows: 50, bytes: 1_000_000 }, guessEvery: 100 }
+  const options = { maxStep: { rows: 50, bytes: 1_000_000 }, guessEvery: 100 }
   const first = shard.copier(options)
   await shard.complete([PROJECT])
   t.strictSame(await readPaths(shard), [['plan'], ["it's"]])
@@ -139,7 +139,7 @@ t.test('frequent properties have columns before anybody asks', async (t) => {
   t.match(status, { events: 320, facts: 320, few: 0 })
 })
 
-t.test('what was copied before has a column once slow questions ask for it', async (t) => {
+t.test('facts that are already copied get a column once slow questions need it', async (t) => {
   const shard = await openShard(t)
   const { clickhouse } = shard
   await clickhouse.command('SYSTEM STOP MERGES event_facts')
@@ -165,7 +165,7 @@ t.test('what was copied before has a column once slow questions ask for it', asy
   t.strictSame(await readValues(shard, ['device']), ['{"model":"old"}', '"frequent"'])
 })
 
-t.test('there are only so many columns: what nobody uses makes room for what is asked for', async (t) => {
+t.test('the number of columns is limited: unused ones are replaced by needed ones', async (t) => {
   const shard = await openShard(t)
   const { clickhouse } = shard
   shard.copier()
@@ -247,7 +247,7 @@ t.test('a question has its answer while columns come and go', async (t) => {
     for (let i = 0; isAsking; i++) {
       await addValueColumns(clickhouse, [['plan']], { isFilled: i % 2 === 0 })
       reader.forgetColumns()
-      // ClickHouse may not have noticed yet that it has ended what it did to the column before.
+      // ClickHouse may not know yet that its previous mutation of the column has ended.
       await until('the column to go', () =>
         dropValueColumns(clickhouse, [column]).then(
           () => true,
@@ -270,11 +270,11 @@ t.test('a project with few events has no facts until it has more', async (t) => 
     )
   await store('small', 30)
   await store('large', 60)
-  const options = { least: 50 }
+  const options = { minEvents: 50 }
   const copier = shard.copier(options)
   await shard.complete(['large'])
   t.equal(await shard.countFacts(), 60)
-  t.match(await readFactsStatus(shard.clickhouse, options.least), { events: 60, facts: 60, few: 30 })
+  t.match(await readFactsStatus(shard.clickhouse, options.minEvents), { events: 60, facts: 60, few: 30 })
   t.equal(copier.waiting, 0)
   const reader = new FactsReader(shard.shards, [])
   t.equal(await reader.point('small'), null)
@@ -292,5 +292,5 @@ t.test('a project with few events has no facts until it has more', async (t) => 
   await shard.complete(['small'])
   t.equal(await shard.countFacts(), 112)
   t.equal(await shard.countDifferences(), 0)
-  t.match(await readFactsStatus(shard.clickhouse, options.least), { events: 112, facts: 112, few: 1 })
+  t.match(await readFactsStatus(shard.clickhouse, options.minEvents), { events: 112, facts: 112, few: 1 })
 })

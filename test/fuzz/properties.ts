@@ -10,10 +10,12 @@ import { PUBLIC_KEY, SECRET_KEY, type Service } from '../helper.js'
 import { type Request, rawRequest, request } from './requests.js'
 import { name, numberText, objectText, spell, style } from './texts.js'
 
-/** What has to hold of a service, whatever it is sent. Each can be run for a moment in a test, or for hours. */
+/**
+ * Properties of a service that must hold for all requests. Each can be checked for a moment in a test, or for hours.
+ */
 export type Property = fc.IAsyncPropertyWithHooks<[never] | unknown[]>
 
-/** Far more than a property takes: what goes on for longer hangs, or makes a counterexample shorter by less and less. */
+/** Far more than a property takes. If it takes longer, it hangs, or shrinks a counterexample by less and less. */
 export const LIMIT = { interruptAfterTimeLimit: 90_000, markInterruptAsFailure: true }
 
 interface Answer {
@@ -24,7 +26,7 @@ interface Answer {
 
 const ANSWER_LIMIT_MS = 60_000
 const RAW_LIMIT_MS = 5_000
-/** The errors of the contract that a request may be answered with; `internal` is none of them. */
+/** The errors that a request may get, without `internal`. */
 const CODES: Record<number, string[]> = {
   400: ['invalid_json', 'invalid_request', 'too_many_events', 'not_numeric', 'not_array'],
   401: ['unauthorized'],
@@ -58,7 +60,7 @@ export class Target {
       agent: this.#agent,
       timeout: ANSWER_LIMIT_MS,
     })
-    // Once there is an answer, an error is the answer's, and may come here as well.
+    // After the response has begun, an error belongs to the response, but may be reported here, too.
     asked.on('error', () => undefined)
     asked.on('timeout', () => asked.destroy(new Error(`no answer within ${ANSWER_LIMIT_MS} ms`)))
     asked.end(body ?? undefined)
@@ -78,14 +80,14 @@ export class Target {
     return await this.call({ method, path, headers, body: body === undefined ? null : Buffer.from(body) })
   }
 
-  /** Sends bytes, and waits for the other end to answer or to hang up. */
+  /** Sends bytes, and waits until the other end responds or hangs up. */
   async raw(bytes: Buffer): Promise<Buffer> {
     const url = new URL(this.service.url)
     const socket = connect(Number(url.port), url.hostname)
     const chunks: Buffer[] = []
     socket.on('data', (chunk) => chunks.push(chunk))
     socket.on('error', () => undefined)
-    // Some of these requests are never complete; their end is that nothing more comes.
+    // Some of these requests are never complete; they end with the input.
     socket.end(bytes)
     const limit = setTimeout(() => socket.destroy(), RAW_LIMIT_MS)
     await once(socket, 'close')
@@ -98,7 +100,7 @@ export class Target {
   }
 }
 
-/** That an answer is one of the contract's, and gives nothing away. */
+/** Checks that a response follows the contract, and reveals nothing. */
 function checkAnswer({ method, path }: Request, { status, headers, body }: Answer): void {
   const said = body.toString()
   assert(status < 500, `${status}: ${said}`)
@@ -118,7 +120,7 @@ function checkAnswer({ method, path }: Request, { status, headers, body }: Answe
   assert(!/ {4}at |node_modules|\.js:\d|FROM events/.test(answer.error), `it tells of its inside: ${answer.error}`)
 }
 
-/** Any request is answered as the contract says, whatever else arrives, and what is accepted is counted. */
+/** Every request gets a response that follows the contract, and accepted events are counted. */
 function answers(target: Target): Property {
   return fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 20 }), async (requests) => {
     const answers = await Promise.all(requests.map((given) => target.call(given)))
@@ -132,7 +134,7 @@ function answers(target: Target): Property {
   })
 }
 
-/** Bytes that are no request harm nobody. */
+/** Bytes that are not a request do no harm. */
 function survives(target: Target): Property {
   return fc.asyncProperty(rawRequest, async (bytes) => {
     const answer = (await target.raw(bytes)).toString('latin1')
@@ -153,7 +155,7 @@ const events = fc.array(
 )
 let users = 0
 
-/** An event that was accepted comes out as it went in, alone or in a batch, before and after it is edited. */
+/** An accepted event is returned as it was sent, alone or in a batch, before and after an edit. */
 function keepsEvents(target: Target): Property {
   const given = fc.record({ base: name, how: style, all: events, edit: fc.option(objectText) })
   return fc.asyncProperty(given, async ({ base, how, all, edit }) => {
@@ -193,7 +195,7 @@ function keepsEvents(target: Target): Property {
   })
 }
 
-/** A profile and a session hold what they were given, `__proto__` included, and give it to nobody else. */
+/** A profile and a session have the properties that were sent, `__proto__` included, and no others. */
 function keepsStates(target: Target): Property {
   return fc.asyncProperty(fc.tuple(name, objectText), async ([base, properties]) => {
     const id = `${base}-${process.pid}-${++users}`
@@ -239,7 +241,7 @@ export const PROPERTIES: Record<string, (target: Target) => Property> = {
   'profiles and sessions hold what they were given': keepsStates,
 }
 
-/** At the end: the process lives, and all that was accepted is there. */
+/** Checks at the end that the process is alive, and that everything accepted is there. */
 export async function checkAll(target: Target): Promise<void> {
   assert.equal(target.service.process.exitCode, null, `the service ended: ${target.service.output()}`)
   let count = 0

@@ -15,7 +15,7 @@ interface Call {
   method: string
   path: fc.Arbitrary<string>
   key: string
-  /** what the members of a good body may be; null: it has none */
+  /** the members of a valid body; null: there is no body */
   body: Record<string, fc.Arbitrary<string>> | null
 }
 
@@ -39,7 +39,7 @@ const queryValue = fc.oneof(
   numberText,
   fc.constantFrom('', '1', '50', '10000', '10001', '0x10', '1e3', ' 1', '+1', '1.0', '٣'),
 )
-/** Mostly a known one, because any other is refused whatever the rest is. */
+/** Mostly a known name, because any other is refused, whatever the rest is. */
 const parameterName = (names: string[]) =>
   fc.oneof({ weight: 15, arbitrary: fc.constantFrom(...names) }, { weight: 1, arbitrary: text })
 const query = (...names: string[]) =>
@@ -123,7 +123,7 @@ function objectOf(members: readonly (readonly [string, string])[]): string {
   return `{${members.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(',')}}`
 }
 
-/** A good body, one with members that are missing, of another type or too many, or no such thing at all. */
+/** A valid body; one with missing, mistyped or additional members; or something else. */
 function bodyOf(members: Record<string, fc.Arbitrary<string>>): fc.Arbitrary<Buffer> {
   const some = Object.entries(members).map(([key, good]) =>
     fc
@@ -182,7 +182,7 @@ const ENCODINGS: Record<string, (body: Buffer) => Buffer> = {
   'gzip, gzip': (body) => body,
 }
 
-/** A call of the contract with almost anything in it; most of them reach the part that does the work. */
+/** A call of the contract with almost anything in it; most of them pass validation. */
 export const request: fc.Arbitrary<Request> = fc
   .constantFrom(...CALLS)
   .chain(({ method, path, key, body }) =>
@@ -213,7 +213,7 @@ export const request: fc.Arbitrary<Request> = fc
     }
   })
 
-/** What goes to the socket as it is: no client would send it. */
+/** Raw bytes for the socket, which no client would send. */
 export const rawRequest: fc.Arbitrary<Buffer> = fc
   .record({
     method: fc.oneof(fc.constantFrom('GET', 'POST', 'PUT', 'DELETE'), text),

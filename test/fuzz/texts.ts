@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 
-/** Names that mean something to a part of the service, or to one that was written carelessly. */
+/** Names that have a meaning in some part of the service, or would in careless code. */
 const MEANINGFUL = [
   '__proto__',
   'constructor',
@@ -55,7 +55,7 @@ export const text = fc.oneof(
     .map(([unit, n]) => unit.repeat(n)),
 )
 
-/** What the contract takes as a name. */
+/** A valid name. */
 export const name = text.map((given) => [...given.toWellFormed()].slice(0, 200).join('') || 'name')
 
 /** Numbers at every edge, as JSON spells them. */
@@ -95,7 +95,7 @@ function unicodeEscape(unit: number): string {
 /** The JSON text of any string. */
 const stringText = fc.tuple(text, style).map(([given, how]) => spell(given, how))
 
-/** JSON texts that say the same in many ways: white space, escapes, names that come twice, numbers of any size. */
+/** JSON texts in many spellings: white space, escapes, duplicate names, numbers of any size. */
 export const { value: jsonText, object: objectText } = fc.letrec<{ value: string; object: string }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 4, withCrossShrink: true },
@@ -112,7 +112,7 @@ export const { value: jsonText, object: objectText } = fc.letrec<{ value: string
     .map((members) => `{${members.map(([key, value, gap]) => `${gap}${key}${gap}:${gap}${value}`).join(',')}}`),
 }))
 
-/** Bytes that are no UTF-8. */
+/** Bytes that are not UTF-8. */
 export const brokenBytes = fc
   .tuple(
     objectText,

@@ -6,7 +6,7 @@ import { BOMB, type Sending, sending, VENDOR_CALLS, vendorNoise } from './vendor
 
 /** Amplitude's SDKs drop the events that a refusal names, and send the others again. */
 const MAX_REFUSALS = 10
-/** Paths that read what they get. */
+/** Paths that read their requests. */
 const CALLED = new Set(Object.values(VENDOR_CALLS).flatMap(({ paths }) => paths))
 let users = 0
 
@@ -16,13 +16,13 @@ function refusedBy(answer: string): Set<number> {
   return new Set([...Object.values<number[]>(invalid), ...Object.values<number[]>(missing)].flat())
 }
 
-/** That an answer of Mixpanel's import names no message that is in order. */
+/** Checks that a response of Mixpanel's import names no valid message. */
 function checkFailed(answer: string, sent: { place: number }[], good: number[]): void {
   const failed: { index: number }[] = JSON.parse(answer).failed_records
   for (const { index } of failed) assert(!good.includes(sent[index]?.place ?? -1), answer)
 }
 
-/** Sends messages as the SDK would, until they are taken. */
+/** Sends messages like the SDK, until they are accepted. */
 async function deliver(target: Target, { places, messages, request }: Sending, user: string): Promise<void> {
   let left = messages(user).map((message, place) => ({ message, place }))
   for (let refusals = 0; left.length > 0; refusals++) {
@@ -31,9 +31,9 @@ async function deliver(target: Target, { places, messages, request }: Sending, u
     const said = body.toString()
     if (status === 200) return
     assert.equal(status, 400, said)
-    // Mixpanel's import names what it has not taken, and has taken the rest.
+    // Mixpanel's import names the messages that it refused, and accepted the rest.
     if (said.includes('"failed_records":')) return checkFailed(said, left, places)
-    // Nothing in the request is in order.
+    // Nothing in the request is valid.
     const refused = said.startsWith('{"code":400') && said.includes('events_with_') ? refusedBy(said) : null
     if (refused === null) return assert.equal(left.filter(({ place }) => places.includes(place)).length, 0, said)
     assert(refused.size > 0, said)
@@ -43,12 +43,12 @@ async function deliver(target: Target, { places, messages, request }: Sending, u
   }
 }
 
-/** Events are stored in order, as sent and once, whatever else the request has and however often it is sent. */
+/** Events are stored in order, once and as sent, whatever else the request contains and however often it is sent. */
 function keepsVendorEvents(target: Target): Property {
   return fc.asyncProperty(sending, async (given) => {
     const user = `vendor-${process.pid}-${++users}`
     await deliver(target, given, user)
-    // What has no id is stored each time.
+    // Events without an id are stored each time.
     if (given.call !== VENDOR_CALLS['a message of OpenPanel']) await deliver(target, given, user)
     const { status, body } = await target.ask('GET', `/public/events?limit=1000&distinct_id=${user}`)
     assert.equal(status, 200, body.toString())

@@ -5,7 +5,7 @@ import { startSdkApp } from '../routes/vendors/sdk-app.js'
 
 const NAME = 'tallyhouse_limit_refusals_total'
 
-/** The counts in the metrics of a service. */
+/** The counts of limits in the metrics of a service. */
 async function counted({ app }: Pick<Awaited<ReturnType<typeof startApp>>, 'app'>): Promise<string[]> {
   const { body } = await app.inject('/metrics')
   return body

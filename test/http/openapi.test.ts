@@ -59,8 +59,8 @@ const listening = () => {
 }
 
 /**
- * Calls of other vendors' SDKs are those vendors' contracts; docs/vendors/ is about them, docs/mcp.md about /mcp, and
- * docs/page.md about what the page has for itself, docs/clients.md about /packages, and docs/web.md about /t.js.
+ * Not in the document: the calls of other vendors' SDKs (docs/vendors/), /mcp (docs/mcp.md), the calls that only the
+ * page uses (docs/page.md), /packages (docs/clients.md) and /t.js (docs/web.md).
  */
 const NOT_OURS =
   /^(HEAD|OPTIONS) | \/(docs|openapi\.json|mcp|packages\/|t\.|session$|assets\/|segment|jitsu|posthog|mixpanel|amplitude|openpanel|$)/
@@ -139,11 +139,11 @@ t.test('the examples get the documented responses', async (t) => {
   )
   const order = ['POST', 'PUT', 'PATCH', 'GET', 'DELETE']
   const inOrder = [...operations].sort((a, b) => order.indexOf(a.method) - order.indexOf(b.method))
-  /** What the path names, of an earlier response. */
+  /** Ids from earlier responses, for parameters of paths. */
   const ids: Record<string, string> = {}
   for (const { path, method, operation } of inOrder) {
     const success = operation.responses[200]
-    // Without an end; test/routes/live.test.ts reads it.
+    // Never ends; test/routes/live.test.ts reads it.
     if (!success || 'text/event-stream' in success.content) continue
     const json = success.content['application/json']
     const responses = `#/paths/${encodeURI(path.replaceAll('/', '~1'))}/${method.toLowerCase()}/responses`

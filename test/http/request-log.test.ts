@@ -38,7 +38,7 @@ function recorder(): { log: Logger; lines: Line[]; text(): string } {
   return { log, lines, text: () => JSON.stringify(lines) }
 }
 
-/** Of one service after the other, with one engine. */
+/** Settings for one service after the other, with one engine. */
 const settings = { ...(await settingsFor(t, 'embedded')), CLICKHOUSE_URL: (await startClickHouse(t)).url }
 
 async function start(t: Test) {

@@ -8,7 +8,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { fromServer, temporaryFolder, until } from '../helper.js'
 
-/** A journal whose writes wait for a gate, and a record, in order, of what happened to it and to its callers. */
+/** A journal whose writes wait for a gate, and the order of events in it and its callers. */
 async function open(t: Test) {
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1024 ** 3 })
   t.teardown(() => journal.close())
@@ -142,7 +142,7 @@ t.test('the buffers of events and of the entries built from them are reused', as
   t.strictSame(events?.sort(), Array.from({ length: 1000 }, (_, n) => textOf(n)).sort())
 })
 
-t.test('the buffers of what is not admitted are released once', async (t) => {
+t.test('the buffers of requests that are not admitted are released once', async (t) => {
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1024 ** 3 })
   t.teardown(() => journal.close())
   const pool = new BufferPool()
@@ -163,7 +163,7 @@ t.test('the buffers of what is not admitted are released once', async (t) => {
       await t.rejects(append(body), { code: 'unavailable' })
     }
     t.equal(slabs.size, 1, '10 MB of refused bodies needed one slab of the pool')
-    // Released twice, a body would also count for its neighbour, which would be overwritten.
+    // If a body were released twice, its neighbour would count as released and be overwritten.
     const kept = take(100_000, 'k')
     await t.rejects(append(take(100_000, 'b')), { code: 'unavailable' })
     const next = take(1_000_000, 'n')
@@ -232,7 +232,7 @@ t.test('GroupCommit keeps events with keys if its journal refuses them or does n
   t.equal(moved.length, 1)
 })
 
-/** A journal that is full, for these reasons one after another. */
+/** A journal that refuses writes, for these reasons one after the other. */
 function fullJournal(...fullness: Fullness[]): Journal {
   const write: Journal['write'] = async () => [{ status: 'full', fullness: fullness.shift() ?? 'all' }]
   return { id: 1, isUp: true, write, listen: () => () => undefined } as unknown as Journal
@@ -256,7 +256,7 @@ t.test('GroupCommit does not count what the overflow takes as refused', async (t
   t.match(commits.metrics, { refused: { overloaded: 0 }, overShare: 0 })
 })
 
-t.test('GroupCommit releases the body of what is refused, once, unless that is in doubt', async (t) => {
+t.test('GroupCommit releases the body of a refused request once, unless the outcome is unknown', async (t) => {
   const pool = new BufferPool()
   const released: Buffer[] = []
   pool.release = (body) => void released.push(body)
@@ -284,7 +284,7 @@ function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
     budget: isOneOfSeveral ? new LaneBudget(budget) : budget,
   })
   const sent: Promise<unknown>[] = []
-  /** @returns whether it was taken */
+  /** @returns whether it was accepted */
   const send = async (bytes: number, projectId = 'p') => {
     const appended = commits.appendBatch(fromServer(projectId), Buffer.alloc(bytes), 1)
     const refusal = await Promise.race([appended.then(null, (error) => error), nextTurn(null)])

@@ -15,7 +15,7 @@ import { SECRET_KEY, settingsFor, startApp, startClickHouse, until } from '../he
 
 const JOURNAL = 7
 
-/** A service whose requests to ClickHouse can be held. */
+/** A service whose requests to ClickHouse can be delayed. */
 async function start(t: Test) {
   const engine = await startClickHouse(t)
   const proxy = await TcpProxy.open(t, engine.url)
@@ -23,7 +23,7 @@ async function start(t: Test) {
   const { clickhouse, shards, close } = await openStore(client.config)
   t.teardown(close)
   let at = 1_760_000_000_000
-  /** A dead letter, as the writer leaves it. */
+  /** Stores a dead letter like the writer. */
   const leave = async (kind: EntryKind, body: string): Promise<Position> => {
     const position = BigInt(++at) << 16n
     const projectId = kind === 'events' ? 'default' : ''
@@ -186,7 +186,7 @@ t.test('a session and a profile that only dead letters and the journal have', as
   const { client, proxy, shards, erase } = await start(t)
   const { call, browser } = client
   const refusal = clickHouseError(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 'Cannot parse input')
-  /** Has one of them refused, in its block and then alone. */
+  /** Lets ClickHouse refuse one of them, in its block and then alone. */
   const leave = async (kind: 'sessions' | 'profiles', letters: number) => {
     void proxy.answer(`INSERT+INTO+${kind}`, refusal, 2)
     const zoe = { distinct_id: 'zoe', properties: { of: 'zoe' } }

@@ -16,21 +16,21 @@ import { PROFILES } from '../../src/store/profiles.js'
 import { openTables } from '../../src/store/tables.js'
 import { randomName, silent, startClickHouse, startRedis, temporaryFolder } from '../helper.js'
 
-// Writers that fail, die or stand still at random steps, over real journals and a real store, have to leave behind what a
-// list does: each event once, in its order, each dead letter once. A failure prints its seed and the shortest list of
-// commands that it was found with; { seed, path } in fc.assert repeats it.
+// Writers fail, die or hang at random steps, with real journals and a real store. In the end, each event must be stored
+// once and in order, and each dead letter once. A failure prints its seed and the shortest list of commands that shows
+// it; { seed, path } in fc.assert repeats it.
 
 const RUNS = 8
 const COMMANDS = 25
 
-/** Everything that a writer does, in the order in which it asks for it; each can go wrong. */
+/** The steps of a writer in order; each can fail. */
 const STEPS = ['claim', 'lastStored', 'insert', 'narrow', 'insertDeadLetter', 'settle'] as const
 type Step = (typeof STEPS)[number]
 
-/** How a step goes wrong. One that stands still goes on when the next writer is done with its own. */
+/** How a step fails. A hanging one continues when the next writer has finished its own. */
 type Fault = 'refused' | 'reply lost' | 'stands still before' | 'stands still after'
 
-/** What a request holds, and what has to become of it. */
+/** The contents of a request, which determine its outcome. */
 type Kind = 'plain' | 'in two spellings' | 'damaged' | 'profile' | 'damaged profile'
 
 class Model {
@@ -43,11 +43,13 @@ class Model {
 interface Real {
   projectId: string
   journal: Journal
-  /** opens the journal as the next process, which finds the writer's lease run out; the one before may keep its own */
+  /**
+   * opens the journal in the next process, which finds an expired lease; the previous process may keep its connection
+   */
   reopen(isKept: boolean): Promise<void>
-  /** whether another process may go on while this one stands still */
+  /** whether another process may continue while this one hangs */
   canShare: boolean
-  /** ends what stands still */
+  /** continues the hanging step */
   release: (() => Promise<void>) | null
   close(): Promise<void>
 }
@@ -172,8 +174,8 @@ const read = fc.constant<Command>({
 })
 
 /**
- * The life of a writer: from its start until one of its steps goes wrong, or there is nothing left to do. Then its process is
- * gone, and the next one opens the journal; one that stands still keeps its own.
+ * The life of a writer: from its start until one of its steps fails, or nothing is left to do. Then its process ends,
+ * and the next one opens the journal; a hanging process keeps its connection.
  */
 async function storeUntil(
   real: Real,
@@ -239,7 +241,7 @@ async function storeUntil(
   await real.reopen(true)
 }
 
-/** The same object, whose steps are taken one by one. */
+/** Wraps an object so that its steps can be intercepted. */
 function withSteps<T extends object>(target: T, step: <R>(name: Step, work: () => Promise<R>) => Promise<R>): T {
   return new Proxy(target, {
     get(_, name) {
@@ -259,7 +261,7 @@ async function storedEvents(projectId: string) {
   )
 }
 
-/** With nothing going wrong any more, all is stored, and once. */
+/** Checks that without further failures, everything is stored once. */
 async function finish(model: Model, real: Real): Promise<void> {
   await real.release?.()
   real.release = null

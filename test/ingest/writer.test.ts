@@ -33,7 +33,7 @@ interface StartOptions extends Partial<Pick<WriterOptions, 'maxBlockBytes' | 'fo
   path?: string
 }
 
-/** A journal and a writer of their own; the tables are shared, so the project is new. */
+/** A new journal with a writer; the tables are shared, so the project is new, too. */
 async function start(
   t: Test,
   change: (tables: Tables) => Partial<Tables> = () => ({}),
@@ -85,7 +85,7 @@ function startOn(
   }
 }
 
-/** Where events without ids are. */
+/** The places of events without ids. */
 async function appended(appending: Promise<Appended | null>): Promise<Appended> {
   const place = await appending
   if (!place) throw new Error('they are known')
@@ -124,7 +124,7 @@ t.test('an INSERT whose response was lost is found to be stored', async (t) => {
 
 t.test('events that arrive after the clock was fast have the time of their acceptance', async (t) => {
   const { projectId, journal, commits, event, writer, drained } = await start(t)
-  // Positions never fall back, so they stay at what the fast clock gave.
+  // Positions never decrease, so they stay where the fast clock has put them.
   const fast = Date.now() + 3_600_000
   await journal.advancePast(nextPosition(START, fast))
   const from = Date.now()
@@ -153,7 +153,7 @@ t.test('a block that the journal has lost is not stored under another token', as
   const names = ['a', 'b']
   const places = []
   for (const name of names) places.push(await event(name))
-  // As Redis may be after a power cut: the INSERT was done, and that the block was ever frozen is lost.
+  // Like Redis after a power failure: the INSERT was done, but the freezing of the block is lost.
   const entries = places.map(({ position }, i) => ({
     position,
     kind: 'events' as const,
@@ -175,7 +175,7 @@ t.test('a block that the journal has lost is not stored under another token', as
 t.test('a retried block stores nothing twice', async (t) => {
   let lost = 0
   const { event, writer, stored, drained } = await start(t, (tables) => ({
-    // As while the first INSERT is still under way.
+    // As while the first INSERT is still running.
     lastStored: async () => null,
     async insert(kind, entries, token, signal) {
       await tables.insert(kind, entries, token, signal)
@@ -251,7 +251,7 @@ t.test('an entry that cannot be stored in any form becomes a dead letter, once',
       if (lost++ === 0) throw new StoreUnreachableError('the answer was lost')
     },
   }))
-  // No request can bring this; an entry that was damaged on its way could look like it.
+  // Impossible in a request, but possible in an entry that was damaged.
   const damaged = Buffer.from('{"events":[{"event":"a","distinct_id":{"no":"text"},"timestamp":"never"}]}')
   await event('before')
   const [place] = await commits.appendBatch(fromServer(projectId), damaged, 1)
@@ -276,7 +276,9 @@ t.test('an entry that cannot be stored in any form becomes a dead letter, once',
   t.equal(letters.length, 2)
 })
 
-/** What an operator may add to the table of events, by which some events cannot be stored, and how it is removed. */
+/**
+ * Additions of an operator to the table of events that prevent some events from being stored, and how they are removed.
+ */
 const OBSTACLES = [
   ["ADD CONSTRAINT own CHECK event NOT LIKE 'refused%'", 'DROP CONSTRAINT own'],
   [
@@ -309,7 +311,7 @@ for (const [added, removed] of OBSTACLES) {
   })
 }
 
-t.test('a view of the operator that fails neither doubles events nor delays them', async (t) => {
+t.test('a failing view of the operator neither duplicates nor delays events', async (t) => {
   await clickhouse.command('CREATE TABLE own (value Int64) ENGINE = MergeTree ORDER BY value')
   await clickhouse.command(
     "CREATE MATERIALIZED VIEW own_view TO own AS SELECT toInt64(if(event = 'bad', event, '1')) AS value FROM events",
@@ -427,7 +429,7 @@ t.test('a backlog is stored in order, in blocks of the configured size', async (
   )
 })
 
-/** ClickHouse with as much memory for each INSERT as is said; it counts those that had too little. */
+/** A ClickHouse with limited memory for each INSERT, which counts those that failed. */
 class Small extends ClickHouse {
   memory = 16_000_000
   failures = 0
@@ -507,7 +509,7 @@ t.test('a block is not shrunk while an INSERT of it may be running', async (t) =
     isInserting: async () => sizes.length < 2,
     async insert(kind, entries, token, signal) {
       sizes.push(entries.length)
-      // The last of these failures comes too late.
+      // The last of these failures is too late.
       if (sizes.length > 2) await tables.insert(kind, entries, token, signal)
       if (sizes.length <= 3) throw NO_MEMORY
     },
@@ -522,7 +524,7 @@ t.test('a block is not shrunk while an INSERT of it may be running', async (t) =
   )
 })
 
-t.test('a block that is stored in part, as across the end of a month, is not shrunk', async (t) => {
+t.test('a block that is stored in part, for example across the end of a month, is not shrunk', async (t) => {
   const sizes: number[] = []
   const started = await start(t, (tables) => ({
     async insert(kind, entries, _token, signal) {
@@ -575,7 +577,7 @@ t.test('closing stores what is waiting, within its time limit', async (t) => {
   t.equal((await stored()).length, 1)
 })
 
-/** A writer on a Redis whose replica may take over, and another process that only takes events. */
+/** A writer on a Redis with a replica that may take over, and another process that only accepts events. */
 async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>, options?: StartOptions) {
   const pair = await RedisPair.start(t)
   const open = () =>
@@ -599,7 +601,7 @@ t.test('a failover to a replica that lags stores nothing twice', async (t) => {
   const { pair, event, projectId, writer, names, drained } = await startOnPair(t, undefined, { maxBlockBytes: 100 })
   const sent = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
   for (const name of sent) await event(name)
-  // The replica knows none of the blocks, which are several.
+  // The replica knows none of the several blocks.
   await pair.detach()
   writer.start()
   await drained()
@@ -617,7 +619,7 @@ t.test('a failover to a replica that has a block with other limits stores nothin
   let isOver = false
   const { pair, event, writer, names, drained } = await startOnPair(t, (tables) => ({
     async insert(kind, entries, token, signal) {
-      // The block is frozen by now. Refused in both spellings, it is going to be cut.
+      // The block is frozen by now. It is refused in both spellings, so it will be split.
       if (inserts === 0) await pair.detach()
       if (++inserts <= 2) throw new StoreError(27, new Error('cannot parse'))
       if (inserts > 3 && !isOver) throw new StoreUnreachableError('the rest has to wait')
@@ -634,7 +636,7 @@ t.test('a failover to a replica that has a block with other limits stores nothin
   t.strictSame(await names(), ['a', 'b', 'c', 'd'])
 })
 
-t.test('after a change of the layout, what a lane has stored on another shard is not stored again', async (t) => {
+t.test('after a change of the layout, entries that another shard has are not stored again', async (t) => {
   const names = ['former', 'present'].map((name) => `${name}${++projects}`)
   const shards = new Shards(
     names.map((name, number) => {
@@ -653,7 +655,7 @@ t.test('after a change of the layout, what a lane has stored on another shard is
   if (!lane) return t.fail('there are two')
   await lane.commits.appendEvent(fromServer('p'), Buffer.from('{"event":"e","distinct_id":"u"}'))
   const block = await lane.journal.claim(1e6)
-  // It was stored when the lane had the first shard; the failover has forgotten that.
+  // It was stored while the lane used the first shard; the failover lost that fact.
   const former = openTables(shards.first, lane.journal)
   await former.insert('events', block?.entries ?? [], 'another token', AbortSignal.timeout(60_000))
   lane.writer.start()
@@ -676,7 +678,7 @@ t.test('events accepted after a failover are stored, however far ahead the clock
   writer.start()
   await drained()
   await pair.failOver()
-  // Of a process that was given none of the positions before.
+  // From a process that received none of the earlier positions.
   const places = [await otherEvent('d'), await otherEvent('e')]
   t.ok(places.every(({ position }) => known.every((before) => position > before.position)))
   await drained()

@@ -114,7 +114,7 @@ t.test('lmdb: nothing is forgotten because the clock was 400 days ahead for an h
   await settle()
   t.strictSame(await repeated('before'), [0, undefined], 'what is old is forgotten as ever')
   await send('late')
-  // Nobody knows how long it has been off.
+  // The journal does not know how long it was off.
   await restart()
   now += 30 * day
   await restart()
@@ -167,7 +167,8 @@ t.test('redis: a cached state counts until it expires', async (t) => {
   const [version = START] = positions(await journal.write([commit('ada', START, 'x'.repeat(200))]))
   const block = await journal.claim(ALL)
   if (block) await journal.acknowledge(block, [{ stateKey: key('ada'), version }])
-  // Its clock cannot be turned here. So the state expires now, and the minute in which it was to is moved to the past.
+  // The clock of Redis cannot be changed here. So the state expires now, and the minute of its expiry is moved to the
+  // past.
   const [[minute = '', bytes = ''] = []] = Object.entries(await admin.hgetall('{j}:state-expiries'))
   t.equal(Number(minute), Math.floor((Date.now() + STATE_MEMORY_MS) / 60_000))
   t.equal((await journal.depth()).cachedBytes, Number(bytes))
@@ -228,7 +229,8 @@ t.test('redis: more ids are spread over more hashes, and removed a week later', 
   t.equal(await admin.object('ENCODING', '{j}:ids:secret:p:1.3:7'), 'listpack')
   t.match(await send(0, 8000), [{ status: 'known' }])
 
-  // Its clock cannot be turned here, so they are made older: the next bucket begins with the hashes that this one needed.
+  // The clock of Redis cannot be changed here, so the ids are made older: the next bucket begins with the hashes of
+  // this one.
   const age = (by: number) => admin.hset('{j}:ids', 'secret:p', `0:1 1.3:${bucket - by}:0:8:8000:0:0`)
   await age(2)
   t.match(await send(0, 8000), [{ status: 'known' }])
@@ -249,7 +251,7 @@ t.test('redis: a request is known for 24 hours, even if it arrived when the cloc
   t.teardown(() => journal.close())
   const idempotencyKey = request('r', 'body')
   await journal.write([append('a', { idempotencyKey })])
-  // Its clock cannot be turned here, so the request is moved to other buckets of 6 hours.
+  // The clock of Redis cannot be changed here, so the request is moved to other buckets of 6 hours.
   let [at = ''] = await admin.keys('{j}:requests:*')
   const bucket = Number(at.split(':').at(-2))
   const hoursAgo = async (hours: number) => {
@@ -271,7 +273,7 @@ t.test('redis: requests are forgotten by a clock that advances slowly, and then 
   const first = await open()
   const idempotencyKey = request('r', 'body')
   await first.write([append('a', { idempotencyKey })])
-  // As if the clock of Redis, which cannot be turned here, were 400 days ahead since.
+  // As if the clock of Redis, which cannot be changed here, had been 400 days ahead since.
   const [hash = ''] = await admin.keys('{j}:requests:*')
   const bucket = Number(hash.split(':').at(-2))
   const [old, oldDay] = [bucket - 1600, Date.now() - 400 * 86_400_000]

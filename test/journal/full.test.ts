@@ -12,7 +12,7 @@ const run = promisify(execFile)
 const dist = fileURLToPath(new URL('../../dist/', import.meta.url))
 
 let projects = 0
-/** A write of one entry of this many bytes, of a project of its own, which no share keeps from it. */
+/** Appends an entry of this many bytes for a new project, so that no share refuses it. */
 const append = (bytes: number) => {
   const of = { projectId: `p${++projects}`, keyClass: 'secret' as const }
   return [{ type: 'append' as const, ...of, count: 1, body: Buffer.alloc(bytes, 'x') }]
@@ -35,7 +35,8 @@ t.test('lmdb: a write beyond the file size limit is refused and changes nothing'
     console.log(JSON.stringify({ taken, refused, entries, claimed: block?.entries.length, again }))
     process.exit()
   `
-  // Node ignores SIGXFSZ, so a write beyond the limit fails as one on a full disk does; what tap loads into it does not.
+  // Node ignores SIGXFSZ, so a write beyond the limit fails like one on a full disk; code that tap loads does not
+  // ignore it.
   const { stdout } = await run('bash', [
     '-c',
     'unset NODE_OPTIONS; ulimit -f 6000; exec node --input-type=module -e "$0"',
@@ -48,14 +49,14 @@ t.test('lmdb: a write beyond the file size limit is refused and changes nothing'
   t.ok(again, 'it takes events again when it has been drained, though some were refused meanwhile')
 })
 
-// A disk of its own, as small as it needs to be; nothing outside of the process sees it.
+// A small disk in a namespace, invisible to other processes.
 const NAMESPACE = ['--user', '--map-root-user', '--mount']
 const canMount = spawnSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']).status === 0
 const noMount = !canMount && 'needs `unshare`, and the right to mount a tmpfs in a namespace'
 
 /**
- * Runs a program that fills a journal on a disk of 40 MiB until it refuses, and drains it.
- * @param between what it does before it drains
+ * Runs a program that fills a journal on a disk of 40 MiB until it refuses, and drains it. @param between code that
+ * runs before it drains
  */
 async function onSmallDisk(
   t: Test,
@@ -124,7 +125,7 @@ const FILL = `
 const fillings = [
   ['events have filled', 'append', ''],
   ['states have filled', 'commit', ''],
-  // As ClickHouse may: only the files that are kept for reuse are left to be freed.
+  // Like ClickHouse might: only the files that are kept for reuse can still be freed.
   ['another process has filled', 'append', FILL],
 ] as const
 for (const [name, write, between] of fillings) {
@@ -133,7 +134,7 @@ for (const [name, write, between] of fillings) {
     t.ok(taken > 20, `${taken} writes were taken`)
     t.equal(drained, taken, 'nothing of them is lost')
     t.ok(again, 'it takes writes again')
-    // Where the other process keeps the disk full, LMDB still has no room for profiles.
+    // While the other process keeps the disk full, LMDB has no room for profiles.
     t.strictSame(ready, [true, false, between === ''], 'it is ready unless it refuses writes')
   })
 }
@@ -150,7 +151,7 @@ async function fill(journal: Journal, bytes: number): Promise<{ taken: number; r
   throw new Error('it takes everything')
 }
 
-/** @returns the entries that were there */
+/** @returns the number of entries */
 async function drain(journal: Journal): Promise<number> {
   let drained = 0
   for (;;) {

@@ -9,7 +9,7 @@ import { nextPosition, type Position, START, toMilliseconds } from '../../src/mo
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 import { ALL, append, commit, digests, idOf, key, positions, request, SENDER, sent } from './writes.js'
 
-/** How a journal is opened: again on the same name, it is the same journal. */
+/** Opens a journal; the same name opens the same journal. */
 type Open = (
   t: Test,
   name: string,
@@ -109,7 +109,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.progress('p')).pending, 0)
     })
 
-    t.test('all of a project is stored if none of its events, messages and states waits', async (t) => {
+    t.test('a project is completely stored if none of its events, messages and states waits', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name)
       const projects = ['messages', 'states', 'p', 'late', 'nobody']
@@ -273,7 +273,7 @@ for (const [name, open] of Object.entries(opened)) {
       const progress = await journal.progress('p')
       t.strictSame([progress.stored, progress.appended, progress.pending], [block.last, block.last, 0])
       t.equal(await journal.claim(ALL), null)
-      // A subscription may not stand yet: what is published is a hint.
+      // The subscription may not be active yet: notifications are only hints.
       if (name === 'lmdb') t.strictSame(told, [block.last])
     })
 

@@ -34,13 +34,13 @@ import { parseSender, senderName } from '../../src/model/sender.js'
 import type { StateKind } from '../../src/model/state-key.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 
-// A journal, driven by random commands in any order, has to do what a few maps and lists do. A failure prints its seed and
-// the shortest list of commands that it was found with; { seed, path } in fc.assert repeats it.
+// Runs random commands in random order on a journal, which must behave like a model of a few maps and lists. A failure
+// prints its seed and the shortest list of commands that shows it; { seed, path } in fc.assert repeats it.
 
 const RUNS = 8
 const COMMANDS = 60
 const MIB = 1024 * 1024
-/** Some writes fill a journal of this many bytes. */
+/** Size of a journal that a few writes fill, bytes. */
 const FEW = 400
 const HOUR = 3_600_000
 /** How long stored states are remembered, ms. */
@@ -48,33 +48,33 @@ const STATE_MEMORY = 10 * 60_000
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** What a journal is, without durability, batches and speed. */
+/** The behaviour of a journal, without durability, batches and speed. */
 class Model {
-  /** their times are the latest that they can be, until they are claimed */
+  /** with the latest possible times, until they are claimed */
   entries: WaitingEntry[] = []
-  /** the earliest times that they can be */
+  /** the earliest possible times */
   acceptedSince = new Map<Position, number>()
   stored: Position
   /** nothing at or before it is assigned again */
   last: Position
   frozen: Block | null = null
-  /** the block that the present process holds */
+  /** the block that the current process holds */
   held: Block | null = null
-  /** the block that a process before it held when it was cut off */
+  /** the block that an earlier process held when it was cut off */
   stale: Block | null = null
   states = new Map<string, State & { state: string }>()
-  /** those that are stored, whose text may be gone */
+  /** stored states, which may have lost their text */
   cached = new Set<string>()
-  /** whether states were kept though their block is done with, as those of a dead letter are */
+  /** whether states were kept although their block is finished, like those of a dead letter */
   hasKept = false
-  /** the latest last; of one key there may be several if the clock was changed */
+  /** the latest one last; a key may have several if the clock was changed */
   requests: { key: string; fingerprint: string; position: Position; bucket: number; index: number }[] = []
-  /** of each id the buckets in which it came; of one there may be several if the clock was changed */
+  /** by id: the buckets in which it arrived; there may be several if the clock was changed */
   insertIds = new Map<string, number[]>()
-  /** the latest that there was: what had expired then may be gone */
+  /** the latest bucket so far: ids that had expired by then may be gone */
   latestIdBucket = 0
   expiries = new Map<string, { at: number; forget(): void }>()
-  /** of each process, after positions of other journals */
+  /** by process: the floor set by positions of other journals */
   floors = new Map<Journal, Position>()
 
   constructor(
@@ -85,7 +85,7 @@ class Model {
     this.last = position
   }
 
-  /** Takes over what the journal says it did, and throws if it should have done something else. */
+  /** Applies the outcomes of the journal, and throws if there should have been others. */
   write(writes: Write[], outcomes: Outcome[], journalId: number, now: number, since: number, floor = START): void {
     const groups = new Map<StateKind, { entry: WaitingEntry & { shares: Share[] }; rows: string[] }>()
     const held = this.holdings()
@@ -181,7 +181,7 @@ class Model {
     }
   }
 
-  /** An append whose events have keys of their own. */
+  /** An append whose events each have a key. */
   writeKeyed(
     append: Append,
     eventKeys: IdempotencyKey[],
@@ -213,7 +213,7 @@ class Model {
     assert.deepEqual(outcome, { status: 'done', position, ...(skip.length > 0 && { known: skip, refused }) })
   }
 
-  /** By sender, and of all together. */
+  /** The bytes of each sender, and of all together. */
   holdings(): Map<string, number> {
     const held = new Map<string, number>()
     for (const { holder, bytes } of this.entries.flatMap(({ shares }) => shares)) {
@@ -226,7 +226,7 @@ class Model {
     return sumOf(this.holdings()) > this.maxBytes
   }
 
-  /** Whether there is room for a write in addition to what is held. */
+  /** Whether a write fits in addition to what is held. */
   fullness(write: Append | Commit, held: Map<string, number>): 'all' | 'own' | null {
     const used = sumOf(held)
     if (used > this.maxBytes) return 'all'
@@ -250,7 +250,7 @@ class Model {
     return { status: 'repeated', position, ...(index > 0 && { index, journalId }) }
   }
 
-  /** The indexes of the ids of a write that are known, those that come twice in it included. */
+  /** The indexes of the known ids of a write, including those that it contains twice. */
   knownIds(write: Write, outcome: Outcome | undefined, now: number): number[] {
     const own = new Set<string>()
     const claimed = (outcome && 'known' in outcome && outcome.known) || []
@@ -265,7 +265,7 @@ class Model {
     })
   }
 
-  /** Those that were not known; the others stay in the bucket in which they came. */
+  /** Remembers the unknown ids; the others stay in the bucket in which they arrived. */
   remember(write: Write, known: number[], now: number): void {
     for (const [i, id] of idsOf(write).entries()) {
       if (id === null || known.includes(i)) continue
@@ -273,14 +273,14 @@ class Model {
     }
   }
 
-  /** One that is in a bucket that may have to be known now, or is in the next one, as of a clock that was fast. */
+  /** Finds a request in a bucket that must still be known, or in the next one, as from a clock that was fast. */
   known(key: string, now: number, fingerprint?: string) {
     const may = this.requests.filter(
       ({ bucket }) => bucket >= bucketAt(now) - OLD_BUCKETS && bucket <= bucketAt(now) + 1,
     )
     const found = may.filter((request) => request.key === key).sort((a, b) => b.bucket - a.bucket)
     const wanted = fingerprint ?? found[0]?.fingerprint
-    // One that is only reserved says nothing against a repetition, but one with another body does.
+    // A reserved request does not prevent a repetition, but one with another body does.
     return found.find((request) => request.position !== START || request.fingerprint !== wanted) ?? found[0]
   }
 
@@ -373,15 +373,15 @@ interface Real {
   /** a second process that also writes to it, if it can have one */
   other: Journal
   now(): number
-  /** moves the journal's clock, if it can be moved */
+  /** sets the journal's clock forward, if possible */
   turnClock(ms: number): void
-  /** the process is gone, and another one opens the journal */
+  /** ends the process without closing, and opens the journal in another one */
   crash(): Promise<void>
   close(): Promise<void>
   readonly maxBytes: number
-  /** bytes that the journal keeps with a state to tell its version */
+  /** bytes that the journal stores for the version of a state */
   versionBytes(version: Position): number
-  /** bytes that it keeps of a state which has lost its text */
+  /** bytes that it stores for a state that has lost its text */
   cutBytes(version: Position): number
   /** names of the bodies that are kept next to the entries */
   bodies(): Promise<string[]>
@@ -389,7 +389,7 @@ interface Real {
 
 type Command = fc.AsyncCommand<Model, Real>
 
-/** A command that can always be given. */
+/** A command that can always run. */
 function command(
   name: string,
   run: (model: Model, real: Real) => Promise<void>,
@@ -439,7 +439,7 @@ const commit = fc.record({
   kind: fc.constantFrom<StateKind>('profiles', 'sessions'),
   stateKey: fc.constantFrom('ada', 'bob', 'eve').map(digest),
   isCurrent: fc.boolean(),
-  /** ms between the reading and the write */
+  /** ms between the read and the write */
   readAgo: fc.constantFrom(0, READING_MEMORY_MS + 1, -60_000),
   state: fc.constantFrom('', 'one', '{"two":"é\\n"}'),
   row: fc.constantFrom('{"r":1}', '{"row":"two"}'),
@@ -552,7 +552,7 @@ const outrank = fc.integer({ min: -5, max: 100_000 }).map((ahead) =>
   }),
 )
 
-/** Behind the last position, at it, and further ahead than a wrong clock may lift a journal. */
+/** Before the last position, at it, and further ahead than a wrong clock may lift a journal. */
 const ahead = fc.constantFrom(-5n, 0n, 100_000n, BigInt(2 * MAX_LIFT_MS) << 16n)
 
 const level = fc.tuple(ahead, fc.boolean()).map(([ahead, isOther]) =>
@@ -635,9 +635,9 @@ async function compare(model: Model, real: Real): Promise<void> {
   }
 }
 
-/** The cache has what is stored, as far as it fits. */
+/** Checks that the cache has the stored states that fit. */
 async function compareCache(model: Model, { journal, maxBytes, versionBytes, cutBytes }: Real): Promise<void> {
-  // The embedded journal takes a state of a dead letter that is replaced for one of the cache.
+  // The embedded journal treats a replaced state of a dead letter like one of the cache.
   if (model.hasKept) return
   const names = [...model.cached]
   const { states } = await journal.readStates(names, MIB)
@@ -653,7 +653,7 @@ async function compareCache(model: Model, { journal, maxBytes, versionBytes, cut
   assert(size <= Math.max(least, maxBytes * CACHE_PART), `the cache has ${size} bytes`)
 }
 
-/** What is left comes out once, in its order, and then there is nothing. */
+/** Checks that the remaining entries come out once and in order, and that nothing is left then. */
 async function drain(model: Model, real: Real): Promise<void> {
   while (model.entries.length > 0) {
     model.claim(await real.journal.claim(100), 100)
@@ -702,7 +702,7 @@ function sumOf(held: Map<string, number>): number {
   return [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
 }
 
-/** A block whose shares are in one order. */
+/** A block with sorted shares. */
 function sorted(block: Block | null): Block | null {
   const byHolder = (a: Share, b: Share) => (a.holder < b.holder ? -1 : 1)
   return (
@@ -714,7 +714,7 @@ function bytesOf(entries: Entry[]): number {
   return entries.reduce((sum, { body }) => sum + body.length, 0)
 }
 
-/** The states whose present version is in the block. */
+/** The states whose current version is in the block. */
 function statesIn({ states }: Model, { first, last }: Block): StoredState[] {
   return [...states]
     .filter(([, { version }]) => version >= first && version <= last)
@@ -739,7 +739,7 @@ function reuseBodies(journal: Journal): Journal {
 const usedTwice: Buffer[] = []
 
 const folder = await temporaryFolder(t)
-/** In bytes: of the journal, of the log's files, and of what is kept in memory. */
+/** Sizes in bytes: of the journal, of the files of the log, and of the entries in memory. */
 interface LmdbSizes {
   maxBytes?: number
   segmentBytes?: number
@@ -793,7 +793,7 @@ const startRedisJournal = async (maxBodyInEntry: number, maxBytes = MIB): Promis
     turnClock: () => undefined,
     crash: async () => {
       await other.close()
-      // It lives on as one that was only paused, and knows nothing of the next one. Its lease would run out in time.
+      // It continues like one that was only paused, and does not know of the next one. Its lease would expire by then.
       other = journal
       journal = await open()
       await admin.del(`${prefix}:writer`)

@@ -8,7 +8,7 @@ import { openRedisRelocation } from '../../src/journal/redis/relocation.js'
 import { silent, startRedis, temporaryFolder } from '../helper.js'
 import { ALL, append } from './writes.js'
 
-/** Of versions before the first release, which recorded none, and of a later one. */
+/** Formats of versions before the first release, which recorded none, and of a later version. */
 const FORMATS = [undefined, 2]
 const whose = (format: number | undefined) => (format === undefined ? 'another version' : 'a newer version')
 

@@ -7,11 +7,12 @@ import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { maxPosition, type Position, START, toMilliseconds } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 
-// A reader of several journals takes the greatest position that any has assigned, lifts all to it, and reads up to it once
-// the least of them is done that far. So it skips nothing, whatever their clocks say and however idle one is.
+// A reader of several journals takes the greatest position that any has assigned, lifts all journals to it, and reads
+// up to it once all of them are stored that far. So it skips nothing, whatever the clocks say and however idle a
+// journal is.
 
 const WRITES = 60
-/** How far the clocks of the journals are from the first one's, ms. */
+/** Offsets of the clocks of the journals, ms. */
 const CLOCKS = [0, 20_000, -5_000]
 
 const redis = await startRedis(t)
@@ -33,7 +34,7 @@ const KINDS: Record<string, (t: Test) => Promise<Journal[]>> = {
           prefix: `{${randomName('j')}}`,
           log: silent,
         })
-        // A journal that was lifted assigns the next positions as one whose clock is that far ahead.
+        // A lifted journal assigns the next positions like one whose clock is that far ahead.
         await journal.level(at(Date.now() + ms))
         return journal
       }),
@@ -48,7 +49,7 @@ function append(text: string): Append {
   return { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(text) }
 }
 
-/** Several journals, the store behind them, and what is true of both. */
+/** Several journals and their store. */
 class Lanes {
   readonly journals: Journal[]
   /** position → text */
@@ -66,7 +67,7 @@ class Lanes {
     return outcome.position
   }
 
-  /** Stores what a lane holds, an entry at a time, as slowly as it likes. */
+  /** Stores the entries of a lane, one at a time, with random pauses. */
   async drain(lane: number): Promise<void> {
     const journal = this.journals[lane]
     while (journal && !this.isOver) {
@@ -78,7 +79,7 @@ class Lanes {
     }
   }
 
-  /** How far a reader may go who begins now. */
+  /** How far a reader that begins now may go. */
   async readable(): Promise<Position> {
     const found = await Promise.all(this.journals.map((journal) => journal.progress()))
     const target = found.reduce((last, { appended }) => maxPosition(last, appended), START)
@@ -110,7 +111,7 @@ for (const [name, start] of Object.entries(KINDS)) {
     const producer = async (client: string) => {
       let last = START
       for (let i = 0; i < WRITES; i++) {
-        // The last lane is idle but for a few.
+        // The last lane is nearly idle.
         const lane = Math.random() < 0.05 ? 2 : Math.floor(Math.random() * 2)
         const text = `${client} ${i}`
         const position = await lanes.write(lane, text)

@@ -13,8 +13,8 @@ import { senderName } from '../../src/model/sender.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 import { digests, SENDER, sent } from './writes.js'
 
-// A change of the layout takes a journal from the processes of one version, moves what it remembers, and gives it to those
-// of the next version; a command that was killed starts anew with the first step.
+// A change of the layout takes a journal from the processes of one version, moves what it remembers, and gives it to
+// those of the next version; a command that was killed starts again with the first step.
 
 const redis = await startRedis(t)
 const admin = new Redis(redis.url)
@@ -90,7 +90,7 @@ async function all<T>(pieces: AsyncIterable<T[]>): Promise<T[]> {
   return found
 }
 
-/** Stores everything; of the states, those of these names. */
+/** Stores everything, but only the states of these names. */
 async function drain(journal: Journal, names: string[]): Promise<void> {
   for (let block = await journal.claim(1e6); block; block = await journal.claim(1e6)) {
     const stateKeys = names.map(digest)
@@ -110,7 +110,7 @@ async function idsIn(lane: Relocation): Promise<string[]> {
   return found
 }
 
-/** Everything that a change moves or sets, in an order of its own. */
+/** Everything that a change moves or sets, sorted. */
 async function dump(lane: Relocation) {
   const byText = (a: unknown, b: unknown) => (format(a) < format(b) ? -1 : 1)
   const look = await lane.readStatus()

@@ -19,7 +19,7 @@ const openers: Record<string, (t: Test) => Promise<() => Promise<Journal>>> = {
   },
 }
 
-/** Writes entries of 1000 bytes until one is refused. @returns how many were taken */
+/** Writes entries of 1000 bytes until one is refused. @returns how many were accepted */
 async function flood(journal: Journal, projectId: string, keyClass: 'page' | 'secret'): Promise<number> {
   for (let taken = 0; taken < 1000; taken++) {
     const [outcome] = await journal.write([append('x'.repeat(1000), { projectId, keyClass })])

@@ -15,7 +15,7 @@ const entry = (position: number, bytes = 1): WaitingEntry => ({
 const positions = (tail: UnstoredEntries, maxBytes = 1e9) =>
   tail.run(maxBytes, 100)?.entries.map(({ position }) => Number(position))
 
-t.test('a run holds what was added and not removed', async (t) => {
+t.test('a run contains what was added and not removed', async (t) => {
   const tail = new UnstoredEntries()
   t.equal(tail.run(10, 100), null)
   tail.add(5, [entry(1), entry(2)])
@@ -35,7 +35,8 @@ t.test('a run ends after maxBytes, with at least one entry', async (t) => {
 })
 
 t.test('a run has no gap, whatever others write in between and however full it gets', async () => {
-  // A journal that counts its entries, to which this process and another one write; the store forgets from the front.
+  // A model of a journal that numbers its entries. This process and another one write to it, and entries are removed in
+  // order once they are stored.
   const step = fc.oneof(
     fc.record({ who: fc.constantFrom('own', 'other'), count: fc.integer({ min: 1, max: 4 }) }),
     fc.record({ who: fc.constant('store'), count: fc.integer({ min: 1, max: 6 }) }),

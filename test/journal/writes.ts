@@ -13,13 +13,13 @@ export function request(name: string, body: string): IdempotencyKey {
   return { key: key(name), fingerprint: key(body) }
 }
 
-/** The sender if a test names none. */
+/** The default sender of tests. */
 export const SENDER: Sender = { projectId: 'p', keyClass: 'secret' }
 
 /** Ids of events or changes. */
 export const digests = (ids: Buffer | Buffer[]): Buffer => Buffer.concat([ids].flat())
 
-/** Ids of a sender, outside of a write. */
+/** Ids of a sender, not as part of a write. */
 export const sent = (digests: Buffer | Buffer[], sender = SENDER): SentIds => {
   return { sender, digests: Buffer.concat([digests].flat()) }
 }

@@ -45,3 +45,36 @@ t.test('the day of a use is stored once, and refusals are added up over failures
   t.ok(tries > before, 'the end of a process stores the rest')
   t.equal(sum(used.id), 1)
 })
+
+t.test('a use counts for the day on which it was, not for that on which it is stored', async (t) => {
+  const closing = new AbortController()
+  const added: KeyUse[] = []
+  let at = Date.parse('2026-12-31T23:59:59Z')
+  let fails = false
+  const add = async (uses: KeyUse[]) => {
+    if (fails) throw new Error('unavailable')
+    added.push(...uses)
+  }
+  const options = { table: { add }, log: silent, closing: closing.signal, everyMs: 3_600_000, now: () => at }
+  const usage = new KeyUsage(options)
+  t.teardown(() => closing.abort())
+  const [used, refused] = [key(), key()]
+  usage.noteUse(used)
+  usage.noteRefusal(refused)
+  at += 2_000
+  fails = true
+  await usage.close()
+  fails = false
+  usage.noteRefusal(refused)
+  await usage.close()
+  t.strictSame(
+    added.map(({ id, usedOn, refused, refusedOn }) => [id, usedOn, refused, refusedOn]),
+    [
+      [used.id, '2026-12-31', 0, null],
+      [refused.id, null, 2, '2027-01-01'],
+    ],
+  )
+  usage.noteUse(used)
+  await usage.close()
+  t.equal(added.at(-1)?.usedOn, '2027-01-01')
+})

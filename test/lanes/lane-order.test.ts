@@ -5,7 +5,7 @@ import { openJournal } from '../../src/lanes/open-journal.js'
 import { silent, startRedis } from '../helper.js'
 
 t.test(
-  'a changed order of REDIS_URL stops the start, because it would make lanes anew and forget the old ones',
+  'a changed order of REDIS_URL stops the start, because it would create new lanes and forget the old ones',
   async (t) => {
     const [first, second] = await Promise.all([startRedis(t), startRedis(t)])
     const shards = new Shards([])

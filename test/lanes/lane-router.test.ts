@@ -8,7 +8,7 @@ import { fromServer } from '../helper.js'
 
 const MIB = 1024 * 1024
 
-/** Lanes that take everything, and count it. */
+/** Lanes that accept and count everything. */
 function threeLanes() {
   const taken = [0, 0, 0]
   const states = taken.map(() => ({ queuedBytes: 0, refusedAt: Number.NEGATIVE_INFINITY, isUp: true }))
@@ -62,7 +62,7 @@ t.test(
 type Settled = 'stored' | 'refused' | 'in doubt'
 
 /**
- * The message that a batch with ids fails with.
+ * The error message of a batch with ids.
  * @param outcomes of its part in each lane
  * @param plain the outcome of its events without ids
  */
@@ -94,7 +94,7 @@ async function failureOf(outcomes: [Settled, Settled, Settled], plain: Settled |
     )
 }
 
-t.test('a batch that is refused says what is stored of it', async (t) => {
+t.test('a refused batch says which part of it is stored', async (t) => {
   const again = 'Send the whole batch again: events with an insert_id are not stored twice.'
   const [refused, stored, inDoubt] = ['refused', 'stored', 'in doubt'] as const
   t.equal(await failureOf([refused, refused, refused]), 'The journal is down. Nothing was stored.')

@@ -9,7 +9,7 @@ import { fromServer, startRedis, temporaryFolder, until } from '../helper.js'
 
 const MIB = 1024 * 1024
 const closing = new AbortController().signal
-/** Nothing asks it: the writers are not started. */
+/** Never used, because the writers are not started. */
 const NOWHERE = 'http://127.0.0.1:1'
 
 async function lanesOf(t: Test, env: Record<string, string>) {
@@ -27,7 +27,7 @@ const event = (bytes: number) =>
   Buffer.from(JSON.stringify({ event: 'e', distinct_id: 'u', properties: { a: 'x'.repeat(bytes) } }))
 const batch = (bytes: number) => Buffer.from(`{"events":[${event(bytes)}]}`)
 
-/** Fills the journal of a lane by projects that stay within their shares. */
+/** Fills the journal of a lane with projects that stay within their shares. */
 async function fill({ journal }: Pick<Lane, 'journal'>): Promise<void> {
   for (let i = 0; (await journal.depth()).bytes <= MIB; i++) {
     await journal.write([{ type: 'append', ...fromServer(`filler ${i}`), count: 1, body: batch(400 * 1024) }])

@@ -18,13 +18,13 @@ interface TestLane {
   journal: Journal
 }
 
-/** What a store of these lanes would have. */
+/** A model of the store of these lanes. */
 class Store {
   /** the positions of what was stored, by project; two lanes may use the same one */
   readonly #stored = new Map<string, Set<Position>>()
   #isOver = false
 
-  /** Stores what waits in a lane, block by block, each after a while. */
+  /** Stores the waiting entries of a lane, block by block, with pauses. */
   async drain({ journal }: TestLane, pauseMs: number): Promise<void> {
     while (!this.#isOver) {
       const block = await journal.claim(1)
@@ -54,7 +54,7 @@ async function append({ journal }: TestLane, projectId = 'p'): Promise<Position>
   return outcome.position
 }
 
-/** Three lanes that write at these moments while a reader walks; the last one is slow. */
+/** Three lanes that write at these times while a reader walks through the events; the last one is slow. */
 async function walk(t: Test, lanes: TestLane[], moments: number[][]): Promise<void> {
   const store = new Store()
   const draining = lanes.map((lane, i) => store.drain(lane, i === 2 ? 15 : 1))

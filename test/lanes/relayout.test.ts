@@ -5,7 +5,7 @@ import { Kills, startEngines, startStore } from '../changing-store.js'
 
 const engines = await startEngines(t)
 
-/** At none of its steps. */
+/** Kills at no step. */
 class NoKills extends Kills {
   override here(): void {}
 }

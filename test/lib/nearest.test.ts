@@ -75,7 +75,7 @@ t.test('a slip in a name of some length leads back to it, unless another one is 
   t.end()
 })
 
-t.test('any text may be asked for among any', (t) => {
+t.test('any text may be compared with any other', (t) => {
   const any = fc.string({ unit: codePoint })
   fc.assert(
     fc.property(any, fc.array(any), (given, names) => {

@@ -45,7 +45,7 @@ t.test('a wait is exact for rates that are no whole numbers', async (t) => {
   t.equal(buckets.wait('a', wait), 0)
 })
 
-t.test('what is put back does not exceed the burst', async (t) => {
+t.test('returned tokens do not exceed the burst', async (t) => {
   const buckets = new TokenBuckets(TEN_A_SECOND, 40)
   buckets.spend('a', 30, 0)
   buckets.spend('a', -90, 0)

@@ -81,7 +81,7 @@ t.test('verbatimEvent overwrites a key in the body in place', async (t) => {
   t.equal(verbatimBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY, 'own'), rawBatch)
 })
 
-t.test('events are given the context of their request, and nothing else of them changes', async (t) => {
+t.test('events get the context of their request, and nothing else in them changes', async (t) => {
   const given = toRequestContext({ browser: 'Chrome', bot: true })
   const head = '{"context":{"browser":"Chrome","bot":true},'
   const one = (raw: string) => Buffer.from(raw)

@@ -10,7 +10,7 @@ const ENDINGS = [
 ] as const
 
 for (const [how, signal, who] of ENDINGS) {
-  t.test(`npm run dev takes the service along when it is ${how}`, async (t) => {
+  t.test(`npm run dev ends the service when it is ${how}`, async (t) => {
     const env = { ...process.env, PORT: '0', DATA_DIR: await dataFolder(t) }
     const dev = spawn('npm', ['run', 'dev'], { env, detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
     const group = -(dev.pid ?? 0)

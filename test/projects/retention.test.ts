@@ -101,7 +101,7 @@ t.test('events that have expired are refused with too_old by every call', async 
     )
   }
   refused(await call('POST', '/public/track', event(31)), '/timestamp')
-  // The scanner does not know fractions, so these are parsed.
+  // The scanner does not support fractions, so these are parsed.
   refused(await call('POST', '/public/track', { ...event(31), timestamp: event(31).timestamp + 0.5 }), '/timestamp')
   // A field of this name means nothing in a single event.
   for (const other of [[], 5, [event(1)]]) {
@@ -215,7 +215,7 @@ for (const storage of LANES) {
   })
 }
 
-t.test('nor over several shards', async (t) => {
+t.test('over several shards, too', async (t) => {
   const nodes = await startNodes(t, 2)
   const env = await settingsFor(t, 'lanes')
   await check(await startApp(t, { ...env, CLICKHOUSE_URL: shardsUrl(nodes) }), t)
@@ -231,7 +231,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   const warnings: unknown[] = []
   let purges = 0
   const projects = new Projects({ log: silent, closing: AbortSignal.abort(), now: Date.now })
-  /** As it is in a process that was just started. */
+  /** Opens it as in a process that has just started. */
   const open = () =>
     new Retention({
       projects,

@@ -81,6 +81,10 @@ for (const storage of LANES) {
         ],
         [{ currency: 'euro' }, '/currency', /ISO 4217/],
         [{ name: '' }, '/name', /1 to 100/],
+        [{ name: ' ' }, '/name', /not only spaces/],
+        [{ name: 'Shop\u001b[2J' }, '/name', /without control characters/],
+        [{ name: 'Shop\u202e' }, '/name', /without control characters/],
+        [{ name: '\ud83d\ude00'.repeat(101) }, '/name', /1 to 100/],
         [{ time_zone: 'UTC' }, '/time_zone', /timezone/],
         [{ sessions: 'gap' }, '/sessions', /"id", or an object such as/],
         [{ sessions: { gap: '30s' } }, '/sessions/gap', /from "1m" to "24h"/],
@@ -132,6 +136,8 @@ for (const storage of LANES) {
       const late = await call('PATCH', '/public/project', { name: 'Late', revision })
       t.equal(late.statusCode, 409)
       t.equal(late.json().code, 'revision_conflict')
+      const dry = await call('PATCH', '/public/project', { name: 'Late', revision, dry_run: true })
+      t.equal(dry.json().code, 'revision_conflict', 'a dry run says the same')
       t.equal((await call('PATCH', '/public/project', { name: 'In time', revision: revision + 6 })).statusCode, 200)
     })
 
@@ -167,7 +173,7 @@ for (const storage of LANES) {
       await call('PATCH', '/public/project', { quotas: null })
     })
 
-    t.test('questions that name no time zone or week start have those of the project', async (t) => {
+    t.test('questions without a time zone or week start use those of the project', async (t) => {
       await call('PATCH', '/public/project', { timezone: 'Asia/Tokyo', week_start: 'sunday' })
       const series = {
         kind: 'series',
@@ -184,7 +190,7 @@ for (const storage of LANES) {
       t.match((await call('POST', '/public/query', users)).json().query.of, { timezone: 'Asia/Tokyo' })
     })
 
-    t.test('page fields, page views and sessions are those of the project, also for the past', async (t) => {
+    t.test('page fields, page views and sessions follow the settings of the project, also for the past', async (t) => {
       const url = 'https://shop.example/x?utm_source=mail'
       const event = (name: string, properties: object, minute: number) => {
         return {
@@ -301,6 +307,8 @@ for (const storage of LANES) {
         message: /^--page-field url must be a/,
       })
       await t.rejects(projects('set', 'default', '--page-field', 'host=x'), { message: /one of the names url, path/ })
+      const hostile = await projects('set', 'default', '--page-view', 'a\u001b[2J')
+      t.match(hostile.printed, /^page_views: a\\u\{1b\}\[2J$/m)
       const pages = ['--page-view', 'opened', '--page-view', 'seen', '--sessions', '45m']
       const source = ['--page-field', 'source=properties.ref,properties.from.site', '--page-field', 'url=default']
       t.match(JSON.parse((await projects('set', 'default', ...pages, ...source, '--json')).printed), {
@@ -323,6 +331,19 @@ for (const storage of LANES) {
         '--sessions',
         'default',
       )
+      const today = new Date().toISOString().slice(0, 10)
+      await until('the usage', async () => {
+        const { printed } = await projects('usage', 'default')
+        return new RegExp(`^day,project,events,bytes,read_seconds\r\n${today},default,3,\\d+,[\\d.]+\r\n$`).test(
+          printed,
+        )
+      })
+      const [line = '{}'] = (await projects('usage', '--from', today, '--json')).printed.split('\n')
+      t.match(JSON.parse(line), { day: today, project: 'default', events: 3 })
+      t.notMatch((await projects('usage', '--to', '2026-01-01')).printed, /default/)
+      await t.rejects(projects('usage', '--from', '2026-02-30'), { message: /^--from must be a date such as/ })
+      await t.rejects(projects('usage', '--from', '2149-01-01'), { message: /^--from must not be after --to/ })
+      await t.rejects(projects('usage', 'defautl'), { message: /There is no project defautl/ })
       const url = await client.app.listen({ port: 0, host: '127.0.0.1' })
       const target = ['--url', url]
       await t.rejects(projects('remove', 'default', ...target), { message: /To confirm, add: --yes default$/ })
@@ -331,6 +352,8 @@ for (const storage of LANES) {
       t.equal((await read()).keep.events, '25m', 'nothing was removed')
       const removed = await projects('remove', 'default', '--yes', 'default', ...target)
       t.match(removed, { code: 0, noted: /Project default: 3 events, 0 profiles, .*keys are still valid/ })
+      const { entries } = (await call('GET', '/public/audit?limit=2')).json()
+      t.match(entries, [{ action: 'project_changed' }, { action: 'project_erased', actor: { id: 'SECRET_KEY' } }])
       t.match(await read(), DEFAULT_SETTINGS)
       t.strictSame(await client.events(), [])
       const { clickhouse, shards, close } = await openStore(client.config)

@@ -34,6 +34,95 @@ t.test('Usage keeps what was counted before midnight and not stored by then', as
   )
 })
 
+t.test('a clock that was wrong for a while changes no count of other days', async (t) => {
+  const { shards, close } = await openStore((await sharedApp()).config)
+  t.teardown(close)
+  let at = Date.parse('2026-06-30T23:00:00Z')
+  const closing = new AbortController().signal
+  const count = (project: string) => {
+    const sums = { events: 0, bytes: 0 }
+    const byProject = new Map([[project, sums]])
+    const usage = new Usage({ shards, commits: [{ metrics: { byProject } }], log: quiet, closing, now: () => at })
+    const accept = async (events: number) => {
+      sums.events += events
+      await usage.write()
+    }
+    return { usage, accept }
+  }
+  const { usage, accept } = count('clock')
+  const stored = async () =>
+    [...((await readUsage(shards, ['clock'], { from: '2026-06-01' })).get('clock') ?? [])].map(([day, { events }]) => [
+      day,
+      events,
+    ])
+  const inMonth = async () => {
+    const days = [...((await usage.others(['clock'], 10_000)).get('clock')?.values() ?? [])]
+    return days.reduce((sum, { events }) => sum + events, usage.own('clock').events)
+  }
+  for (let i = 0; i < 5; i++) await accept(2)
+  t.equal(await inMonth(), 10)
+  at = Date.parse('2026-07-01T00:00:01Z')
+  await accept(3)
+  t.equal(await inMonth(), 3, 'another month')
+  at = Date.parse('2026-06-30T23:59:59Z')
+  t.equal(await inMonth(), 10, 'the clock was set back')
+  await accept(1)
+  t.equal(await inMonth(), 11)
+  t.strictSame(await stored(), [
+    ['2026-06-30', 11],
+    ['2026-07-01', 3],
+  ])
+})
+
+t.test('usage that is read has what this process has counted, and costs no INSERT', async (t) => {
+  const { shards, close } = await openStore((await sharedApp()).config)
+  t.teardown(close)
+  const now = () => Date.parse('2026-05-02T12:00:00Z')
+  const options = { shards, log: quiet, closing: new AbortController().signal, now }
+  const commits = (events: number) => [{ metrics: { byProject: new Map([['read', { events, bytes: 10 * events }]]) } }]
+  const [usage, other] = [
+    new Usage({ ...options, commits: commits(2) }),
+    new Usage({ ...options, commits: commits(3) }),
+  ]
+  const read = async (from: string, to: string) =>
+    [...(await usage.read('read', { from, to }))].map(([day, { events, bytes }]) => [day, events, bytes])
+  t.strictSame(await read('2026-05-01', '2026-05-31'), [['2026-05-02', 2, 20]])
+  t.strictSame((await readUsage(shards, ['read'], { from: '2026-05-01' })).get('read')?.size, 0)
+  await other.write()
+  t.strictSame(await read('2026-05-02', '2026-05-02'), [['2026-05-02', 5, 50]])
+  await usage.write()
+  t.strictSame(await read('2026-05-02', '2026-05-02'), [['2026-05-02', 5, 50]], 'once')
+  t.strictSame(await read('2026-05-03', '2026-05-04'), [])
+})
+
+t.test('what is being accepted is stored with the counts, until it is counted or refused', async (t) => {
+  const { shards, close } = await openStore((await sharedApp()).config)
+  t.teardown(close)
+  const sums = { events: 1, bytes: 1 }
+  const options = { shards, log: quiet, closing: new AbortController().signal }
+  const usage = new Usage({ ...options, commits: [{ metrics: { byProject: new Map([['accepting', sums]]) } }] })
+  const other = new Usage({ ...options, commits: [] })
+  const seen = async () => {
+    const days = [...((await other.others(['accepting'], 10_000)).get('accepting')?.values() ?? [])]
+    return days.map(({ events, processes }) => [events, processes])
+  }
+  const accepting = { pending: 0 }
+  usage.include('accepting', accepting)
+  await usage.write()
+  t.strictSame(await seen(), [[1, 1]])
+  accepting.pending = 5
+  await usage.write()
+  t.strictSame(await seen(), [[6, 1]])
+  t.equal(usage.own('accepting').events, 1)
+  accepting.pending = 2
+  sums.events += 3
+  await usage.write()
+  t.strictSame(await seen(), [[6, 1]])
+  accepting.pending = 0
+  await usage.write()
+  t.strictSame(await seen(), [[4, 1]], 'some were refused')
+})
+
 t.test('the quotas of many projects are looked at together', async (t) => {
   const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
@@ -67,11 +156,19 @@ t.test('the quotas of many projects are looked at together', async (t) => {
     ['a', { events: 3, bytes: 30 }],
     ['b', { events: 5, bytes: 50 }],
   ])
-  const closing = new AbortController().signal
+  const ending = new AbortController()
+  t.teardown(() => ending.abort())
+  const closing = ending.signal
   const usage = new Usage({ shards, commits: [{ metrics: { byProject } }], log: quiet, closing, now })
   const earlier = new Usage({ shards, commits: [{ metrics: { byProject } }], log: quiet, closing, now })
   await earlier.write()
-  const statuses = await new QuotaWatch({ projects, usage, shards, log: quiet, closing, now }).read([...list.keys()])
+  const watch = new QuotaWatch({ projects, usage, shards, log: quiet, closing, now })
+  const ids = [...list.keys()]
+  const names = (await watch.read(ids, shards)).map(({ name }) => name)
+  t.notOk(names.includes('new_event_names_per_day'), 'a call reads no names')
+  void watch.start()
+  await until('the names', () => watch.statuses.length === 7)
+  const statuses = await watch.read(ids, shards)
   const used = Object.fromEntries(statuses.map(({ projectId, name, used }) => [`${projectId} ${name}`, used]))
   t.match(used, {
     'a events_per_day': 6,
@@ -118,7 +215,7 @@ t.test('a quota is checked although the names of a project cannot be read', asyn
   )
   const stalled = watch(() => new Promise(() => undefined))
   await until('the bytes of both', () => stalled.storedBytes('sound') === 0 && stalled.storedBytes('faulty') === 0)
-  const read = await stalled.read(['faulty'])
+  const read = await stalled.read(['faulty'], shards)
   t.strictSame(
     read.map(({ name }) => name),
     ['stored_bytes'],

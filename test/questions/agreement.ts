@@ -14,20 +14,20 @@ export type Kind = (typeof KINDS)[number]
 
 export interface Effort {
   seed: number
-  /** each with data of its own */
+  /** each with different data */
   projects: number
-  /** of each kind, to each project */
+  /** number of each kind for each project */
   questions: number
   kinds: readonly Kind[]
 }
 
-/** How many questions were asked of each kind, and the first that was answered otherwise than by the reference. */
+/** How many questions of each kind were asked, and the first answer that differs from the reference. */
 export interface Outcome {
   asked: Record<string, number>
   failure: string | null
 }
 
-/** Asks many questions about much data, and has the reference answer them as well. */
+/** Asks many questions about random data, and compares the answers with the reference. */
 export async function compareAnswers(projects: Projects, { seed, kinds, ...effort }: Effort): Promise<Outcome> {
   const asked: Record<string, number> = {}
   for (const [index, data] of fc.sample(plan(), { seed, numRuns: effort.projects }).entries()) {
@@ -51,7 +51,7 @@ export async function compareAnswers(projects: Projects, { seed, kinds, ...effor
   return { asked, failure: null }
 }
 
-/** Sends questions that something is wrong with: each is answered all the same, or refused with a word for what it is. */
+/** Sends invalid questions: each must be answered anyway, or refused with the right error. */
 export async function sendBroken(projects: Projects, { seed, ...effort }: Omit<Effort, 'kinds'>): Promise<Outcome> {
   for (const [index, data] of fc.sample(plan(), { seed, numRuns: effort.projects }).entries()) {
     const project = await projects.load(data)
@@ -71,7 +71,7 @@ export async function sendBroken(projects: Projects, { seed, ...effort }: Omit<E
   return { asked: { broken: effort.projects * effort.questions }, failure: null }
 }
 
-/** A question and, to list users, the cell of its answer. */
+/** A question and, if it lists users, the cell of another answer. */
 interface Case extends Asking {
   users?: { cell: number; limit?: number; page?: number }
 }
@@ -89,7 +89,7 @@ function arbitraryOf(kind: Kind, data: Plan): fc.Arbitrary<Case> {
     .map(({ asking, users }) => ({ ...asking, users }) as Case)
 }
 
-/** How the answer to a case is wrong; null if it is right, undefined if there is nothing to ask. */
+/** What is wrong with the answer to a case; null if it is right, undefined if there is nothing to ask. */
 async function check(projects: Projects, project: Project, { question: base, now, users }: Case) {
   let question: Question = base
   if (users) {
@@ -109,7 +109,7 @@ async function check(projects: Projects, project: Project, { question: base, now
   })
 }
 
-/** What the answer says that the question was. */
+/** The question as the answer should repeat it. */
 function echo(question: Question, { world }: Project, now: number) {
   const asked = (base: Answerable) => {
     const { from, to, zone, weekStart } = frameOf(base, NOTHING, now)

@@ -12,7 +12,7 @@ const ZONES = ['UTC', 'Europe/London', 'Africa/Abidjan', 'Atlantic/Azores', 'Afr
 const shards = Shards.of(null as never)
 const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: false, pages: DEFAULT_SETTINGS }
 
-t.test('the bucket of a day is that of each of its instants', async (t) => {
+t.test('the bucket of a day is the bucket of each of its instants', async (t) => {
   const seen = new Map<string, number>()
   fc.assert(
     fc.property(

@@ -19,7 +19,7 @@ await migrate(clickhouse)
 const positionAt = (ms: number) => BigInt(START + ms) << 16n
 let projects = 0
 
-/** A project whose events go straight into the table, and a catalog that says how far it is. */
+/** A project whose events are inserted directly into the table, and its catalog. */
 function project() {
   const projectId = `project ${projects++}`
   const point = { stored: positionAt(0), pending: 0, deletions: 0 }
@@ -98,7 +98,7 @@ t.test(
     await remove(`event = 'b'`)
     await insert(2, `'d'`, 20)
     t.strictSame(await all(), { a: 5, late: 2, d: 2 })
-    // The month that was the last one is over: an event of it that was not there yet.
+    // The last month is over; this event of it is new.
     await insert(1, `'e'`, 15)
     await insert(1, `'f'`, 40 * DAY)
     t.strictSame(await all(), { a: 5, late: 2, d: 2, f: 1 })
@@ -285,7 +285,7 @@ t.test('a name that a replayed dead letter may have brought is not reported as u
   }
   await insert(1, `'a'`, 10)
   t.match(await named('late'), [{ path: '/series/0/event', message: 'No event is called “late”.' }])
-  // Events of a letter have old ids, which are counted with the next full count.
+  // Events of a dead letter have old ids, which only the next full count includes.
   await insert(1, `'late'`, 5)
   t.equal((await named('late')).length, 1)
   const now = Date.now()
@@ -294,7 +294,7 @@ t.test('a name that a replayed dead letter may have brought is not reported as u
   t.strictSame(await named('later'), [], 'nor any other')
 })
 
-t.test('in a large project, a few of the newest events are read, and those of an earlier sample', async (t) => {
+t.test('in a large project, a few of the newest events are read in addition to an earlier sample', async (t) => {
   const { projectId, catalog, point, insert } = project()
   const warnings = async (event: string, property: string) => {
     const body = { kind: 'series', series: [{ event, metric: 'sum', property: `properties.${property}` }] }

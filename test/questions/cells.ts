@@ -5,7 +5,7 @@ type Answer = ReturnType<typeof answerOf>
 // biome-ignore lint/suspicious/noExplicitAny: each kind has results of its own
 type Results = any
 
-/** All cells of an answer, as a question for the users of a cell names them. */
+/** All cells of an answer, in the form of a question about the users of a cell. */
 export function cellsOf({ kind }: Answerable, answer: Answer): object[] {
   const results: Results = answer.results
   switch (kind) {

@@ -1,9 +1,9 @@
-/** Doubles that were computed in another order differ in their last digits. */
+/** Doubles that were computed in different orders differ in their last digits. */
 const TOLERANCE = 1e-9
 
 /**
- * Where and how an answer differs from the expected one; null if it does not. What the expected one does not mention may be
- * anything.
+ * Where and how an answer differs from the expected one; null if it does not. Fields that the expected answer does not
+ * have are ignored.
  */
 export function difference(actual: unknown, expected: unknown, path = ''): string | null {
   if (typeof expected === 'number') return areClose(actual, expected) ? null : unlike(actual, expected, path)

@@ -35,12 +35,11 @@ const STATEMENTS = [
   ...['INSERT INTO session_facts (', 'INSERT INTO session_fact_days'],
 ]
 
-/** Between two looks of a copier: a question or two, which take longer to plan than a look takes. */
+/** Pause between two checks of a copier, enough for a question or two. */
 const PAUSE_MS = 100
 
 /**
- * How many readings of facts were of their point, and how many had to be repeated; and how many questions about sessions
- * have read rows of whole sessions.
+ * How many reads of facts matched their point, how many had to be repeated, and how many questions read session facts.
  */
 export interface Readings {
   held: number
@@ -48,7 +47,7 @@ export interface Readings {
   ofSessions: number
 }
 
-/** Counts the readings of facts by all services of this process. */
+/** Counts the reads of facts by all services of this process. */
 export function countReadings(): Readings {
   const readings = { held: 0, moved: 0, ofSessions: 0 }
   const { stillHolds, noteSessions } = FactsReader.prototype
@@ -64,7 +63,7 @@ export function countReadings(): Readings {
   return readings
 }
 
-/** Copies facts of a store as badly as a habit says, instead of its service, until the scope ends. */
+/** Copies facts of a store instead of its service, in the bad way of a habit, until the scope ends. */
 export class Copiers {
   static forgetService(): void {
     barriers.last = null
@@ -101,7 +100,7 @@ export class Copiers {
     await wait(ms * Math.random(), undefined, { signal: this.#stop.signal }).catch(() => undefined)
   }
 
-  /** @returns what is repeated; null if the service copies as it likes */
+  /** @returns the task to repeat; null if the service itself copies */
   async #act({ clickhouse }: Shard, url: string): Promise<(() => Promise<void>) | null> {
     const { signal } = this.#stop
     const copier = (options: Partial<FactCopierOptions> = {}) => {
@@ -118,7 +117,7 @@ export class Copiers {
         return async () => {
           const lagging = copier({
             barrier: { reach: () => someReach(clickhouse) },
-            most: { rows: 20, bytes: 1 << 20 },
+            maxStep: { rows: 20, bytes: 1 << 20 },
           })
           await this.#pause(4_000)
           await lagging.close()
@@ -186,18 +185,18 @@ export class Copiers {
 
 type Reach = Awaited<ReturnType<FactCopierOptions['barrier']['reach']>>
 
-/** The barrier of a service of this process, by which a copier knows what is stored. */
+/** The barrier of a service of this process, which tells a copier what is stored. */
 const barriers: { last: FactCopierOptions['barrier'] | null } = { last: null }
 for (const { prototype } of [ReadBarrier, LevelBarrier]) {
   const { reach } = prototype
   prototype.reach = async function () {
-    // That of several lanes asks those of each.
+    // The barrier of several lanes uses one of each lane.
     if (!(barriers.last instanceof LevelBarrier && this instanceof ReadBarrier)) barriers.last = this
     return await reach.call(this)
   }
 }
 
-/** What the service of this process makes rows of sessions of. */
+/** The source of session facts of the service of this process. */
 const makers: { last: SessionFactsSource | undefined } = { last: undefined }
 const { define } = SessionFactsSource.prototype
 SessionFactsSource.prototype.define = function (...args) {
@@ -209,7 +208,7 @@ async function lastReach(): Promise<Reach> {
   return barriers.last ? await barriers.last.reach() : { accepted: 0n, stored: 0n }
 }
 
-/** As far as some event that is stored. */
+/** The reach up to a random stored event. */
 async function someReach(clickhouse: ClickHouse): Promise<Reach> {
   const { stored } = await lastReach()
   const [row] = await clickhouse.rows<{ id: string }>(

@@ -36,7 +36,7 @@ const NAMES = ['a', 'b', '', 'a.b', 'ü', '\u{1f600}', '\ud83d', '\u{10fffc}d83d
 const PATHS = [...NAMES.map((name) => [name]), ...['a', ''].flatMap((outer) => NAMES.map((name) => [outer, name]))]
 PATHS.push(['a', 'b', 'a'], ['a', 'b', 'a', 'b'])
 
-/** JSON that the parser of the store takes apart, also where JavaScript would write something else. */
+/** JSON that ClickHouse's parser accepts, also in spellings that JavaScript would not write. */
 const taken = fc.oneof(
   fc.tuple(value, spaces).map(([one, gaps]) => spell(one, gaps)),
   fc.constantFrom('null', '1.0', '-0', '-0.0', '1e20', '-1e19', '18446744073709551615', '1e-320', '123456789.5e300'),
@@ -77,7 +77,7 @@ const texts = fc.oneof(
 /** ClickHouse's time to plan a statement grows faster than the number of its paths. */
 const AT_ONCE = 5
 
-/** A token, with the same spelling for numbers that questions take for the same. */
+/** A token, with one spelling for numbers that are equal in questions. */
 const decode = (base64 = '') =>
   Buffer.from(base64, 'base64')
     .toString()
@@ -240,7 +240,7 @@ t.test('pages are the same, whether their texts have columns or are in the prope
   const { sources } = missing.values
   t.equal(sources.length, PAGE_PLACES.length)
   await clickhouse.command(insertFacts([], 'timestamp < 10', '1'))
-  // Some stay without.
+  // Some get no column.
   await addValueColumns(clickhouse, [...sources.filter((_, i) => i % 3 !== 1), ['url']])
   const columns = await listValueColumns(clickhouse)
   t.strictSame(
@@ -257,16 +257,16 @@ t.test('pages are the same, whether their texts have columns or are in the prope
   t.equal(values.used.length, sources.length)
 })
 
-/** What questions are asked with: all events as facts, or the older half, or none. */
+/** The part of the events that is in the facts. */
 const SHARES = { all: 1, half: 0.5, none: 0 }
 
-/** All that a caller sees of an error, so that two can be compared. */
+/** The parts of an error that a caller sees, for comparisons. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   return { ...error, type: error.constructor.name, message: error.message }
 }
 
-/** What has columns: properties of the generated events, and texts of pages. */
+/** The values with columns: properties of the generated events, and texts of pages. */
 const KEPT: ColumnSource[] = [
   ...['plan', 'n', 'o', 'a', 'url'].map((name) => [name]),
   ...PAGE_PLACES.map((place) => ({ firstOf: PAGE_FIELDS[place].map((field) => splitField(field).slice(1)) })),
@@ -291,7 +291,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
   const projects = await Projects.open(t, 10, { FACTS: 'off' })
   const { shards } = projects
   const { first } = shards
-  // It empties the table when it starts to lead, and says that the table is right then.
+  // When it begins to lead, it empties the table, and records that the table is valid.
   await until('the service to lead', async () => {
     return (await first.rows('SELECT 1 FROM facts_state WHERE generation IN facts_checked LIMIT 1')).length > 0
   })
@@ -313,7 +313,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
     await first.command(`ALTER TABLE event_facts DELETE WHERE ${where}`, {}, { mutations_sync: '1' })
     const columns = FACT_COLUMNS.join(', ')
     await first.command(`INSERT INTO event_facts (${columns}) ${selectFacts('events', copied, '1')}`)
-    // Rows of a later step, which is running, are in events, too.
+    // The rows of a later step, which is still running, are also in `events`.
     await first.command(
       `INSERT INTO event_facts (${columns}) ${selectFacts('events', `${where} AND NOT (${copied})`, '2')}`,
     )
@@ -342,7 +342,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
           },
           stillHolds: async () => true,
           readColumns: () => readValueColumns(first),
-          // After these, the question would be asked of events.
+          // These would make the question read events.
           forgetColumns: () => t.fail('a column is missing'),
           noteDamage: async () => void t.fail('a part is damaged'),
           noteSlow: async () => undefined,
@@ -408,7 +408,7 @@ t.test('what a question finds in facts is not believed if they have changed mean
     ['a', TIME, ordinary],
     ['b', TIME + 1, ordinary],
   ])
-  // Simultaneous, and with half a character.
+  // Simultaneous, and with half a surrogate pair.
   await store('other_events', [
     ['b', TIME, String.raw`{"v":"\ud83dx"}`],
     ['a', TIME, ordinary],

@@ -177,7 +177,7 @@ t.test('checkQuestion adds the faults of several questions, one for each path an
   t.end()
 })
 
-t.test('a wrong field is answered with what there is', (t) => {
+t.test('the message about a wrong field lists the valid ones', (t) => {
   const [session, page] = faultsIn({ ...SERIES, breakdown: ['session.bogus', 'page.colour'] })
   t.match(session?.message, /^must be session\. and one of id, start, seconds, .*properties\.<name>, first\.<field>/)
   t.match(page?.message, /^must be page\. and one of url, host, path, /)

@@ -19,11 +19,11 @@ t.before(async () => {
   t.teardown(() => clickhouse.close())
 })
 
-/** Of each user `name@ms` or `name@ms=plan`, in the order of their ids. */
+/** By user: events as `name@ms` or `name@ms=plan`, in the order of their ids. */
 type Journeys = Record<string, string>
 
 let count = 0
-/** Sends journeys under names of their own, so that tests share a service. Their funnels are asked with the result. */
+/** Sends journeys under unique names, so that tests can share a service. @returns fields for questions about them */
 async function send(...all: Journeys[]) {
   const sent = all.map((journeys) => {
     const prefix = `t${count++}-`

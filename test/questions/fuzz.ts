@@ -14,17 +14,17 @@ and the least data that it found where the answer is not that of the reference. 
 habits (${HABITS.join(', ')}), which say what happens to facts meanwhile.
 A question takes 0.2 s of CPU, nearly all of it for ClickHouse to analyze and plan 8 KB of SQL: 100000 take 3 h on two cores.`
 
-/** Sets of data in one store. */
+/** Projects, each with different data, in one store. */
 const PROJECTS = 8
-/** Projects in which the data of a wrong answer is made smaller. */
+/** Further projects, for shrinking the data of a wrong answer. */
 const SPARE = 300
 
 /** Data sets in use at the same time, so that neither process waits for the other. */
 const AT_ONCE = 2
 
-/** The machine may have other work, and this may be the least of it. */
+/** The machine may be busy with other work. */
 const PATIENT = { QUERY_TIMEOUT: '600', LOG_LEVEL: 'warn' }
-/** So little data is for one thread. */
+/** One thread is enough for so little data. */
 const ONE_THREAD = { isShort: true }
 
 const { values } = parseArgs({
@@ -80,7 +80,7 @@ function note(habit: Habit, outcome: Outcome): void {
   process.exitCode = 1
 }
 
-/** A store with all that it takes. Copiers that take turns with that of the service need servers. */
+/** A service with its store. Copiers that take turns with the one of the service need servers. */
 async function openProjects(habit: Habit): Promise<Projects> {
   const count = PROJECTS + SPARE
   const nodes = shards === 1 ? [await startClickHouse(scope)] : await startNodes(scope, shards)

@@ -62,7 +62,7 @@ const running = async () => {
   return rows
 }
 
-/** A call that can be hung up. */
+/** A call that can be disconnected. */
 function ask(question: object) {
   const { port } = app.server.address() as AddressInfo
   const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
@@ -119,7 +119,7 @@ t.test('runs one question of a project at a time, with one thread, while the ser
   await clickhouse.rows('SELECT 1')
   const now = await running()
   t.strictSame([now.length, now[0]?.threads], [1, '1'])
-  // What waits while it is busy gets the slots that are free once it is not.
+  // Waiting questions get the free slots once the thread is not busy any more.
   load.isShort = false
   first.hangUp()
   await until('both others', async () => {
@@ -232,7 +232,7 @@ t.test('ranks as many values as the memory holds', async (t) => {
 t.test('counts who comes back with the memory that there is', async (t) => {
   const DAYS = 4
   const [start, day] = [Date.parse('2025-10-06T00:00:00Z'), 86_400_000]
-  // A user more comes back each day, all day long.
+  // Each day, one more user comes back, all day long.
   await clickhouse.command(`
     INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
     SELECT 'returns', reinterpret(bitOr(bitShiftLeft(toUInt128(number), 64), toUInt128(1)), 'UUID'), 'a', concat('u', toString(user)),

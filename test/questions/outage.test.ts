@@ -42,8 +42,8 @@ t.test('a question to a silent ClickHouse ends, and is not called too large', as
   await once(silent, 'listening')
   t.teardown(() => silent.close())
   proxy.moveTo(`http://127.0.0.1:${(silent.address() as AddressInfo).port}`)
-  // The time of a question, that in which ClickHouse may notice it, and a ping; on a busy machine one after the other.
-  // What a silent server may still work on keeps its slots, so that the second may wait for one in vain.
+  // The time limit of a question, the time in which ClickHouse may notice it, and a ping; on a busy machine one after
+  // the other. A query that a silent server may still run keeps its slot, so the second one may wait in vain.
   const either = [503, /^(unavailable|overloaded)$/, true]
   t.match(await unavailable(2 * (1_000 + 5_000 + 2_000) + 6_000), [either, either, true])
   proxy.moveTo(engine.url)

@@ -11,11 +11,11 @@ t.before(async () => {
   app = await startApp(t, await settingsFor(t, 'embedded'))
 })
 
-/** Of each user `name@minute`, in the order of their ids. */
+/** By user: events as `name@minute`, in the order of their ids. */
 type Journeys = Record<string, string>
 
 let days = 0
-/** Each test has a day of its own, so that they can share a service. */
+/** Each test uses a different day, so that they can share a service. */
 async function send(journeys: Journeys): Promise<object> {
   const from = FROM + 3 * DAY * days++
   const events = Object.entries(journeys).flatMap(([distinct_id, journey]) =>

@@ -14,7 +14,7 @@ import type { Plan } from './generate/data.js'
 import { type Context, type StoredEvent, type World, withoutUsers, worldOf } from './reference/data.js'
 import type { Question } from './reference/question.js'
 
-/** Some data that a service has, and what there is to know about it. */
+/** A project with data, and what the tests know about it. */
 export interface Project {
   id: string
   key: string
@@ -24,7 +24,7 @@ export interface Project {
 /** Events that are sent at a time. */
 const BATCH = 60
 
-/** The profiles after each user has got what its aliases had, if it had nothing of that name. */
+/** The profiles after each user has received the properties of its aliases that it did not have. */
 function shared(profiles: Plan['profiles'], aliases: Plan['aliases']): Map<string, string> {
   const of = new Map(profiles)
   const users = new Map<string, string>()
@@ -50,15 +50,15 @@ interface Parts {
   store: Store
 }
 
-/** A service with many projects, each of which holds other data. Its clock is set for every question. */
+/** A service with many projects with different data. Its clock is set for every question. */
 export class Projects {
   readonly #app: FastifyInstance
-  /** epoch ms, of the question that is under way */
+  /** epoch ms, of the running question */
   readonly #clock: AsyncLocalStorage<number>
   /** of projects without data */
   readonly #keys: string[]
 
-  /** what is waited for before a project is asked about */
+  /** awaited before a project is asked about */
   untilReady: (projectId: string) => Promise<unknown> = async () => undefined
   readonly #projectIds: Map<string, string>
   /** by secret key: a public one of the same project */
@@ -113,7 +113,7 @@ export class Projects {
     return this.#keys.length
   }
 
-  /** Sends some data to a project of its own, edits and deletes some of its events, and erases some of its users. */
+  /** Sends data to a new project, edits and deletes some of its events, and erases some of its users. */
   async load({ profiles, aliases, events, sessions, edits, deletes, erased, settings }: Plan): Promise<Project> {
     const key = this.#keys.pop()
     if (key === undefined) throw new Error('no project is left')
@@ -162,8 +162,8 @@ export class Projects {
   }
 
   /**
-   * Starts sessions, and gives them what is planned in the place of that: the calls would give them the time of the clock.
-   * Without the calls, their lanes would not know them, and erasures would leave them.
+   * Starts sessions, and then overwrites them with the planned ones, because the calls use the time of the clock.
+   * Without the calls, the lanes would not know the sessions, and erasures would leave them.
    */
   async #startSessions(key: string, sessions: Plan['sessions']): Promise<void> {
     const starter = this.#starters.get(key) ?? ''
@@ -194,7 +194,7 @@ export class Projects {
     await until('the planned sessions', () => replace().catch(ignoreOutage))
   }
 
-  /** Each batch may go to another lane. @returns all events in their order, as they are exported */
+  /** Each batch may go to another lane. @returns all events in order, as exported */
   async #send(key: string, events: Plan['events']): Promise<object[]> {
     for (let at = 0; at < events.length; at += BATCH) {
       const bodies = events.slice(at, at + BATCH).map(({ properties, ...rest }) => textOf(rest, properties))
@@ -217,7 +217,7 @@ export class Projects {
     return this.#store.shards
   }
 
-  /** The response to anything that is sent as a question. */
+  /** Sends anything as a question. @returns the response */
   async send({ key }: Project, body: unknown) {
     const headers = { 'x-api-key': key, 'content-type': 'application/json' }
     return await this.#app.inject({ method: 'POST', url: '/public/query', headers, payload: spelled(body) ?? 'null' })
@@ -231,7 +231,7 @@ export class Projects {
     more?: object,
   ) {
     const headers = { 'x-api-key': key, ...(payload !== undefined && { 'content-type': 'application/json' }), ...more }
-    // A shard may be late on a machine that has much else to do.
+    // A shard may be late on a busy machine.
     const response = await until('the store', async () => {
       const given = await this.#app.inject({ method, url, headers, ...(payload !== undefined && { payload }) })
       return given.statusCode !== 503 && given
@@ -241,19 +241,19 @@ export class Projects {
   }
 }
 
-/** An engine of several aborts now and then, and is soon back. */
+/** One of several engines aborts now and then, and is soon back. */
 function ignoreOutage(error: unknown): undefined {
   if (!(error instanceof StoreUnreachableError)) throw error
 }
 
-/** A body with properties as they are spelled. */
+/** A body with the exact text of properties. */
 function textOf(rest: object, properties: string): string {
   const given = Object.entries(rest).filter(([, value]) => value !== undefined)
   const members = given.map(([name, value]) => `"${name}":${JSON.stringify(value)},`)
   return `{${members.join('')}"properties":${properties}}`
 }
 
-/** JSON with infinity, which JSON.stringify has as null. */
+/** JSON with infinity, which JSON.stringify would write as null. */
 function spelled(value: unknown): string | undefined {
   if (typeof value === 'number' && !Number.isFinite(value)) return value > 0 ? '1e400' : '-1e400'
   if (value instanceof Map) return spelled(Object.fromEntries(value))

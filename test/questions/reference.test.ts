@@ -216,7 +216,7 @@ test('a session counts where it starts, and its events know it', (t) => {
   t.end()
 })
 
-test('parameters of campaigns are those of the properties, or else of the URL of the page', (t) => {
+test('campaign parameters come from the properties, or else from the URL of the page', (t) => {
   const values = (properties: object) => {
     const [event] = visits('P0')
     const fields = ['source', 'medium', 'campaign', 'term', 'content'].map((name) => `page.${name}`)

@@ -186,7 +186,7 @@ t.test(
   },
 )
 
-t.test('a percentile may be infinite, or next to what is', async (t) => {
+t.test('a percentile may be infinite, or next to an infinite number', async (t) => {
   const values = ['1e400', '5', '7', '1e400']
   await send(...values.map((value, i) => ['infinite', 'ada', i, `{"n":${value}}`] as Sent))
   const series = [0, 25, 50, 100].map((p) => ({ event: 'infinite', metric: 'percentile', property: 'properties.n', p }))
@@ -225,7 +225,7 @@ async function findCampaigns(event: string, documents: readonly string[]): Promi
   return documents.map((_, i) => [sources.get(`p${i}`), mediums.get(`p${i}`)])
 }
 
-t.test('of equal parameters in the URL of a page, the first with a value counts', async (t) => {
+t.test('if a parameter is repeated in the URL of a page, the first one with a value counts', async (t) => {
   const found = await findCampaigns('equal', [
     '{"url":"https://shop.example/?utm_source=a&utm_source=b"}',
     '{"url":"/?x=y&utm_source=&utm_source=a&utm_medium=m&utm_source=b&utm_medium=n"}',

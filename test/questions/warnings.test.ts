@@ -283,7 +283,7 @@ for (const storage of LANES) {
   })
 }
 
-t.test('a range in seconds is taken for one', (t) => {
+t.test('a range in seconds is recognised', (t) => {
   const series = { kind: 'series', series: [{ event: '*' }] }
   const [from, to] = [1_733_788_800, 1_733_875_200]
   const wrong = (path: string) => [

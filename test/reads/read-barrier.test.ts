@@ -38,7 +38,7 @@ for (const [name, open] of Object.entries(openers)) {
     await journal.write([append('another', { projectId: 'q' })])
     const first = await journal.claim(1)
     if (first) await journal.acknowledge(first, [])
-    // Several polls: if it did not wait, it would be done.
+    // Long enough for several polls: without waiting, it would be done.
     await wait(250)
     t.equal(isDone, false)
     const second = await journal.claim(1)

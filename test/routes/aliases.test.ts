@@ -11,7 +11,7 @@ import { type Client, LAYOUTS, randomName, SECRET_KEY, settingsFor, startApp, un
 
 const DONE = '{"status":1,"error":null}'
 
-/** What the store's table of aliases holds of these names, all versions of the rows, of all lanes. */
+/** All versions of the rows of these names in the table of aliases, of all lanes. */
 async function rowsOf(
   { config }: Client,
   names: string[],
@@ -226,7 +226,7 @@ for (const storage of LAYOUTS) {
       for (const name of names) t.same(await all(name), [], name)
       t.notOk((await client.events()).some(({ distinct_id }) => names.includes(distinct_id)))
       t.equal(await userOf('x-not'), 'bystander')
-      // The other kinds of storage have their store to themselves.
+      // The other kinds of storage do not share their store.
       if (storage !== 'embedded') {
         t.same(
           (await rowsOf(client, names)).toSorted((a, b) => (a.alias < b.alias ? -1 : 1)),
@@ -319,7 +319,7 @@ for (const storage of LAYOUTS) {
       await client.app.close()
       if (env.REDIS_URL) {
         const redis = new Redis(env.REDIS_URL)
-        // As the journal does ten minutes later; and one that was lost has no counts.
+        // Like the journal ten minutes later; a lost journal has no counts either.
         const keys = [...(await redis.keys('*:state:*')), ...(await redis.keys('*:deletions'))]
         t.ok(keys.length > 1)
         await redis.del(keys)
@@ -336,7 +336,7 @@ for (const storage of LAYOUTS) {
   })
 }
 
-/** Runs calls, and compares each answer and what every name stands for with a map of names to users. */
+/** Runs calls, and compares each response and the user of every name with a map of names to users. */
 async function likeMap(t: Test, client: Client, steps: Step[]): Promise<void> {
   const { alias, identify, userOf, remove } = callsOf(client)
   const prefix = randomName('model')
@@ -366,7 +366,7 @@ async function likeMap(t: Test, client: Client, steps: Step[]): Promise<void> {
       t.equal((await alias(x, y)).statusCode, isConflict ? 409 : 200, JSON.stringify(steps))
       if (user !== y && !links.has(y)) {
         links.set(y, user)
-        // What the other name had is the user's.
+        // The data of the other name now belongs to the user.
         if (profiles.has(y)) profiles.add(user)
       }
     }

@@ -12,7 +12,7 @@ import { basic, startSdkApp } from './vendors/sdk-app.js'
 const JOURNAL = 7
 let clock = 1_760_000_000_000n
 
-/** Leaves a letter as the writer does. */
+/** Stores a dead letter like the writer. */
 async function leave(
   clickhouse: ClickHouse,
   body: string | Buffer,

@@ -20,7 +20,7 @@ export async function pageOf({ call }: Client, query: string): Promise<Page> {
   return response.json()
 }
 
-/** The exact texts of the properties in an answer. */
+/** The exact texts of the properties in a response. */
 export function propertiesIn({ body }: LightMyRequestResponse): (string | undefined)[] {
   const list = memberText(body, 'events') ?? ''
   return elementTexts(list).map((text) => memberText(text, 'properties'))

@@ -9,7 +9,7 @@ import { openStore } from '../../src/store/open.js'
 import { type Client, randomName } from '../helper.js'
 import { newProject } from '../shared-app.js'
 
-/** An event as every format has it; `properties` is its text. */
+/** An event as in every format; `properties` is a text. */
 interface Row {
   eventId: string
   event: string
@@ -27,7 +27,7 @@ const NAMES = ['eventId', 'event', 'distinct_id', 'properties', 'timestamp', 'in
 const HEADER = `${NAMES.map((name) => `"${name}"`).join()}\r\n`
 const ROW_FORMATS = ['ndjson', 'csv', 'parquet'] as const
 
-/** Columns have an empty text for an id, or a context, that an event does not have. */
+/** Adds the columns of ids and contexts, which are empty if an event has none. */
 function withIds(row: Row, insert_id = '', session_id = '', context = ''): Row {
   const ids = { ...(insert_id !== '' && { insert_id }), ...(session_id !== '' && { session_id }) }
   return { ...row, ...ids, ...(context !== '' && { context: JSON.parse(context) }) }
@@ -55,7 +55,7 @@ function csvRows({ body }: LightMyRequestResponse): Row[] {
   })
 }
 
-/** ClickHouse reads the file by the types that it says its columns have. */
+/** Lets ClickHouse read the file with the types in its schema. */
 async function readParquet(reader: ClickHouse, { rawPayload }: LightMyRequestResponse): Promise<Row[]> {
   const table = randomName('parquet').replace('-', '_')
   const columns = NAMES.map((name) => `${name} ${name === 'timestamp' ? 'Float64' : 'String'}`)
@@ -109,7 +109,7 @@ const spaced = fc
     return tokens.map((token, i) => token + (i + 1 < tokens.length ? spaces[i % spaces.length] : '')).join('')
   })
 
-// ClickHouse makes the formats, and is the same on each storage; what differs is tested in events.test.ts.
+// ClickHouse writes the formats, so one storage is enough; events.test.ts tests the differences.
 t.test('rows are returned as they were sent', async (t) => {
   const client = await newProject()
   const { call } = client
@@ -274,7 +274,7 @@ t.test('rows are returned as they were sent', async (t) => {
     const sent = Array.from({ length: 60 }, (_, n) => ({
       event: names[n % 3] ?? '',
       distinct_id: who[n % 2] ?? '',
-      // In the opposite order of their acceptance; two of them at the same time.
+      // In the reverse order of acceptance, two at the same time.
       timestamp: 1000 - Math.floor(n / 2),
       ...(n % 4 > 0 && { session_id: `visit ${n % 4}` }),
       properties: { n },
@@ -340,7 +340,7 @@ t.test('rows are returned as they were sent', async (t) => {
     await check('json')
     await check('ndjson')
     await check('parquet')
-    // Every seventh goes, at the edges of pages among others, and every fifth changes.
+    // Every seventh is deleted, also at the edges of pages, and every fifth is changed.
     const changes = rows.map(async ({ eventId }, n) => {
       if (n % 7 === 0) await call('DELETE', `/public/events/${eventId}`)
       else if (n % 5 === 0) await call('PUT', `/public/events/${eventId}`, '{"properties":{"edited" : 1.0}}')
@@ -367,7 +367,7 @@ t.test('rows are returned as they were sent', async (t) => {
         seen.push(...READ[format](response))
         next = format === 'json' ? response.json().next : response.headers['x-next-cursor']
         if (page === 1) {
-          // One that was seen, the one that the cursor names, and one after it.
+          // One that was read, the one of the cursor, and one after it.
           for (const n of [1, 3, 5]) await call('DELETE', `/public/events/${all[n]?.eventId}`)
           await call('POST', '/public/track/batch', { events: [...both(10), ...both(11)] })
         }

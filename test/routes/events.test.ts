@@ -118,7 +118,7 @@ for (const storage of STORAGES) {
       let cursor = ''
       await until('70 events to be seen', async () => {
         const { events, next } = await pageOf(client, `limit=7&distinct_id=${distinct_id}${cursor}`)
-        // At the end: this page is not full yet, so it is asked for again.
+        // At the end: this page is not full yet, so it is requested again.
         if (!next) return false
         seen.push(...idsOf(events))
         cursor = `&cursor=${next}`
@@ -200,7 +200,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('what a request says of pages, order and filters', async (t) => {
+t.test('parameters for pages, order and filters', async (t) => {
   const client = await newProject()
   const { call, app, projectId } = client
   const { user, track, trackBatch, put, remove, stored } = eventCalls(client)
@@ -459,7 +459,7 @@ t.test('what a request says of pages, order and filters', async (t) => {
 })
 
 t.test('pending counts events that the store does not have within 5 s', async (t) => {
-  // Nobody writes here: what is accepted stays in the journal.
+  // There is no writer, so accepted events stay in the journal.
   const client = await startApp(t, { ...(await settingsFor(t, 'servers')), ROLE: 'api' })
   const events = [1, 2, 3].map((n) => ({ event: `e${n}`, distinct_id: 'pending' }))
   t.equal((await client.call('POST', '/public/track/batch', { events })).statusCode, 200)

@@ -6,7 +6,7 @@ import { type Client, realEvents, SECRET_KEY, settingsFor, startApp, until } fro
 
 const FORMATS = ['ndjson', 'csv', 'parquet'] as const
 
-/** Sends real events, whose texts are of all kinds. */
+/** Sends real events with all kinds of text. */
 async function send({ call }: Client, events: string[]): Promise<void> {
   const response = await call('POST', '/public/track/batch', `{"events":[${events.join()}]}`)
   if (response.statusCode !== 200) throw new Error(response.body)

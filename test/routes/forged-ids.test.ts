@@ -4,7 +4,7 @@ import { SECRET_KEY, STORAGES, settingsFor } from '../helper.js'
 import { addressOf } from '../live-stream.js'
 import { startSdkApp } from './vendors/sdk-app.js'
 
-// A key that is in a page is anybody's. What comes with it must not keep out what the project's server sends.
+// Anybody can use a key that is in a page. Its events must not prevent those of the project's server from being stored.
 
 for (const storage of STORAGES) {
   t.test(storage, async (t) => {

@@ -176,7 +176,7 @@ for (const storage of LANES) {
       t.match(await user('wb'), { distinct_id: 'wa', properties: { wa: 1, wb: 1 } })
     })
 
-    t.test('an alias hides no profile, in either direction', async (t) => {
+    t.test('an alias never hides a profile, in either direction', async (t) => {
       await segment(writeKey, [{ type: 'identify', userId: 'sue', traits: { plan: 'pro' } }])
       await segment(writeKey, [{ type: 'alias', userId: 'sue2', previousId: 'sue' }])
       const found = [await user('sue'), await user('sue2')]

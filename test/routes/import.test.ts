@@ -9,7 +9,7 @@ import { LANES, PUBLIC_KEY, randomName, SECRET_KEY, settingsFor, startApp } from
 const BODY_LIMIT = 64 * 1024
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 
-/** A text in one line, of what a client may send as an event, and of what none should. */
+/** Lines: events as clients may send them, and invalid ones. */
 const anySpace = fc.constantFrom('', '', '', ' ', '\t', ' \t ')
 const name = fc.oneof(
   fc.constantFrom('"a"', '"\\u0061"', '"ü😀"', '"\\ud800"', '""', 'null', '7', `"${'x'.repeat(256)}"`),
@@ -46,7 +46,7 @@ const eventOf = (names: fc.Arbitrary<string>, times: fc.Arbitrary<string>, objec
       return `${space}{${all.map(([field, text]) => `${space}"${field}":${space}${text}`).join(',')}}${space}`
     })
 const goodEvent = eventOf(goodName, goodTime, goodProperties)
-/** What would be an event if a line could hold a part of one, or two. */
+/** Texts that would be events if a line could hold a part of one, or two. */
 const crooked = fc.constantFrom(
   '1',
   '[]',
@@ -215,7 +215,7 @@ for (const storage of LANES) {
         fc.asyncProperty(fc.array(anyEvent, { minLength: 1, maxLength: 6 }), lineEnd, async (texts, end) => {
           const batch = await call('POST', '/public/track/batch', `{"events":[${texts.join()}]}`)
           const lines = await send(texts.join(end))
-          // One that is not JSON spoils the batch, or joins with others; a line is named.
+          // In a batch, one that is not JSON affects all others; for lines, the response names it.
           const isJson = texts.every((text) => isValid(text))
           if (!isJson) t.equal(lines.statusCode, 400)
           else t.strictSame(lines.json(), batch.json(), JSON.stringify(texts))
@@ -233,7 +233,7 @@ for (const storage of LANES) {
           t.equal((await call('POST', '/public/track/batch', `{"events":[${of(user).join()}]}`)).statusCode, 200)
           t.equal((await send(of(other).join(end))).statusCode, 200, JSON.stringify(texts))
           const [one, two] = await Promise.all([stored(user), stored(other)])
-          // Lanes have an order each.
+          // Only the events of one lane are in order.
           t.strictSame(two.map((text) => text.replaceAll(other, user)).sort(), one.sort())
         }),
         { numRuns: 50 },

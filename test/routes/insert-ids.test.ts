@@ -1,8 +1,8 @@
 import t from 'tap'
 import { type Client, LAYOUTS, randomName, settingsFor, startApp } from '../helper.js'
 
-// Of all events of a user with one insert_id, the first is stored, whatever brings the others: alone or in a batch, scanned
-// or parsed, of one lane or of several.
+// Of all events of a user with one insert_id, the first is stored, however the others are sent: alone or in a batch,
+// scanned or parsed, to one lane or to several.
 
 interface Event {
   event: string
@@ -11,7 +11,7 @@ interface Event {
   properties?: object
 }
 
-/** [event, insert_id] of what the export has, in its order. */
+/** `[event, insert_id]` of the exported events, in order. */
 async function storedOf({ call }: Client, user?: string): Promise<[string, string | undefined][]> {
   const filter = user === undefined ? '' : `&distinct_id=${encodeURIComponent(user)}`
   const response = await call('GET', `/public/events?limit=1000${filter}`)
@@ -72,7 +72,7 @@ for (const layout of LAYOUTS) {
       const user = `${randomName('ü"\\')}\u0000`
       const text = (insertId: string, more = '') =>
         `{"events":[{"event":"e","distinct_id":${JSON.stringify(user)},"insert_id":${insertId}${more}}]}`
-      // An escape is another spelling; a repeated name is left to the parser.
+      // An escape is another spelling; the scanner leaves a repeated name to the parser.
       const spellings = ['"ids"', '"\\u0069ds"', '"i\\u0064s"'].map((id) => text(id))
       spellings.push(text('"ids"', ',"event":"e"'), text('"ids"', ',"other":{"insert_id":"x"},"properties":null'))
       for (const body of spellings) {

@@ -33,7 +33,7 @@ async function metric({ app }: Client, name: string): Promise<number> {
   return Number(line?.split(' ')[1])
 }
 
-/** Sends events until it is stopped, in bursts, some of them in batches. */
+/** Sends events in bursts until stopped, some of them in batches. */
 function sendOn(client: Client): () => Promise<number> {
   let isOver = false
   let sent = 0
@@ -56,7 +56,7 @@ function sendOn(client: Client): () => Promise<number> {
   }
 }
 
-/** That a stream had exactly these events, in their order. */
+/** Checks that a stream had exactly these events, in order. */
 async function isStream(t: Test, stream: LiveStream, wanted: SentEvent[], what: string): Promise<void> {
   await stream.until(wanted.length)
   t.strictSame(stream.events, wanted, what)

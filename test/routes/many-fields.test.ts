@@ -24,7 +24,7 @@ for (const storage of LANES) {
       }
     })
 
-    t.test('so may the events of a full batch', async (t) => {
+    t.test('the events of a full batch may, too', async (t) => {
       const properties = numbered(400)
       const event = `{"event":"wide","distinct_id":"of-batch","properties":${properties}}`
       const taken = await call('POST', '/public/track/batch', `{"events":[${Array(1000).fill(event).join(',')}]}`)

@@ -9,10 +9,10 @@ import { openStore } from '../../src/store/open.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
 
 const EVENTS = 400_000
-/** What several full exports need that nobody reads: more than the sockets between the two take. */
+/** Number of events; several full exports of these do not fit into the buffers of the sockets. */
 const TEXT = 2_000
 
-// Copying facts would be among the queries that are counted.
+// Copying facts would add to the counted queries.
 const settings = {
   ...{ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', FACTS: 'off' },
   DATA_DIR: await dataFolder(t),
@@ -43,7 +43,7 @@ t.before(async () => {
     FROM numbers(${EVENTS + 1000})`)
 })
 
-/** A call whose answer is not read unless the caller does. */
+/** Makes a call whose response is read only by the caller. */
 async function open(path: string, key: string): Promise<IncomingMessage> {
   const { port } = app.server.address() as AddressInfo
   const call = request({ port, path: `/public${path}`, headers: { 'x-api-key': key } })

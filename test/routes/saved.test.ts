@@ -16,7 +16,7 @@ const SERIES = { kind: 'series', series: [{ event: 'signed up' }] }
 const KINDS = ['questions', 'boards'] as const
 type Kind = (typeof KINDS)[number]
 
-/** What a PUT takes, by a name of it. */
+/** The body of a PUT with this name. */
 function bodyOf(kind: Kind, name: string, more: object = {}): object {
   if (kind === 'questions') return { name, question: SERIES, ...more }
   return { name, cards: [{ id: 'a', name: 'A', question: SERIES, width: 2 }], ...more }
@@ -43,7 +43,7 @@ function isRefused(t: Test, response: Awaited<ReturnType<App['call']>>, status: 
   if (path !== undefined) t.match(response.json().details, [{ path, message: /\w/ }], response.body)
 }
 
-// They are kept in the store alone, so the kind of journal makes no difference.
+// They are only in the store, so the kind of journal makes no difference.
 t.test('saved questions and boards', async (t) => {
   const env = await settingsFor(t, 'embedded')
   let time = 1_700_000_000_000

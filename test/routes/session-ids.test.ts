@@ -25,7 +25,7 @@ for (const storage of LAYOUTS) {
       `{${name} : ${id},"event":"e","distinct_id":"${distinct_id}","properties":{ "session_id":1.0 }${more}}`
     const texts = async (query: string) =>
       elementTexts(memberText((await call('GET', `/public/events?limit=1000&${query}`)).body, 'events') ?? '')
-    /** The session of each of a user's events; their lanes have an order each. */
+    /** The session of each of a user's events; only those of one lane are in order. */
     const sessionsOf = async (user: string) =>
       (await texts(`distinct_id=${user}`)).map((text) => memberText(text, 'session_id')).sort()
 

@@ -397,7 +397,7 @@ for (const storage of LAYOUTS) {
         )
         if (n === 1) await send('update', { ...ids, properties: { duration: 12.5 } })
         if (n > 2) await send('end', ids)
-        // A start later than all before it.
+        // A later start than all others.
         const { started_at } = await read(session_id)
         await until('the clock to go on', () => Date.now() > started_at)
       }

@@ -17,7 +17,7 @@ interface Event {
   timestamp?: number
 }
 
-/** Has the journals forget all ids, as they do after a week. The service must be stopped, and the store have everything. */
+/** Lets the journals forget all ids, as after a week. The service must be stopped, and everything must be stored. */
 async function forgetIds(env: NodeJS.ProcessEnv): Promise<void> {
   if (!env.REDIS_URL) return await rm(join(env.DATA_DIR ?? '', 'journal'), { recursive: true })
   const redis = new Redis(env.REDIS_URL)

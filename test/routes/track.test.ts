@@ -13,7 +13,7 @@ const BODY_LIMIT = 64 * 1024
 const BATCH_BODY_LIMIT = 512 * 1024
 const DONE = '{"status":1,"error":null}'
 
-/** An exported event; its properties are the exact text of the answer. */
+/** An exported event, with the exact text of its properties. */
 interface Row {
   eventId: string
   event: string
@@ -58,7 +58,7 @@ function isRefused(
 
 const nested = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
 
-/** Texts of properties that a parser between here and there would change. */
+/** Texts of properties that a parser on the way would change. */
 const EXACT = [
   '{}',
   '{ }',
@@ -114,7 +114,7 @@ const { objectText } = fc.letrec<{ valueText: string; objectText: string; arrayT
     .map((items) => `[${items.map((item) => item.join(''))}]`),
 }))
 
-/** All that the embedded journal has on the disk. */
+/** All bytes of the embedded journal on the disk. */
 async function journalOf({ DATA_DIR = '' }: NodeJS.ProcessEnv): Promise<Buffer> {
   const folder = join(DATA_DIR, 'journal')
   const files = (await readdir(folder)).filter((name) => name === 'data.mdb' || name.startsWith('entries-'))
@@ -849,7 +849,7 @@ t.test('the buffers of rewritten bodies are reused', async (t) => {
     BufferPool.prototype.concat = concat
   })
   const client = await startApp(t, await settingsFor(t, 'embedded'))
-  // One is found by the scan, and one is not accepted by it.
+  // The scan finds one, and does not accept the other.
   const unusual = ['"x":"\\\\n","event":"e"', '"\\u0065vent":"e"']
   const wanted: string[] = []
   for (let n = 0; n < 200; n++) {
@@ -858,7 +858,7 @@ t.test('the buffers of rewritten bodies are reused', async (t) => {
     wanted.push(properties)
     const [path, body] = n % 4 < 2 ? ['/public/track', event] : ['/public/track/batch', `{"events":[${event}]}`]
     t.equal((await client.call('POST', path, body)).statusCode, 200)
-    // A page comes once all is stored, which frees them.
+    // The response comes once everything is stored, which releases the buffers.
     if (n % 20 === 19) t.equal((await client.call('GET', '/public/events?limit=1')).statusCode, 200)
   }
   t.ok(slabs.size <= 3, `12 MB of bodies needed ${slabs.size} slabs of the pool`)

@@ -29,8 +29,8 @@ const search = async (app: Client, text: string, limit?: number) => toNames(awai
 const filter = async (app: Client, where: unknown) => toNames(await list(app, { where: JSON.stringify(where) }))
 
 /**
- * What both kinds of store have to find.
- * @param hasTexts whether to search for all kinds of text: each shard compares them alike
+ * Searches that must work on both kinds of store. @param hasTexts whether to search for all kinds of text, which each
+ * shard compares in the same way
  */
 async function findsUsers(t: Test, client: Client, hasTexts: boolean): Promise<void> {
   const { identify, alias, track, remove } = callsOf(client)
@@ -78,14 +78,14 @@ const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
 /**
- * Lists everybody; the project must be empty.
- * @param hasOperators whether to filter by all operators: each shard compares alike
+ * Lists everybody; the project must be empty. @param hasOperators whether to filter by all operators, which each shard
+ * evaluates in the same way
  */
 async function listsUsers(t: Test, client: Client, hasOperators: boolean): Promise<void> {
   const { call } = client
   const { identify, alias, track } = callsOf(client)
   const now = Date.now()
-  // Within every window that the list looks through, and before all of them.
+  // Within every window that the list searches, and before all of them.
   const ages = [0.01, 1, 1.9, 2.1, 23, 25, 11 * 24, 13 * 24, 100 * 24, 140 * 24, 150 * 24, 900 * 24]
   const seen = ages.flatMap((hours, i) => {
     return [1, 2, 3].map((n) => ({ name: `u${i}-${n}`, at: Math.round(now - hours * HOUR - n * 60_000) }))
@@ -202,7 +202,7 @@ t.test('one shard', async (t) => {
     await fc.assert(
       fc.asyncProperty(text, text, text, async (before, sought, after) => {
         await identify('any', { text: before + sought + after })
-        // No assertion of tap's: the texts would be in its output, which it parses.
+        // Not an assertion of tap, which would write the texts into the output that it parses.
         return (await search(client, sought)).includes('any')
       }),
       { numRuns: 4 },

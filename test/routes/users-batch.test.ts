@@ -4,7 +4,7 @@ import { open } from 'lmdb'
 import t from 'tap'
 import { LANES, randomName, settingsFor, startApp } from '../helper.js'
 
-/** Has the journals forget profiles, as they do some minutes after they are stored. The service must be stopped. */
+/** Lets the journals forget profiles, as some minutes after they are stored. The service must be stopped. */
 async function forgetProfiles(env: NodeJS.ProcessEnv): Promise<void> {
   if (env.REDIS_URL) {
     const redis = new Redis(env.REDIS_URL)

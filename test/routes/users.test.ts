@@ -14,7 +14,7 @@ interface User {
   updated_at: number
 }
 
-/** Ids that a path, a query parameter, a text of SQL or JSON could take for something else. */
+/** Ids that could be misread in a path, a query parameter, SQL or JSON. */
 const AWKWARD_IDS = [
   'a/b/c',
   '/',
@@ -47,7 +47,7 @@ const AWKWARD_IDS = [
   '00000000-0000-0000-0000-000000000000',
 ]
 
-/** For the name of an assertion, which has to be one short line. */
+/** A name for an assertion, which must be one short line. */
 const nameOf = (id: string) => encodeURIComponent([...id].slice(0, 20).join(''))
 
 const path = (id: string) => `/public/users/${encodeURIComponent(id)}`
@@ -74,7 +74,10 @@ function callsOf({ call }: Client) {
   return { identify, change, read, properties, list }
 }
 
-/** Removes the profiles' and sessions' present values from the journal, as it does itself ten minutes after they are stored. */
+/**
+ * Removes the current values of profiles and sessions from the journal, like the journal itself ten minutes after they
+ * are stored.
+ */
 async function forgetStates(env: NodeJS.ProcessEnv): Promise<number> {
   if (env.REDIS_URL) {
     const redis = new Redis(env.REDIS_URL)
@@ -591,7 +594,7 @@ for (const storage of LAYOUTS) {
       t.same(answers.map(({ statusCode }) => statusCode).sort(), [200, ...Array(9).fill(404)])
     })
 
-    // Awaited, as the restart comes after it and all before it.
+    // Awaited, because the restart must come after all tests up to here.
     await t.test('any id works', async (t) => {
       for (const id of AWKWARD_IDS) {
         const shown = nameOf(id)

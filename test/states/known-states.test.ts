@@ -17,12 +17,12 @@ import { settingsFor, silent, startApp, startRedis, temporaryFolder, until } fro
 
 const MAX_BYTES = 8 * 1024 * 1024
 const MINUTE = 60_000
-/** After which a reading that came too early is repeated, ms. */
+/** Pause before a read that came too early is repeated, ms. */
 const WAITING_MS = 1_000
 
 /**
- * A journal whose clock a test moves, and a store that gets what a test lets it have.
- * @param other by default a journal in LMDB
+ * A journal with a clock that the test moves, and a store that receives only what the test stores. @param other
+ * default: a journal in LMDB
  */
 async function setUp(t: Test, other?: Journal) {
   const clock = { now: Date.now(), monotonic: 0 }
@@ -63,7 +63,7 @@ async function setUp(t: Test, other?: Journal) {
     for (const commit of commits) await commit.close()
     await journal.close()
   })
-  /** as a process of its own has them */
+  /** the states as another process would open them */
   const process = (maxStates?: number) => {
     const commit = new GroupCommit(journal, new BufferPool())
     commits.push(commit)
@@ -78,7 +78,7 @@ async function setUp(t: Test, other?: Journal) {
     })
     return { known, states, add: (name: string) => states.change('p', name, (value) => (value ?? 0) + 1) }
   }
-  /** what the writer does */
+  /** stores everything, like the writer */
   const store = async (deletes = false) => {
     for (let block = await journal.claim(MAX_BYTES); block; block = await journal.claim(MAX_BYTES)) {
       const states = block.entries.flatMap(({ position, body }) =>
@@ -98,13 +98,13 @@ async function setUp(t: Test, other?: Journal) {
   return { clock, journal, stored, seen, process, store, pass }
 }
 
-/** In pieces that end within keys. */
+/** Splits keys into chunks that end within keys. */
 async function* chunks(keys: Buffer[]): AsyncGenerator<Buffer> {
   const bytes = Buffer.concat(keys)
   for (let start = 0; start < bytes.length; start += 50) yield bytes.subarray(start, start + 50)
 }
 
-/** A process that has read the store. */
+/** Opens a process, and waits until it has read the store. */
 async function knowing({ process }: Awaited<ReturnType<typeof setUp>>, maxStates?: number) {
   const one = process(maxStates)
   await one.states.get('p', 'nobody')
@@ -125,7 +125,7 @@ t.test('the store is not asked for a state that it never had', async (t) => {
   t.equal(it.seen.reads, 2)
 })
 
-t.test('what another process made is known once the journal has forgotten it', async (t) => {
+t.test('states from another process are known once the journal has forgotten them', async (t) => {
   const it = await setUp(t)
   const one = await knowing(it)
   await it.process().add('a')
@@ -135,7 +135,7 @@ t.test('what another process made is known once the journal has forgotten it', a
   await it.store()
   it.seen.keys = []
   t.equal((await it.journal.readStates([toStateKey('profiles', 'p', 'a')], 1)).states[0], null, 'it is forgotten')
-  // The first look comes before anything else was read, the second after it.
+  // The first call comes before anything else was read, the second one after it.
   t.equal(await one.states.get('p', 'a'), 1)
   await one.known.settled()
   t.equal(await one.states.get('p', 'a'), 1)
@@ -229,7 +229,7 @@ t.test('states that vanish from LMDB by advancePast are asked of the store', asy
   await afterLoss(t, journal, (last) => journal.advancePast(last))
 })
 
-/** One process knows the store, another one adds to it, and the journal loses that. */
+/** One process knows the store, another one adds to it, and the journal loses the additions. */
 async function afterLoss(t: Test, journal: Journal, lose: (last: Position) => Promise<unknown>) {
   const it = await setUp(t, journal)
   const one = await knowing(it)
@@ -266,7 +266,7 @@ t.test('a state that vanished before it was stored is known once it is', async (
   t.equal(await one.states.get('p', 'x'), 2)
 })
 
-t.test('a change of the layout ends what is known', async (t) => {
+t.test('a change of the layout resets what is known', async (t) => {
   const { url } = await startRedis(t)
   const it = await setUp(t, await openRedisJournal({ url, prefix: '{k}', maxBytes: MAX_BYTES, log: silent }))
   const one = await knowing(it)
@@ -296,7 +296,7 @@ t.test('what the process itself writes while the store is read is known', async 
   }
   await one.states.get('p', 'nobody')
   await one.known.settled()
-  // By hand, without the mark, and before the store has it.
+  // Removed directly, without the mark, and before the store has it.
   await redis.del(`{k}:state:${toStateKey('profiles', 'p', 'x')}`)
   await it.store()
   await one.add('x')
@@ -385,13 +385,13 @@ t.test('whatever processes do, and clocks, nothing that was added is lost', asyn
   )
 })
 
-/** What JSON and SQL may spell in different ways, and ordinary names. */
+/** Ordinary names, and names that JSON and SQL may spell in different ways. */
 const NAMES = [
   ...['\u0000', '\n', '\u007f', '"', '\\', '\\"', "it's", '\\u0000', '\u2028', '😀', '\u00e9', 'e\u0301', ' ', '],['],
   ...Array.from({ length: 60 }, (_, i) => `user-${i}`),
 ]
 
-t.test('a service that begins with what another has stored, and without what its journal had', async (t) => {
+t.test('a service that starts on the data of another one, without its journal', async (t) => {
   const env = await settingsFor(t, 'servers')
   const first = await startApp(t, env)
   const add = async ({ call }: typeof first, distinct_id: string) => {

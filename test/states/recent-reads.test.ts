@@ -4,7 +4,7 @@ import type { StateTable } from '../../src/store/tables.js'
 
 const MINUTE = 60_000
 
-/** A table whose values a test sets, and that tells which names were read. */
+/** A table with values that the test sets, and a list of the names that were read. */
 function setUp(maxNames = 100) {
   const stored = new Map<string, string>()
   const reads: string[][] = []
@@ -35,7 +35,7 @@ function setUp(maxNames = 100) {
   return { stored, reads, clock, journal, read, get }
 }
 
-t.test('what was read, and what was not found, is not read again for three minutes', async (t) => {
+t.test('values that were read, or not found, are not read again for three minutes', async (t) => {
   const { stored, reads, clock, get, read } = setUp()
   stored.set('a', '1')
   t.strictSame(await get('a', 'b'), ['1', undefined])

@@ -16,7 +16,7 @@ import { fromServer, temporaryFolder } from '../helper.js'
 const MAX_BYTES = 8 * 1024 * 1024
 const HOUR_MS = 3_600_000
 
-/** Numbers of a given size in bytes, whose store is a Map: `project/name` → what is stored. */
+/** A table of numbers of a given size in bytes, whose store is a Map from `project/name` to the stored value. */
 function tableOf(stored: Map<string, { version: Position; value: number }>, reads: string[][] = []) {
   const table: StateTable<number> = {
     kind: 'profiles',
@@ -43,7 +43,7 @@ function limitsOf(): StateLimits {
   return { maxBytes: MAX_BYTES, memory: new ByteBudget(MAX_BYTES) }
 }
 
-/** A journal in LMDB with a clock that can be moved, and the states in front of it. */
+/** States over a journal in LMDB with a clock that can be moved. */
 async function openStates(t: Test, maxBytes = MAX_BYTES) {
   let now = Date.now()
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes, now: () => now })
@@ -54,13 +54,13 @@ async function openStates(t: Test, maxBytes = MAX_BYTES) {
     for (const commit of commits) await commit.close()
     await journal.close()
   })
-  /** as another process would have them */
+  /** the states as another process would open them */
   const states = (through: Journal = journal, limits: Partial<StateLimits> = {}) => {
     const commit = new GroupCommit(through, new BufferPool())
     commits.push(commit)
     return new StateStore(through, commit, tableOf(stored, reads), { ...limitsOf(), ...limits })
   }
-  /** what the writer does: everything to the store */
+  /** stores everything, like the writer */
   const store = async () => {
     for (let block = await journal.claim(MAX_BYTES); block; block = await journal.claim(MAX_BYTES)) {
       const settled: { stateKey: string; version: Position }[] = []
@@ -87,7 +87,7 @@ async function openStates(t: Test, maxBytes = MAX_BYTES) {
   }
 }
 
-/** The journal, in which something happens once between the first (or nth) answer of a call and its caller. */
+/** A journal in which something happens once, after the first (or nth) call of a method and before it returns. */
 function after(
   journal: Journal,
   call: 'readStates' | 'findRequest',
@@ -166,7 +166,9 @@ t.test('look-ups of one turn of the event loop are one query to the store', asyn
   t.same(reads, [['a', 'b', 'c']])
 })
 
-/** Repeats a change for as long as others are quicker each time, as on a busy machine, or fill the journal; then it was not made. */
+/**
+ * Repeats a change while it is not made because others are always faster, as on a busy machine, or fill the journal.
+ */
 async function insist(change: () => Promise<unknown>): Promise<unknown> {
   for (;;) {
     try {
@@ -183,7 +185,7 @@ t.test('two processes on one journal add exactly', async (t) => {
   await Promise.all(all(1000, (i) => insist(() => both[i % 2 === 0 ? 0 : 1].change('p', 'a', add(1)))))
   t.equal(await both[0].get('p', 'a'), 1000)
 
-  // One after another at each, so that they meet again and again.
+  // One after the other in each process, so that they conflict again and again.
   await Promise.all(
     both.map(async (one) => {
       for (let i = 0; i < 100; i++) await insist(() => one.change('p', 'b', add(1)))
@@ -199,7 +201,8 @@ t.test('a state that has lost its text in the journal is read from the store, an
   const names = ['a', 'b', 'c', 'd']
   for (const name of names) await both[0].change('p', name, () => 10_000, { keyClass: 'secret' })
   let isDone = false
-  // Two are larger than the cache: they are cut as soon as they are stored, also between a reading and a commit.
+  // Two states are larger than the cache, so they lose their text as soon as they are stored, also between a read and a
+  // commit.
   const storing = (async () => {
     while (!isDone) {
       await store()
@@ -303,7 +306,8 @@ t.test('many large values are changed a few at a time', async (t) => {
   t.ok(most > 0 && most <= 3, `${most} at a time`)
   t.same(await Promise.all(names.map((name) => states.get('p', name))), Array(20).fill(size - 1))
   t.ok(reads.length > 20, 'each is asked for alone')
-  // The same from the journal, and more often than there are values: everything taken was given back.
+  // The same from the journal, and more often than there are values, so everything that was taken must have been
+  // returned.
   await Promise.all([...names, ...names].map((name) => states.change('p', name, add(-1))))
   t.equal(await states.get('p', 'v0'), size - 3)
 })
@@ -487,13 +491,13 @@ t.test('a keyed change by two processes counts once', async (t) => {
 
 t.test('a keyed change that another process executes meanwhile succeeds', async (t) => {
   const { journal, states } = await openStates(t)
-  // One that cannot be made a second time.
+  // A change that fails the second time.
   const once = (value: number | null) => {
     if (value !== null) throw new ApiError('not_numeric', 'made already')
     return 1
   }
   const other = states()
-  // After it was seen that the request is new, and before the value is read, the other process carries it out.
+  // After this process saw that the request is new, and before it reads the value, the other process executes it.
   const meanwhile = after(journal, 'findRequest', () => other.change('p', 'a', once, { idempotencyKey: request('k') }))
   await t.resolves(states(meanwhile).change('p', 'a', once, { idempotencyKey: request('k') }))
   t.equal(await other.get('p', 'a'), 1)
@@ -578,8 +582,8 @@ t.test('changes that are executed one by one fail one by one', async (t) => {
   const { journal, states } = await openStates(t)
   const fill = () =>
     journal.write([{ type: 'append', ...fromServer('other'), count: 1, body: Buffer.alloc(MAX_BYTES + 1) }])
-  // The value is read for the first change, for the others together, and then for each of them. The fifth reading is
-  // that of the one after the change that is too large.
+  // The value is read for the first change, for the others together, and then for each of them. The fifth read is for
+  // the one after the change that is too large.
   const limited = states(after(journal, 'readStates', fill, 5), { maxBytes: 99 })
   const changes = [add(1), add(10), () => 1000, add(2), add(2)]
   const results = await Promise.allSettled(changes.map((change) => limited.change('p', 'a', change)))
@@ -595,7 +599,7 @@ t.test('slow changes do not block the event loop together', async (t) => {
   const one = states()
   let most = 0
   let inTurn = 0
-  /** takes 8 ms of the loop */
+  /** blocks the event loop for 8 ms */
   const slow = (value: number | null) => {
     const now = performance.now()
     if (inTurn++ === 0) {

@@ -28,10 +28,10 @@ t.test('counters that are no longer used become one row of their project, and no
   const counter = randomUUID()
   await addRows([`('shop', '${counter}', 1, 0, 7, '{"query":"SELECT 7 AS count","parameters":{}}', ${DAYS_AGO})`])
   await addRows([`('shop', '${counter}', 2, 7, 0, '', ${DAYS_AGO})`])
-  // More than one statement sums.
+  // More than one statement can sum.
   await addRows(Array.from({ length: 1_500 }, () => `('shop', '${randomUUID()}', 1, 2, 0, '', ${DAYS_AGO})`))
   await addRows([`('blog', '${randomUUID()}', 3, 4, 0, '', ${DAYS_AGO})`])
-  // One that was interrupted still has to be settled, and a young one may be used again.
+  // An interrupted one still has to be settled, and a recent one may be used again.
   const left = JSON.stringify({ query: 'SELECT 2 AS count', parameters: {} })
   await addRows([`('blog', '${randomUUID()}', 1, 1, 10, '${left}', ${DAYS_AGO})`])
   await addRows([`('shop', '${randomUUID()}', 1, 100, 0, '', now64(3))`])

@@ -27,11 +27,11 @@ await migrate(clickhouse)
 interface Note {
   id: string
   state: number
-  /** s before now */
+  /** seconds before now */
   age: number
 }
 
-/** Notes states of changes of a project as if that had been a while ago, each in a part of its own. */
+/** Inserts states of changes of a project with times in the past, each as a separate part. */
 async function note(project: string, notes: Note[]): Promise<void> {
   for (const { id, state, age } of notes)
     await clickhouse.command(

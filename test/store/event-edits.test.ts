@@ -21,7 +21,7 @@ function nextIds(count: number): string[] {
   return Array.from({ length: count }, (_, index) => formatEventId({ position, index, journalId: 1 }))
 }
 
-/** Stored events of a project of their own. */
+/** Stores events of a new project. */
 async function eventsOf(projectId: string, count: number, ids = nextIds(count)): Promise<string[]> {
   const rows = ids.map((id) => `('${projectId}', '${id}', 'e', 'u', 0, 0, '{}')`)
   await clickhouse.command(
@@ -38,7 +38,7 @@ async function propertiesOf(projectId: string): Promise<Map<string, string>> {
   return new Map(rows.map(({ id, properties }) => [id, properties]))
 }
 
-/** Edits by a ClickHouse in which some calls do more than usual. */
+/** Edits with a ClickHouse some of whose methods are replaced. */
 function editsWith(calls: Partial<ClickHouse>): EventEdits {
   const extended = new Proxy(clickhouse, {
     get(target, name) {
@@ -49,7 +49,7 @@ function editsWith(calls: Partial<ClickHouse>): EventEdits {
   return new EventEdits(Shards.of(extended))
 }
 
-/** Edits by a ClickHouse that counts its statements, without those of the log of changes. */
+/** Edits with a ClickHouse that counts its statements, except for those of the log of changes. */
 function counting() {
   const count = { statements: 0 }
   const edits = editsWith({
@@ -64,7 +64,7 @@ function counting() {
 t.test('EventEdits lets clients that wait for their responses share statements', async (t) => {
   const ids = await eventsOf('together', CLIENTS * EACH)
   const { count, edits } = counting()
-  // They begin one after the other, so that the first statement has one of them.
+  // They begin one after the other, so that the first statement contains only one.
   await Promise.all(
     Array.from({ length: CLIENTS }, async (_, client) => {
       for (let turn = 0; turn < client; turn++) await new Promise((resolve) => setImmediate(resolve))
@@ -111,7 +111,7 @@ t.test('EventEdits does not make a single client wait', async (t) => {
   for (const id of ids) t.ok(await edits.apply({ projectId: 'alone', eventId: id, properties: '{"a":1}' }))
   t.equal(count.statements, ids.length)
   await Promise.all(ids.map((id) => edits.apply({ projectId: 'alone', eventId: id, properties: null })))
-  // The four others do not come back; it waits for them once, and not forever.
+  // The four others never return; it waits for them once, with a limit.
   t.notOk(await edits.apply({ projectId: 'alone', eventId: ids[0] ?? '', properties: '{"b":1}' }))
   t.strictSame(await propertiesOf('alone'), new Map())
 })
@@ -195,7 +195,7 @@ t.test('EventEdits applies concurrent edits in the order of their calls', async 
   t.equal(count.statements, 3, 'one UPDATE, one count of what is deleted, and one DELETE')
 })
 
-/** What the log says of the last change of a project. */
+/** The last change of a project in the log. */
 async function logOf(projectId: string): Promise<{ state: number; scope: string } | undefined> {
   const [last] = await clickhouse.rows<{ state: number; scope: string }>(
     'SELECT state, scope FROM event_changes FINAL WHERE project_id = {project:String} ORDER BY noted_at DESC LIMIT 1',
@@ -225,7 +225,7 @@ t.test('EventEdits logs which events it may have changed if it cannot look for t
   t.strictSame(JSON.parse((await logOf('fails'))?.scope ?? ''), { ids: [eventId] })
 })
 
-t.test('EventEdits logs the end of its last change soon, with the events that there were', async (t) => {
+t.test('EventEdits soon logs the end of its last change, with the number of events', async (t) => {
   const [kept = '', doomed = ''] = await eventsOf('ends', 2)
   const missing = formatEventId({ position: 1n, index: 1, journalId: 1 })
   const { edits } = counting()

@@ -17,7 +17,7 @@ const SIGNAL = new AbortController().signal
 
 const engine = await startClickHouse(t)
 
-/** A database of its own in the one engine, whose blocks stay the parts that they were stored as. */
+/** A separate database in the shared engine, in which blocks are not merged. */
 let databases = 0
 async function openDatabase(t: Test): Promise<ClickHouse> {
   const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, `walks${++databases}`) })
@@ -27,7 +27,7 @@ async function openDatabase(t: Test): Promise<ClickHouse> {
   return clickhouse
 }
 
-/** Stores a block of events of some projects, one after the other, at this distance in ms. */
+/** Stores a block of events of some projects in turn, this many ms apart. */
 async function store(clickhouse: ClickHouse, projects: string[], firstMs: number, stepMs: number): Promise<string[]> {
   const ids = projects.map((_, i) =>
     formatEventId({ position: BigInt(firstMs + i * stepMs) << 16n, index: 0, journalId: 1 }),
@@ -128,7 +128,7 @@ t.test('EventWalks opens only the parts that have events of the page', async (t)
   const pages = async (reach: PageReach, order: Order) => {
     const walks = new EventWalks(shards, undefined, reach)
     const asked = { projectId: 'p', order, limit: 20, endMs: START_MS + blocks * DAY_MS }
-    // The first one learns how far apart the events of the project are.
+    // The first walk finds out how far apart the events of the project are.
     await walk(walks, asked)
     const before = await partsRead(clickhouse)
     const read = await walk(walks, asked)

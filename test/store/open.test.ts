@@ -58,7 +58,7 @@ t.test('openStore uses the engine of a running service and leaves it running', a
   t.notOk((await readdir(config.DATA_DIR)).includes('owner.lock'))
 })
 
-t.test('openStore recognises what a killed service left as stale', async (t) => {
+t.test('openStore recognises the leftovers of a killed service as stale', async (t) => {
   const config = { DATA_DIR: await temporaryFolder(t) }
   const service = await startService(t, config)
   const lock = join(config.DATA_DIR, 'owner.lock')

@@ -16,7 +16,7 @@ const LANES = 4
 const engine = await startClickHouse(t)
 const HOUR_MS = 3_600_000
 
-/** A database of its own in the one engine. */
+/** A separate database in the shared engine. */
 let databases = 0
 async function openDatabase(t: Test): Promise<ClickHouse> {
   const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, `purge${++databases}`) })
@@ -49,7 +49,7 @@ t.test('Purge keeps edits and deletes that arrive while it runs', async (t) => {
       purges++
     }
   })()
-  // As of several processes, which know nothing of each other's statements.
+  // Like several processes that do not know each other's statements.
   const lanes = Array.from({ length: LANES }, async (_, lane) => {
     const edits = new EventEdits(Shards.of(clickhouse))
     for (let n = lane; n < EVENTS; n += LANES) {
@@ -74,7 +74,7 @@ t.test('Purge keeps edits and deletes that arrive while it runs', async (t) => {
   t.equal(onDisk.length, left.length)
 })
 
-/** Inserts an event of that month, and gives its id. */
+/** Inserts an event of a month. @returns its id */
 async function insertEvent(clickhouse: ClickHouse, month: string, index = 0): Promise<string> {
   const id = formatEventId({ position: BigInt(Date.parse(`${month}-15`)) << 16n, index, journalId: 1 })
   await clickhouse.command(
@@ -84,7 +84,7 @@ async function insertEvent(clickhouse: ClickHouse, month: string, index = 0): Pr
   return id
 }
 
-/** The names of the parts in use, by partition. */
+/** The names of the active parts, by partition. */
 async function partsOf(clickhouse: ClickHouse, table: string): Promise<Record<string, string[]>> {
   const rows = await clickhouse.rows<{ partition_id: string; names: string[] }>(
     `SELECT partition_id, arraySort(groupArray(name)) AS names FROM system.parts
@@ -167,7 +167,7 @@ t.test('Purge finds deletions from before a restart, and delays them no longer t
   t.strictSame(await ids(), ['profiles', 'sessions', '202601'], 'they were written within the hour')
   t.ok((await left()).every(({ deletedForMs, writtenForMs }) => deletedForMs < 60_000 && writtenForMs < 60_000))
 
-  // As after a start: a process that knows of no deletion.
+  // Like a new process, which knows of no deletion.
   purgeOf(t, clickhouse, 0).start()
   await until('the purge', async () => (await ids()).length === 0)
   t.equal((await clickhouse.rows('SELECT 1 FROM events SETTINGS apply_deleted_mask = 0')).length, 1)
@@ -176,7 +176,7 @@ t.test('Purge finds deletions from before a restart, and delays them no longer t
   }
 })
 
-/** A query that would read more than a small part of the table is refused. */
+/** A ClickHouse that refuses queries that would read more than a small part of the table. */
 class Sparing extends ClickHouse {
   override async rows<Row>(...[query, parameters, settings, signal]: Parameters<ClickHouse['rows']>): Promise<Row[]> {
     return await super.rows(query, parameters, { ...settings, max_rows_to_read: '100000' }, signal)
@@ -221,7 +221,7 @@ t.test('Purge handles more deletions than one statement can hold', async (t) => 
   await until('the list to be empty', async () => (await clickhouse.rows('SELECT 1 FROM deletions')).length === 0)
 })
 
-// A disk of its own, as small as it needs to be; nothing outside of the process sees it.
+// A small disk in a namespace, invisible to other processes.
 const NAMESPACE = ['--user', '--map-root-user', '--mount']
 const canMount = spawnSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']).status === 0
 const noMount = !canMount && 'needs `unshare`, and the right to mount a tmpfs in a namespace'

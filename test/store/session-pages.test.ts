@@ -7,9 +7,9 @@ import { Shards } from '../../src/clickhouse/shards.js'
 import { readSessionPage, type SessionFilter } from '../../src/store/session-pages.js'
 import { startClickHouse } from '../helper.js'
 
-/** Several times the number that a short page reads at first. */
+/** Up to several times the number that a short page reads at first. */
 const ROWS = { minLength: 1, maxLength: 400 }
-/** Blocks that stay the parts which they were stored as. */
+/** Number of blocks, which are not merged. */
 const PARTS = 3
 
 interface Row {
@@ -26,7 +26,7 @@ t.teardown(() => clickhouse.close())
 await migrate(clickhouse)
 await clickhouse.command('SYSTEM STOP MERGES sessions')
 
-/** The version of a row is its place. */
+/** Stores rows; the version of each is its index. */
 async function store(rows: Row[]): Promise<void> {
   await clickhouse.command('TRUNCATE TABLE sessions')
   const size = Math.ceil(rows.length / PARTS)
@@ -106,7 +106,7 @@ t.test('readSessionPage reads the newest versions of few sessions for a first pa
   const { rows, hasMore } = await readSessionPage(Shards.of(clickhouse), { projectId: 'large', limit: 50, offset: 0 })
   t.equal(JSON.parse(`[${await text(rows)}]`)[0].session_id, 's0299999')
   t.ok(hasMore)
-  // When each of them started, and little more.
+  // Only when each of them started, and little more.
   const read = (await rowsRead()) - before
   t.ok(read >= 300_000 && read < 400_000, `${read} rows were read`)
 })

@@ -11,7 +11,7 @@ const engine = await startClickHouse(t)
 const clickhouse = new ClickHouse({ url: engine.url })
 t.teardown(() => clickhouse.close())
 
-/** Every character that JSON may spell in another way, those that look like an escape, and ordinary names. */
+/** Ordinary names, every character that JSON may escape, and texts that look like an escape. */
 const NAMES = [
   ...Array.from({ length: 0x100 }, (_, code) => `a${String.fromCharCode(code)}b`),
   ...[

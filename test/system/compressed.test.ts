@@ -127,7 +127,7 @@ t.test('a bomb is inflated up to the limit and no further', async (t) => {
   const { app } = await startApp(t, { ...(await settingsFor(t, 'embedded')), BATCH_BODY_LIMIT: `${limit}` })
   const address = await app.listen({ host: '127.0.0.1', port: 0 })
   const inflated = countInflated(t)
-  // One connection: the second call is read only when the whole body of the first was.
+  // With one connection, the second call is read only after the whole body of the first one.
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => agent.destroy())
   const post = async (body: Buffer) => {

@@ -11,7 +11,7 @@ const FUNCTIONS = new Set(['String', 'Number', 'BigInt', 'Date', 'parseInt', 'pa
 const METHODS = new Set(['test', 'exec'])
 const SIGNS = new Set([ts.SyntaxKind.PlusToken, ts.SyntaxKind.MinusToken, ts.SyntaxKind.TildeToken])
 const SUMS = new Set([ts.SyntaxKind.PlusToken, ts.SyntaxKind.PlusEqualsToken])
-/** Of our own schemas, whose types do not say that these are strings. */
+/** Fields of our schemas that are strings, although their types do not say so. */
 const OWN = new Set(['schema.message', 'Question.message'])
 
 /**

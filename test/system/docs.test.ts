@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 
-/** Prose about this repository: what it names has to exist. */
+/** Documents about this repository; everything that they name must exist. */
 const DOCUMENTS = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md']
 const FOLDERS = ['docs', 'docs/decisions', 'docs/vendors']
 /** Paths below these are files of the repository; others, such as `data/`, are made while it runs. */
@@ -24,12 +24,12 @@ async function documents(): Promise<[path: string, text: string][]> {
   )
 }
 
-/** What a pattern's first group finds in a text, each once. */
+/** The distinct matches of the first group of a pattern in a text. */
 function found(text: string, pattern: RegExp): string[] {
   return [...new Set([...text.matchAll(pattern)].map(([, name = '']) => name))]
 }
 
-/** A path that holds a `*` needs its folder only. */
+/** Whether a path exists; with a `*`, only its folder must. */
 function exists(path: string): boolean {
   return existsSync(path.includes('*') ? path.slice(0, path.indexOf('*')).replace(/[^/]*$/, '') : path)
 }

@@ -18,7 +18,7 @@ const CODES: Record<number, string[]> = {
   415: ['unsupported_media_type'],
 }
 
-/** The shape of a failure: these fields and no others. */
+/** Checks that a failure has these fields and no others. */
 function hasShape(t: Test, text: string, status: number): void {
   const { status: zero, error, code, details, ...rest } = JSON.parse(text)
   t.equal(zero, 0)

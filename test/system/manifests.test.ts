@@ -5,7 +5,7 @@ import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
 import { loadConfig, SETTINGS } from '../../src/config.js'
 
-/** What somebody deploys by: every name in it has to exist, and the service has to start with its settings. */
+/** The manifests for deployments; every name in them must exist, and the service must start with their settings. */
 const KUBERNETES = 'docs/kubernetes'
 const COMPOSE = ['docker-compose.yml', 'docs/compose/two-lanes.yml']
 
@@ -49,7 +49,7 @@ const workloads = all.filter(({ kind }) => kind === 'StatefulSet' || kind === 'D
 const isIn = (labels: Record<string, string> = {}, of: Record<string, string>) =>
   Object.entries(labels).length > 0 && Object.entries(labels).every(([name, value]) => of[name] === value)
 
-/** A container's environment, as Kubernetes makes it: `$(NAME)` is what an earlier variable has. */
+/** A container's environment as Kubernetes builds it: `$(NAME)` is replaced by the value of an earlier variable. */
 function environmentOf({ env = [], envFrom = [] }: Container): Record<string, string> {
   const made: Record<string, string> = {}
   for (const { configMapRef } of envFrom) Object.assign(made, named('ConfigMap', configMapRef.name)?.data)

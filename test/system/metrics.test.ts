@@ -3,7 +3,7 @@ import { buildApp } from '../../src/app.js'
 import { loadConfig } from '../../src/config.js'
 import { type Client, STORAGES, settingsFor, startApp, startClickHouse, startRedis, until } from '../helper.js'
 
-/** The samples of a scrape by their name and labels, as the text has them. */
+/** The samples of a scrape, by their name and labels as in the text. */
 async function scrape(app: Client['app']): Promise<Map<string, number>> {
   const response = await app.inject({ url: '/metrics' })
   const samples = response.body.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
@@ -105,7 +105,7 @@ for (const storage of STORAGES) {
       t.equal(samples.get('tallyhouse_dead_letters_total{table="events"}'), 0)
     })
 
-    t.test('where profiles and sessions were found', async (t) => {
+    t.test('sources of profiles and sessions', async (t) => {
       const sources = async (kind: string) => {
         const samples = await scrape(app)
         return ['journal', 'store'].map(

@@ -33,23 +33,24 @@ function namesIn(query: string): { metrics: string[]; labels: string[] } {
 }
 
 t.test('the queries of the dashboard and the alerts read existing metrics', async (t) => {
-  const { app, call, browser } = await startApp(t, {
-    ...(await settingsFor(t, 'embedded')),
-    LANES: '2',
-    WRONG_KEY_LIMIT: '1',
-  })
+  const env = { ...(await settingsFor(t, 'embedded')), LANES: '2', WRONG_KEY_LIMIT: '1' }
+  // Quotas are checked at the start, and then each minute.
+  const earlier = await startApp(t, env)
+  await earlier.call('PATCH', '/public/project', { quotas: { events_per_day: { limit: 5, mode: 'soft' } } })
+  await earlier.app.close()
+  const { app, call, browser } = await startApp(t, env)
   // Metrics labelled by route appear with the first request.
   await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })
   await browser('/public/sessions/start', { distinct_id: 'u', session_id: 's' })
-  // One with the first refusal by a limit.
+  // This metric appears with the first refusal by a limit.
   for (let i = 0; i < 2; i++) await call('GET', '/public/events', undefined, { 'x-api-key': `unknown-key-number-${i}` })
-  // And one with the first block that is stored.
+  // This one appears with the first stored block.
   await call('GET', '/public/events')
   const text = (await app.inject({ url: '/metrics' })).body
   const known = new Map(OF_PROMETHEUS)
   for (const [, name = '', list = ''] of text.matchAll(/^([a-z]\w*)(?:\{(.*)\})? \S+$/gm)) {
     const labels = known.get(name) ?? new Set(OF_TARGET)
-    // Which they have if there are several.
+    // They have this label if there are several shards.
     if (name.startsWith('tallyhouse_store_')) labels.add('shard')
     for (const [, label = ''] of list.matchAll(/([a-z_]+)="/g)) labels.add(label)
     known.set(name, labels)

@@ -105,7 +105,7 @@ for (const storage of ANY_STORAGE) {
       }
       const batch = MAX_BATCH_WEIGHT
       await isTooHeavy('/track/batch', batch, `{"events":${'['.repeat(10_000_000)}`)
-      // Commas alone are expensive too.
+      // Commas alone are expensive, too.
       await isTooHeavy('/track/batch', batch, `{"events":[${text(`"x":[${'0,'.repeat(batch)}0]`)}]}`)
       // In the properties of a body that must be parsed, and outside of them.
       const names = '"a":1,'.repeat(batch / 8)

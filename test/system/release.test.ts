@@ -19,7 +19,7 @@ const CHANGELOG = `# Changelog
 - Another.
 `
 
-/** Gives what is unreleased the version 1.0.0. */
+/** Releases the unreleased changes as version 1.0.0. */
 const RELEASE = `
   import { readFileSync, writeFileSync } from 'node:fs'
   import { withRelease } from ${JSON.stringify(resolve('scripts/changelog.mjs'))}

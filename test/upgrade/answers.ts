@@ -1,7 +1,7 @@
 import { until } from '../helper.js'
 import { type Call, MONTH, type Request } from './contents.js'
 
-/** A request and the text of its answer. */
+/** A request and the text of its response. */
 export interface Exchange extends Request {
   answer: string
 }
@@ -60,14 +60,19 @@ const PATHS = [
   '/public/ids',
 ]
 
-/** What a store is asked, which is kept with the answers: a later version may ask more of its own stores. */
+/**
+ * The requests to a store, which are kept with the responses: a later version may make more requests to its own stores.
+ */
 export function makeReads(day: string): Request[] {
   const usage = `/public/usage?from=${day}&to=${day}`
   const questions = QUESTIONS.map((body) => ({ method: 'POST', path: '/public/query', body: JSON.stringify(body) }))
   return [...[...PATHS, usage].map((path) => ({ method: 'GET', path })), ...questions]
 }
 
-/** Waits until all that was accepted is stored, and asks. Leaves out of the answers what depends on the time. */
+/**
+ * Waits until everything that was accepted is stored, and makes requests. Leaves out everything in the responses that
+ * depends on the time.
+ */
 export async function ask(call: Call, requests: readonly Request[]): Promise<Exchange[]> {
   await until('all that was accepted', async () => {
     return JSON.parse(await call('GET', '/public/events?limit=1')).pending === 0

@@ -1,7 +1,7 @@
 import { PUBLIC_KEY, SECRET_KEY } from '../helper.js'
 import { basic } from '../routes/vendors/sdk-app.js'
 
-/** A call of the service. @returns the text of the answer @throws Error unless the status is 200 */
+/** Calls the service. @returns the text of the response @throws Error unless the status is 200 */
 export type Call = (method: string, path: string, body?: string | object, headers?: object) => Promise<string>
 
 /** A call with the secret key, if the headers have no other. */
@@ -12,15 +12,18 @@ export interface Request {
   headers?: Record<string, string>
 }
 
-/** What a store has of each kind, in three steps: copied into facts, stored but not copied, and only in the journals. */
+/**
+ * A store contains data of each kind in three states: copied into facts, stored but not copied, and only in the
+ * journals.
+ */
 export const MONTH = { from: '2026-03-01', to: '2026-04-01' }
 const MONDAY_MS = Date.UTC(2026, 2, 2)
 const HOUR_MS = 3_600_000
-/** JSON that would change if it was parsed and written again. */
+/** JSON that would change if it were parsed and formatted. */
 const EXACT = '{"n":1.0,"big":123456789012345678901234567890,"a":{"b":[1e400,"\\u00e9"]},"plan":"pro"}'
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0'
 
-/** Requests with an `Idempotency-Key` or `insert_id`s: if they are sent again, nothing is stored. */
+/** Requests with an `Idempotency-Key` or `insert_id`s. Sending them again stores nothing. */
 const SINGLE = {
   method: 'POST',
   path: '/public/track',
@@ -47,7 +50,7 @@ function event(name: string, i: number, more = ''): string {
   return `{"event":"${name}","distinct_id":"${user}","timestamp":${MONDAY_MS + i * HOUR_MS},"properties":${properties}${more}}`
 }
 
-/** All that clients of the API can leave, in a store that has nothing. */
+/** Fills an empty store with everything that clients of the API can store. */
 export async function fill(call: Call): Promise<void> {
   for (const { path, body, headers } of [SINGLE, BATCH]) await call('POST', path, body, headers)
   const lines = Array.from({ length: 200 }, (_, i) => event(i % 2 ? 'signed up' : 'viewed', i))
@@ -106,7 +109,7 @@ async function addSettings(call: Call): Promise<void> {
   await call('DELETE', '/public/boards/gone')
 }
 
-/** Changes what is stored: an edit, a deletion, an erased user and a deleted profile. */
+/** Changes stored data: an edit, a deletion, an erased user and a deleted profile. */
 async function change(call: Call): Promise<void> {
   await call('POST', '/public/track/batch', {
     events: [event('erased', 4, ''), event('viewed', 5)].map((text) => ({ ...JSON.parse(text), distinct_id: 'eve' })),
@@ -121,13 +124,16 @@ async function change(call: Call): Promise<void> {
   await call('DELETE', '/public/users/fay')
 }
 
-/** Events that are stored after the facts were complete. */
+/** Adds events after the facts were complete. */
 export async function addUncopied(call: Call): Promise<void> {
   const events = Array.from({ length: 30 }, (_, i) => event(i % 2 ? 'signed up' : 'not copied', 200 + i))
   await call('POST', '/public/track/batch', `{"events":[${events.join()}]}`)
 }
 
-/** What waits in the journals. ClickHouse is not asked: the profile and the session are among those that changed recently. */
+/**
+ * Adds entries that wait in the journals. This does not need ClickHouse, because the profile and the session changed
+ * recently.
+ */
 export async function addWaiting(call: Call): Promise<void> {
   await call('POST', WAITING.path, WAITING.body, WAITING.headers)
   for (let i = 0; i < 5; i++) await call('POST', '/public/track', event('waits alone', i))

@@ -1,5 +1,5 @@
-// Makes the stores of the built version that upgrade.test.ts opens from then on: npm run fixture. That is done once for a
-// version, when it is released. Each store is one that was killed: with events that are not in its facts, and others that are
+// Makes stores with the built version, which upgrade.test.ts opens from then on: npm run fixture. Run it once for a
+// version, when it is released. Each store looks like after a kill: some events are not in its facts, and others are
 // only in its journals.
 import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -68,7 +68,7 @@ async function makeStore(t: Scope, folder: string, kind: Kind): Promise<void> {
     'the events',
     async () => JSON.parse(await call('GET', '/public/events?event=not%20copied')).events.length,
   )
-  // From here on nothing is stored, nor copied into the facts, which would happen within a second.
+  // From here on, nothing is stored or copied into the facts; otherwise, both would happen within a second.
   const pid = engine ? engine.pid() : await enginePid(settings.DATA_DIR ?? '')
   if (pid === undefined) throw new Error('ClickHouse is not there')
   process.kill(pid, 'SIGSTOP')
@@ -104,7 +104,7 @@ async function addByOperator(settings: NodeJS.ProcessEnv, url: string): Promise<
   await store.close()
 }
 
-/** What the store says, after it was checked that it is in the middle of its work. */
+/** The responses of the store, after a check that it is in the middle of its work. */
 async function readAnswers(t: Scope, archive: string, kind: Kind): Promise<Expected> {
   const { settings } = await openFolder(t, await unpack(t, archive), kind)
   const store = await openStore(loadConfig(settings))

@@ -21,9 +21,9 @@ const run = promisify(execFile)
 export const KINDS = ['embedded', 'servers'] as const
 export type Kind = (typeof KINDS)[number]
 
-/** What a store of a version is expected to say. */
+/** The expected responses of a store of a version. */
 export interface Expected {
-  /** on which it was made, in UTC */
+  /** the day on which it was made, in UTC */
   day: string
   reads: Exchange[]
   /** requests that were sent before, with an `Idempotency-Key` or `insert_id`s */
@@ -32,7 +32,7 @@ export interface Expected {
 
 const FOLDER = 'test/upgrade'
 
-/** The versions whose stores are kept. */
+/** The versions with stores in the repository. */
 export async function keptVersions(): Promise<string[]> {
   const entries = await readdir(FOLDER, { withFileTypes: true })
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)

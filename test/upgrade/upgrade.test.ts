@@ -79,7 +79,7 @@ t.test('a store of a newer version is refused with a sentence', async (t) => {
   })
 })
 
-/** That the facts have everything, and nothing else. */
+/** Checks that the facts have everything, and nothing else. */
 async function assertComplete(t: Test, settings: NodeJS.ProcessEnv): Promise<void> {
   const { shards, close } = await openStore(loadConfig(settings))
   await shards.each(async ({ clickhouse }) => {

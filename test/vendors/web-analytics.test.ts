@@ -135,7 +135,7 @@ t.test('Matomo: each action of a visit is an event', async (t) => {
   t.equal(skipped, 1, 'a visit without actions')
 })
 
-t.test('Matomo: what is not visits', async (t) => {
+t.test('Matomo: rows that are not visits', async (t) => {
   const error = '{"result":"error","message":"You must be logged in."}'
   t.match((await readRows(error, 'matomo')).rejects, [[1, /Matomo answered with an error.*You must be logged in/]])
   t.match((await readRows('[{"label":"Google","nb_visits":3}]', 'matomo')).rejects, [[1, /totals/]])

@@ -191,7 +191,7 @@ t.test('the settings of a project', async (t) => {
     t.match(await read(), { currency: null, revision: 2 })
   })
 
-  t.test('what a visit is, and what is known about pages', async (t) => {
+  t.test('the definition of visits, and the fields of pages', async (t) => {
     const page = await visit(t, '#/settings', secret)
     const form = findKind(page, 'Visits and pages')
     const save = form.getByRole('button', { name: 'Save' })
@@ -296,7 +296,7 @@ t.test('the settings of a project', async (t) => {
     t.equal((await read()).keep.events, null, 'a longer time needs no question')
   })
 
-  t.test('quotas are set, and what is used of them is shown', async (t) => {
+  t.test('quotas can be set, and their usage is shown', async (t) => {
     await track('new', Date.now())
     const page = await visit(t, '#/settings', secret)
     const form = findKind(page, 'Quotas and usage')

@@ -139,7 +139,7 @@ export function makeBot(random: Random): Client {
   return { country: context.country ?? '', device: context.device ?? '', offset: 0, context }
 }
 
-/** What brought somebody to the shop. */
+/** The way in which somebody came to the shop. */
 export interface Source {
   /** the address of the page with the link; absent if they typed the address, or the link was in a mail */
   referrer?: string

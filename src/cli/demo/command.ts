@@ -33,7 +33,7 @@ query; docs/questions.md has examples.
   --remove           revokes all keys of the project "demo" in that store, and removes all its data,
                      so that the next demo starts afresh
 
-The same options make the same data, and what was sent in the last days is not stored again, so you
+The same options generate the same data, and events of the last days are not stored again, so you
 can rerun an interrupted command; it says how. Data of another seed or number of events is added to
 the existing data: remove that first, or use another project. The exit code is 0 if everything was
 sent or removed.`
@@ -171,10 +171,10 @@ async function parse(args: string[], io: CommandIo) {
   const { remove, 'key-file': keyFile } = values
   if (remove && keyFile !== undefined)
     throw new UsageError('--remove removes the project "demo" only, and needs no key.')
-  const integer = (name: 'events' | 'seed', least: number, most: number) => {
+  const integer = (name: 'events' | 'seed', min: number, max: number) => {
     const value = Number(values[name])
-    if (Number.isInteger(value) && value >= least && value <= most) return value
-    throw new UsageError(`--${name} must be a whole number from ${least} to ${most}.`)
+    if (Number.isInteger(value) && value >= min && value <= max) return value
+    throw new UsageError(`--${name} must be a whole number from ${min} to ${max}.`)
   }
   const time = readTime('--until', values.until)
   const until = time === undefined ? undefined : Number(time)

@@ -4,7 +4,7 @@ const MAGIC = 'PAR1'
 /** The length of the footer in 4 bytes, and the magic. */
 const TAIL_BYTES = 8
 /** Enough for the schema of the events' columns, which precedes the number of rows. */
-const MOST_BYTES = 64 * 1024
+const MAX_FOOTER_BYTES = 64 * 1024
 /**
  * Field id of `num_rows` in FileMetaData, see
  * https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
@@ -24,7 +24,7 @@ export async function rowsInParquet(file: FileHandle, size: number): Promise<num
   const footerBytes = tail.length === TAIL_BYTES ? tail.readUInt32LE(0) : 0
   const start = size - TAIL_BYTES - footerBytes
   if (tail.toString('latin1', 4) !== MAGIC || start < MAGIC.length) throw damaged()
-  return numRows(await readAt(file, start, Math.min(footerBytes, MOST_BYTES)))
+  return numRows(await readAt(file, start, Math.min(footerBytes, MAX_FOOTER_BYTES)))
 }
 
 async function readAt(file: FileHandle, position: number, length: number): Promise<Buffer> {

@@ -13,8 +13,8 @@ const PATIENCE_MS = 500
 const EMPTY = Buffer.alloc(0)
 
 /**
- * A `fetch` for GET and HEAD that reads the socket into large blocks; each call has a connection of its own. Other
- * clients allocate a buffer for every 64 KiB of a response.
+ * A `fetch` for GET and HEAD that reads the socket into large blocks; each call opens a connection. Other clients
+ * allocate a buffer for every 64 KiB of a response.
  *
  * The reader of a body may release its chunks.
  */

@@ -68,8 +68,8 @@ Transient failures are retried. An interrupted import resumes when you rerun the
 event is stored twice. The exit code is 0 if every row was stored, 1 if not, and 2 for a usage
 error.
 
-With --undo, the command deletes the events that the import of each FILE has stored, after saying
-how many they are and asking. Events that were already stored, those of other imports of the same rows,
+With --undo, the command deletes the events that the import of each FILE has stored, after showing
+their number and asking. Events that were already stored, those of other imports of the same rows,
 and changes of profiles and aliases stay. --yes deletes without asking; --dry-run only counts. It
 needs FILE.import.json and FILE.import.json.ids, which the import has written, but not FILE itself.
 Rerun it if it is interrupted. FILE can be imported again afterwards.

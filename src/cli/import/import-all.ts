@@ -39,8 +39,16 @@ interface ImportAllState {
   finishedAt: string | null
 }
 
-/** Tables that must be empty. Keys may exist, because a service creates a pair at its first start. */
-const EMPTY_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters']
+/** Tables that must be empty, and what they have. Keys may exist, because a service creates a pair at its first start. */
+const EMPTY_TABLES: Record<string, string> = {
+  events: 'events',
+  profiles: 'profiles',
+  sessions: 'sessions',
+  aliases: 'aliases',
+  dead_letters: 'dead letters',
+  saved: 'saved questions and boards',
+  projects: 'projects with settings',
+}
 const ATTEMPTS = 6
 const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
 
@@ -97,10 +105,11 @@ async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, f
   if (entries > 0) {
     throw new Error(`${number(entries)} requests are in the journal, but an import needs an empty store and journal.`)
   }
-  for (const table of DUMP_TABLES.filter(({ name }) => EMPTY_TABLES.includes(name))) {
+  for (const table of DUMP_TABLES) {
+    const what = EMPTY_TABLES[table.name]
+    if (what === undefined) continue
     const { rows } = await sumDigests(shards, table, EVERYTHING)
     if (rows === 0) continue
-    const what = table.name.replace('_', ' ')
     throw new Error(
       `The store at ${place} already contains ${number(rows)} ${what}. import --all needs an empty store: name another database or DATA_DIR.`,
     )
@@ -247,15 +256,16 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
   }
 }
 
-/**
- * Compares the rows found with those wanted. There may be more keys: those that the first start of a service created; and
- * projects without facts may have been named before.
- */
+/** Tables that may have rows of the target's own: its keys, and what was done with them. */
+const MIXED_TABLES = ['api_keys', 'facts_left_out', 'project_usage']
+
+/** Compares the rows found with those wanted. */
 function isSame({ name }: DumpTable, wanted: { rows: number; hash: string }, found: { rows: number; hash: string }) {
-  // What is older than a year may be gone on either side.
-  if (name === 'audit') return found.rows <= wanted.rows
-  const mayBeThere = name === 'api_keys' || name === 'facts_left_out'
-  return mayBeThere ? found.rows >= wanted.rows : found.rows === wanted.rows && found.hash === wanted.hash
+  // What is older than a year may be gone on either side, and keys of the target have entries of their own.
+  if (name === 'audit') return true
+  return MIXED_TABLES.includes(name)
+    ? found.rows >= wanted.rows
+    : found.rows === wanted.rows && found.hash === wanted.hash
 }
 
 /** Returns the tables with the columns that they had in the exported store. */

@@ -2,6 +2,7 @@ import { EventScan } from '../../model/scan.js'
 import type { TimeFormat } from '../../vendors/time.js'
 import type { VendorName } from '../../vendors/vendors.js'
 import type { Row } from './lines.js'
+import { FIRST_PLAUSIBLE_MS } from './row-times.js'
 
 /** Which field of a row becomes which field of the event. */
 export interface FieldNames {
@@ -62,9 +63,6 @@ export class NativeRows {
     return this.#scan.hasTimestamp
   }
 }
-
-/** In milliseconds this is a time in 1973; in seconds, one in the year 5138. */
-const FIRST_PLAUSIBLE_MS = 1e11
 
 /** Checks the first time of an input, unless the user said how times are written. */
 export class FirstTime {

@@ -8,7 +8,6 @@ import type { Reject } from './batches.js'
  */
 export class RejectsFile {
   readonly path: string
-  /** bytes in it */
   #bytes: number
   #handle: FileHandle | null = null
 

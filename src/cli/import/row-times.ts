@@ -13,7 +13,7 @@ export interface WrittenTime {
 const FIRST_SECOND = 631_152_000
 const LAST_SECOND = 4_102_444_800
 /** In milliseconds this is a time in 1973; in seconds, one in the year 5138. */
-const FIRST_PLAUSIBLE_MS = 1e11
+export const FIRST_PLAUSIBLE_MS = 1e11
 const LAST_MS = 1e13
 /** Excel displays long numbers like this, and saves what it displays. */
 const SHORTENED = /^(-?\d(?:[.,]\d*)?)e\+(\d{1,2})$/i

@@ -11,7 +11,6 @@ import type { ImportState } from './checkpoint.js'
  */
 export class StoredBatches {
   readonly path: string
-  /** bytes in it */
   #bytes: number
   #handle: FileHandle | null = null
   #isSynced = true

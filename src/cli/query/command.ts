@@ -32,8 +32,8 @@ ${describeOptions()}
 
 ${READ_TARGET_USAGE}
   --format FORMAT    table (default on a terminal), csv or json (default otherwise), the answer as the
-                     service sent it. CSV has one number per row and follows RFC 4180; what begins
-                     with =, +, - or @ stays as it is, so import it into a spreadsheet as text
+                     service sent it. CSV has one number per row and follows RFC 4180; cells that begin
+                     with =, +, - or @ are not changed, so import it into a spreadsheet as text
 
 Warnings about unknown names, such as a misspelled event, and ignored fields go to standard error.
 The exit code is 0 for an answer, 1 if there is none or accepted events are missing from it, and 2

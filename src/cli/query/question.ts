@@ -51,7 +51,7 @@ function hasOption(field: Schema): boolean {
     case 'Literal':
       return false
     case 'Array':
-      // Definitions only as far as they consist of names.
+      // Options for definitions only take names.
       return schema.items[Kind] === 'Field' || Object.keys(schema.items.properties ?? {}).join() === 'event,where'
     case 'Boolean':
       return field.default === false

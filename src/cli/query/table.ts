@@ -1,3 +1,5 @@
+import { replaceControls } from '../columns.js'
+
 /** A cell: a number is aligned to the right. */
 export type Cell = string | number | null
 
@@ -6,8 +8,6 @@ export interface Table {
   rows: Cell[][]
 }
 
-/** Control characters, which a terminal would interpret. */
-const CONTROLS = /\p{Cc}/gu
 const GAP = '  '
 const MAX_CELL = 60
 const DIGITS = 12
@@ -37,7 +37,7 @@ export function csvText({ columns, rows }: Table): string {
 
 function cellText(cell: Cell): string {
   if (cell === null) return '-'
-  const text = spelled(shortened(cell)).replace(CONTROLS, ' ')
+  const text = replaceControls(spelled(shortened(cell)), ' ')
   return text.length > MAX_CELL ? `${text.slice(0, MAX_CELL - 1)}…` : text
 }
 

@@ -144,9 +144,15 @@ async function checkLedger(
 /** Compares the recorded row counts of each part with its actual rows. */
 async function compareCounts({ clickhouse }: Shard, where: string, known: KnownPart[], report: Report): Promise<void> {
   const inUse = new Set((await listPartsToCheck(clickhouse)).map(({ table, name }) => `${table}/${name}`))
-  // Of a part with many projects, not all were noted.
+  const used = known.filter((part) => inUse.has(`${part.table}/${part.name}`))
+  // For a part with many projects, not all of them were recorded.
   const isWhole = ({ projects, rows }: KnownPart) => Object.values(projects).reduce((sum, n) => sum + n, 0) === rows
-  const noted = known.filter((part) => inUse.has(`${part.table}/${part.name}`) && isWhole(part))
+  const noted = used.filter(isWhole)
+  reportPartial(
+    used.filter((part) => !isWhole(part)),
+    where,
+    report,
+  )
   const months = new Map<string, { noted: number; found: number }>()
   const counts = await countByProject(clickhouse, noted).catch((error: unknown) => {
     report.fault(`The rows${where} cannot be counted: ${failureText(error)}`)
@@ -170,7 +176,15 @@ async function compareCounts({ clickhouse }: Shard, where: string, known: KnownP
   }
 }
 
-/** Reports the events that there was nothing to compare with: their parts were not noted before this run. */
+/** Reports the events of parts whose projects were not all recorded, because they are too many or could not be read. */
+function reportPartial(parts: readonly Part[], where: string, report: Report): void {
+  const partial = parts.filter((part) => part.table === 'events' && !isPatch(part))
+  if (partial.length === 0) return
+  const what = `${counted(sumRows(partial), 'event')} in ${counted(partial.length, 'part')}`
+  report.say(`Counts${where}: not compared: ${what}, because the rows of some of their projects were not noted.`)
+}
+
+/** Reports events that could not be compared, because their parts were not recorded before this run. */
 function reportNew(active: readonly Part[], known: readonly KnownPart[], where: string, report: Report): void {
   const before = new Set(known.map(toPartKey))
   const parts = active.filter((part) => part.table === 'events' && !isPatch(part) && !before.has(toPartKey(part)))

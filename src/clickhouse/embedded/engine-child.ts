@@ -2,7 +2,7 @@
  * The entry of the child process that is the embedded ClickHouse. Only `engine-process.ts` starts it, with `fork(…,
  * [path, port, configFile, files])` and, in the environment, the secrets that the configuration file names.
  *
- * The engine runs in a thread of its own, so this main thread stays free for the three things that end it:
+ * The engine runs in a separate thread, so this main thread stays free for the three things that end it:
  * - the IPC channel closes because the parent is gone: immediate SIGKILL to itself. Acknowledged data survives that.
  * - SIGTERM, or the message `stop`: the query that keeps the engine running is killed, which shuts the engine down;
  * SIGKILL at the limit.

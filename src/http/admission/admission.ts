@@ -92,9 +92,7 @@ export class Admission {
     if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
   }
 
-  /**
-   * In a scope within a guarded one, takes bodies of lines instead, one event each (see http/admission/line-body.ts).
-   */
+  /** Within a guarded scope, accepts bodies of lines instead, one event each (see http/admission/line-body.ts). */
   takeLines(scope: FastifyInstance): void {
     acceptLines(scope, this.#intake, this.#authentication)
   }

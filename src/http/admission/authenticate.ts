@@ -133,7 +133,7 @@ export class Authentication {
     else this.#find(header, request).then(proceed, done)
   }
 
-  /** Runs before anything else of the request is checked. */
+  /** Runs before any other check of the request. */
   readonly afterBody: preValidationHookHandler = (request, reply, done) => {
     const inBody = bodyKey(request.body)
     // The header has admitted most requests, so they need no promise.
@@ -220,7 +220,7 @@ export class Authentication {
   findBodyGrant(request: FastifyRequest, keyInBody: unknown): StoredKey | null {
     const { signIn } = request
     if (keyInBody === undefined && signIn) return this.#checkGrant(request, signIn) ? null : signIn
-    // A header key of the right kind would have settled it: this one is of the wrong kind.
+    // With a key of the right kind in the header we would not be here, so that key is of the wrong kind.
     if (request.headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
     const grant = this.#keys.find(keyInBody)
     return grant && !this.#checkGrant(request, grant) ? grant : null
@@ -271,7 +271,7 @@ export class Authentication {
   /** Why a key may not make a call; null if it may. */
   #checkGrant(request: FastifyRequest, grant: StoredKey): ApiError | null {
     const { config } = request.routeOptions
-    // A path that no route takes is refused to the same keys as a route would be.
+    // An unknown path is refused to the same keys as a route would be.
     const { access = chooseAccess([request.method]), changesUsers } = config
     if (!ALLOWED[access].includes(grant.kind)) return wrongKind(access, grant.kind)
     if (grant.eventsOnly && changesUsers) return eventsOnly()

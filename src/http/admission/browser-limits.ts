@@ -151,8 +151,8 @@ export class BrowserLimits {
   }
 
   /**
-   * A request that is refused for its address must not use up the share of all visitors of a page.
-   * @param key its id; null if it is not known yet
+   * Charges the address and then the key: a request that is refused for its address must not use up the share of all
+   * visitors of a page. @param key its id; null if it is not known yet
    * @throws ApiError `rate_limited`
    */
   spendWork({ address, id }: Toll, key: string | null, bytes: number): void {

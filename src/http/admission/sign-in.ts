@@ -39,9 +39,9 @@ export interface SignIn {
 }
 
 /**
- * The sign-ins to the page with a key. A sign-in is a signed cookie and nothing else, so every process
- * knows those of all others: it names a key and a time, and is signed with the hash of that key, and with
- * `SESSION_SECRET`, if there is one. It ends with the key, or at its time; signing out makes the browser forget it.
+ * The sign-ins to the page with a key. A sign-in is only a signed cookie, so every process accepts those of all others.
+ * It names a key and an expiry time, and is signed with the hash of that key and with `SESSION_SECRET`, if there is
+ * one. It ends when the key is revoked or at its expiry; signing out makes the browser forget it.
  */
 export class SignIns {
   readonly #keys: KeyRing

@@ -4,16 +4,16 @@ import type { FastifyInstance, preParsingHookHandler } from 'fastify'
 import { Decompress } from 'fzstd'
 import { ApiError } from '../../contract/errors.js'
 
-/** Newer Nodes decompress zstd themselves; the types are those of Node 20. */
+/** Newer versions of Node decompress zstd themselves; the types are those of Node 20. */
 const IS_IN_NODE = typeof (zlib as { createZstdDecompress?: unknown }).createZstdDecompress === 'function'
 
-/** Bytes of the largest window of a body: what RFC 9659 allows. */
+/** Largest window of a body in bytes, as RFC 9659 allows it. */
 const MAX_WINDOW = 8 * 1024 * 1024
 /** Bytes of the windows of all bodies that are being decompressed. */
 const ALL_WINDOWS = 256 * 1024 * 1024
 /**
- * fzstd moves the whole window for each block: for a full block of 128 KiB, 64 times its bytes if the window is the
- * largest. Many tiny ones would cost thousands of times as much, and no encoder makes them.
+ * fzstd moves the whole window for each block: with the largest window, that is 64 times the bytes of a full block of
+ * 128 KiB. Many tiny blocks would cost thousands of times as much, and no encoder makes them.
  */
 const MAX_MOVED_PER_BYTE = 128
 const FREE_MOVES = 4
@@ -135,7 +135,7 @@ export class ZstdInflate extends Duplex {
         this.#place = 'end'
         return true
       case 'end':
-        // It may be another event.
+        // The trailing data may be another event.
         if (this.#given.length > 0) throw invalid()
         return false
       default:

@@ -49,7 +49,7 @@ counts as absent. Bodies may be compressed once (\`Content-Encoding: gzip\`, \`d
 
 const keyScheme = (description: string) => ({ type: 'apiKey', in: 'header', name: 'x-api-key', description }) as const
 
-/** A call as its route has it. */
+/** A call with the options of its route. */
 interface Call extends CallDescription {
   /** undefined if the call needs no key */
   access: Access | undefined

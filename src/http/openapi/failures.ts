@@ -91,16 +91,16 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'Something went wrong, and was logged. Try again.',
   },
   store_damaged: {
-    when: 'What the call needs is in a part of the store that is damaged; `error` names it. Retrying does not help: the operator has to restore it. Calls that do not need it keep working.',
+    when: 'The call needs data in a damaged part of the store; `error` names the part. Retrying does not help: the operator has to restore it. Calls that do not need it keep working.',
     message:
       'A part of the store is damaged (202611_1_24_2, with events of 2026-11), so this cannot be read. Retrying does not help: the operator has to restore it. Ask about other times (from, to).',
   },
   overloaded: {
-    when: 'Of a write: the journal is full until ClickHouse catches up, and nothing was stored. With several lanes, `error` names the one that is full, and says so if a part of a batch whose events have an `insert_id` is stored: send the whole batch again. Of a question: others are still running. Of a live stream: the service has reached its limit.',
+    when: 'For a write: the journal is full until ClickHouse catches up, and nothing was stored. With several lanes, `error` names the full one, and says so if a part of a batch whose events have an `insert_id` is stored: send the whole batch again. For a question: others are still running. For a live stream: the service has reached its limit.',
     message: 'The journal is full until the store catches up. Try again later.',
   },
   unavailable: {
-    when: 'The journal or the store is unavailable: a read cannot be answered, and of a write nothing was stored. With several lanes or shards, `error` names the one that is down; calls that do not need it keep working. As with `overloaded`, a part of a batch whose events have an `insert_id` may be stored; `error` says so.',
+    when: 'The journal or the store is unavailable: a read cannot be answered, and a write has stored nothing. With several lanes or shards, `error` names the one that is down; calls that do not need it keep working. As with `overloaded`, a part of a batch whose events have an `insert_id` may be stored; `error` says so.',
     message: 'The journal cannot be reached. Try again in a moment.',
   },
 }

@@ -57,7 +57,7 @@ function isShort(request: FastifyRequest): boolean {
   return length <= MAX_HEAD && rawHeaders.length < 2 * MAX_HEADERS
 }
 
-/** Proxies and servers differ in which of two values they use, so they may see two different requests. */
+/** Proxies and servers may each use a different one of two values, and so see different requests. */
 function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {

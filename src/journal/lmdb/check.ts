@@ -15,8 +15,8 @@ const FLAGS_AT = 18
 const IS_META = 8
 /** The page size is in the record of the free pages, after the stamp, an address and the size of the map. */
 const PAGE_SIZE_AT = MAGIC_AT + 24
-const LEAST_PAGE = 256
-const LARGEST_PAGE = 65_536
+const MIN_PAGE = 256
+const MAX_PAGE = 65_536
 /** A check takes a quarter of a second, and a few seconds for a large database. */
 const LIMIT_MS = 120_000
 /** Greater than every position, so that all records of the log count. */
@@ -67,7 +67,7 @@ async function checkMetaPages(path: string): Promise<string | null> {
     const { size } = await file.stat()
     const first = await readAt(file, 0)
     const pageSize = first.length > PAGE_SIZE_AT + 4 ? first.readUInt32LE(PAGE_SIZE_AT) : 0
-    const isSize = pageSize >= LEAST_PAGE && pageSize <= LARGEST_PAGE && (pageSize & (pageSize - 1)) === 0
+    const isSize = pageSize >= MIN_PAGE && pageSize <= MAX_PAGE && (pageSize & (pageSize - 1)) === 0
     if (isDamagedMetaPage(first) || !isSize) return 'its first page is not an LMDB page'
     if (size < 2 * pageSize) return 'it ends within its first two pages'
     const second = await readAt(file, pageSize)

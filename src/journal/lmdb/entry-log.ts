@@ -265,8 +265,8 @@ export class EntryLog {
     return hasFree
   }
 
-  async #keepFree(most: number): Promise<void> {
-    for (const { file, path } of this.#free.splice(most)) {
+  async #keepFree(count: number): Promise<void> {
+    for (const { file, path } of this.#free.splice(count)) {
       // A file that remains does no harm: the next start finds that all its entries are stored.
       await file.close().catch(() => undefined)
       await rm(path).catch((err) => {

@@ -249,8 +249,7 @@ export function openInsertIds(
 
 /** The more senders there are, the fewer ids each may have in memory. */
 function limitsFor(senders: number): IdLimits {
-  const share = (of: number, most: number) =>
-    Math.max(MIN_RECENT, Math.min(most, Math.floor(of / Math.max(1, senders))))
+  const share = (of: number, max: number) => Math.max(MIN_RECENT, Math.min(max, Math.floor(of / Math.max(1, senders))))
   const { recent, page } = ID_LIMITS
   return { recent: { min: share(RECENT.min, recent.min), max: share(RECENT.max, recent.max) }, page }
 }

@@ -125,15 +125,15 @@ export class LmdbRequests {
   forget(now: number, limit: number): void {
     const first = bucketAt(this.#time(now) - IDEMPOTENCY_MEMORY_MS)
     const end = bucketStart(first)
-    const most = Math.max(limit, 2 * this.#added)
+    const max = Math.max(limit, 2 * this.#added)
     this.#added = 0
     let removed = 0
-    for (const key of this.#tables.requests.getKeys({ end, limit: most })) {
+    for (const key of this.#tables.requests.getKeys({ end, limit: max })) {
       this.#tables.requests.remove(key)
       removed++
     }
-    if (removed < most) this.#buckets = this.#buckets.filter((bucket) => bucket >= first)
-    for (const key of this.#tables.counts.getKeys({ end, limit: most })) this.#tables.counts.remove(key)
+    if (removed < max) this.#buckets = this.#buckets.filter((bucket) => bucket >= first)
+    for (const key of this.#tables.counts.getKeys({ end, limit: max })) this.#tables.counts.remove(key)
   }
 
   /** The requests that have not expired. */

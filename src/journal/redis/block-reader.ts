@@ -26,12 +26,12 @@ export class BlockReader {
     this.#options = options
   }
 
-  /** The entries after the stored ones, up to `maxBytes` and `maxEntries`, without bodies in keys of their own. */
+  /** The entries after the stored ones, up to `maxBytes` and `maxEntries`, without bodies in separate keys. */
   next(stored: string, maxBytes: number, maxEntries: number): Promise<StreamEntry[]> {
     return this.#read(`(${stored}`, '+', maxBytes, maxEntries)
   }
 
-  /** The entries of a block, without bodies in keys of their own. @param frozen "<first> <last>" */
+  /** The entries of a block, without bodies in separate keys. @param frozen "<first> <last>" */
   block(frozen: string): Promise<StreamEntry[]> {
     const [first = '', last = ''] = frozen.split(' ')
     return this.#read(first, last, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
@@ -61,7 +61,7 @@ export class BlockReader {
   }
 
   /**
-   * Reads the bodies in keys of their own into the entries of a block.
+   * Reads the bodies in separate keys into the entries of a block.
    * @param frozen "<first> <last>"
    * @throws ApiError `unavailable` if another writer has stored a part of the block in the meantime
    */

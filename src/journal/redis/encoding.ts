@@ -222,7 +222,7 @@ export function parseClaimed(reply: unknown): Claimed | null {
   }
 }
 
-/** An entry of the stream, whose body may be in a key of its own. */
+/** An entry of the stream, whose body may be in a separate key. */
 export interface Placed {
   entry: WaitingEntry
   /** name of the key that holds the body; null if the entry itself does */

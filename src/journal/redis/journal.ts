@@ -66,7 +66,7 @@ import {
 import { RedisStates } from './states.js'
 
 /**
- * A body up to this size is a part of its entry. A larger one gets a key of its own, so that no script copies it. A key
+ * A body up to this size is a part of its entry. A larger one gets a separate key, so that no script copies it. A key
  * costs Redis about as much as copying 2 KB, and the service the same again; at 8 KB, copying took Redis 40 % longer
  * than a key.
  */
@@ -416,7 +416,6 @@ class RedisJournal implements Journal {
     }
   }
 
-  /** Runs a script on the keys of this journal. */
   #run<Key extends keyof JournalKeys, Arg extends string>(
     script: Script<Key, Arg>,
     args: Record<Arg, Argument>,

@@ -6,8 +6,8 @@ export const FORMAT = '1'
  * cluster.
  *
  * Large bodies of entries do not pass through Lua, which would hash every byte and copy it three times: a third of the
- * work of Redis. They have keys of their own, which SET creates with a time to live just before the script that refers
- * to them; the script removes the time to live. A body that no script refers to expires.
+ * work of Redis. They have separate keys, which SET creates with a time to live just before the script that refers to
+ * them; the script removes the time to live. A body that no script refers to expires.
  *
  * Rows and states are opaque to the scripts: cjson would keep 14 digits of a number and turn `[]` into `{}`. Positions
  * are strings, `<milliseconds>-<sequence>`, which the stream orders.

@@ -14,12 +14,12 @@ const SHARES: PerClass = { secret: 1 / 4, page: 1 / 8 }
 
 /** How many ids and idempotency keys of one sender are remembered. @param limit maxmemory, bytes; 0: none */
 export function limitsWithin(limit: number, { ids, keys }: Record<'ids' | 'keys', PerClass>) {
-  const most = (max: PerClass, bytes: number): PerClass => {
+  const limitBy = (max: PerClass, bytes: number): PerClass => {
     if (limit === 0) return max
     const share = (keyClass: KeyClass) => Math.floor(Math.min(max[keyClass], (limit * SHARES[keyClass]) / bytes))
     return { secret: share('secret'), page: share('page') }
   }
-  return { ids: most(ids, BYTES_PER_ID), keys: most(keys, BYTES_PER_KEY) }
+  return { ids: limitBy(ids, BYTES_PER_ID), keys: limitBy(keys, BYTES_PER_KEY) }
 }
 
 /** The memory of Redis, in bytes. */

@@ -36,7 +36,7 @@ const protocol: SdkProtocol = {
     { method: 'GET', path: '/settings', answer: () => ({ body: '{"sdk_config":{"config":{}}}' }) },
     // Older SDKs ask here which features are enabled.
     { method: 'GET', path: '/decide', answer: () => ({ body: JSON.stringify(NOTHING_TO_DECIDE) }) },
-    // Recordings of sessions are not kept.
+    // Session recordings are not stored.
     { method: 'POST', path: '/record', answer: () => ({ body: '{"code":200,"status":"OK"}' }) },
   ],
   failure: ({ message, status }) => ({ body: JSON.stringify({ error: message, status: 0, code: status }) }),

@@ -100,7 +100,7 @@ const protocol: SdkProtocol = {
     ...Object.entries(EMPTY_LISTS).map(([path, body]) => {
       return { method: 'GET' as const, path, answer: () => ({ body: JSON.stringify(body) }) }
     }),
-    // Recordings, logs and traces are not kept.
+    // Recordings, logs and traces are not stored.
     ...['/s', '/i/v1/logs', '/i/v1/metrics', '/i/v1/traces'].map((path) => {
       return { method: 'POST' as const, path, answer: () => TAKEN }
     }),

@@ -94,5 +94,5 @@ const jitsuProtocol: SdkProtocol = {
   ],
 }
 
-/** Jitsu's SDKs: they send Segment's messages to paths of their own. */
+/** Jitsu's SDKs: they send Segment's messages to other paths. */
 export const jitsu = vendorRoutes(jitsuProtocol)

@@ -26,8 +26,8 @@ const PAUSE_MS = 2
 /** Age at which a mark is treated as left by an interrupted call, ms. */
 const MARK_MS = 10_000
 /**
- * What a new or refused link is charged as, bytes: it reads and writes half a dozen states, which takes as long as
- * changing a profile of this size.
+ * The price of a new or refused link, bytes: it reads and writes half a dozen states, which takes as long as changing a
+ * profile of this size.
  */
 const LINK_BYTES = 16 * 1024
 /** How many refused links a process remembers, so that it lists each only once. */

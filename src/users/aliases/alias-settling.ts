@@ -123,7 +123,7 @@ export class AliasSettling {
       await this.#pause(this.#options.gatherMs ?? GATHER_MS)
       const projects = [...this.#due]
       this.#due.clear()
-      // What a project has left waits for the others.
+      // A project that needs another attempt gets it after the others.
       for (const project of projects) if (!(await this.#attempt(project))) this.#due.add(project)
     }
   }

@@ -198,7 +198,7 @@ export class Aliases {
     return found.flat()
   }
 
-  /** Those of these names that aliases in ClickHouse point at. */
+  /** Finds which of the names have aliases in ClickHouse. */
   async findTargets(projectId: string, names: readonly string[]): Promise<string[]> {
     const found: string[][] = []
     for (let start = 0; start < names.length; start += MAX_NAMES) {

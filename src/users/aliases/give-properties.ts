@@ -4,7 +4,7 @@ import { type GivenProperties, giveProperties, type Profile } from '../../model/
 import type { States } from '../../states/state-store.js'
 import { type Toll, withToll } from '../../states/toll.js'
 
-/** Properties of another name to give to a user, and the sender whose share of the journal that uses. */
+/** Properties of another name to give to a user, and the sender whose share of the journal this uses. */
 export interface Gift {
   user: string
   other: GivenProperties

@@ -11,6 +11,7 @@ import { countEventsOfUsers, deleteEventsOfUsers } from '../../store/events.js'
 import { removeSessionFacts } from '../../store/session-facts.js'
 import { findUserSessions } from '../../store/sessions.js'
 import type { Aliases } from '../aliases/aliases.js'
+import { deleteProfiles } from '../delete-profile.js'
 
 export interface ErasureOptions {
   aliases: Aliases
@@ -83,7 +84,7 @@ export class Erasure {
       await shards.each(({ clickhouse }) => removeSessionFacts(clickhouse, projectId, { ids }))
     }
     const events = await this.#deleteEvents(shards, projectId, names)
-    const profiles = await this.#deleteProfiles(projectId, names)
+    const profiles = await deleteProfiles(this.#parts.profiles, projectId, names)
     // Remove the aliases last, because a retry finds the other names by them.
     for (const levels of new Set(namesByUser.values())) await aliases.remove(projectId, levels)
     const users = distinctIds.map((distinctId) => {
@@ -145,24 +146,11 @@ export class Erasure {
     }
     return total
   }
-
-  async #deleteProfiles(projectId: string, distinctIds: string[]): Promise<Set<string>> {
-    const deleted = new Set<string>()
-    await forEachInBatches(distinctIds, async (distinctId) => {
-      const remove = (profile: Profile | null) => {
-        if (profile) deleted.add(distinctId)
-        else deleted.delete(distinctId)
-        return null
-      }
-      await this.#parts.profiles.change(projectId, distinctId, remove, { keyClass: 'secret' })
-    })
-    return deleted
-  }
 }
 
 /**
- * An erasure reads a lot, and yields to other queries. It has slots of its own, so exports of its project do not
- * block it.
+ * An erasure reads a lot, and yields to other queries. It has separate slots, so exports of its project do not block
+ * it.
  */
 export function reserveErasureSlots(shards: Shards, projectId: string): Shards {
   return shards.for(nameShare('erase', projectId))

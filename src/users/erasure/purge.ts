@@ -230,7 +230,8 @@ export class Purge {
       const due = months.filter(wanted)
       for (const leftovers of due) await rewrite(leftovers, () => rewriteParts(clickhouse, leftovers.id, signal))
       if (isWanted === EVERYTHING) await attempt(() => waitForFacts(clickhouse, FACTS_WAIT_MS, signal))
-      // Of an earlier run, too, which may have ended before facts had followed, or before it came to them.
+      // Include facts that an earlier run has left, because it ended before they had followed or before it reached
+      // them.
       for (const facts of await findFacts()) {
         if (!wanted(facts) && due.length === 0) continue
         await rewrite(facts, () => rewriteParts(clickhouse, facts.partition, signal, 'event_facts'))

@@ -1,9 +1,9 @@
 import type { AuditLogPage, CreatedKey, ListedKey, RotatedKey } from '../../contract/responses.js'
 import { call } from './call.js'
 
-/** What can be said about a key when it is created. */
+/** The fields of a key that are chosen when it is created. */
 export type KeyDraft = Pick<ListedKey, 'kind'> & KeyFields
-/** What of a key can be changed. */
+/** The fields of a key that can be changed. */
 export type KeyFields = Pick<ListedKey, 'label' | 'origins' | 'events_only'>
 
 /** The keys of the project, by age, revoked ones included. @throws CallError */

@@ -8,7 +8,7 @@ export type ExpiredData = NonNullable<ProjectAnswer['expired']>
 
 const PATH = '/public/project'
 
-/** The settings of the project, and their revision. @throws CallError */
+/** Reads the settings of the project and their revision. @throws CallError */
 export async function readProject(signal?: AbortSignal): Promise<Project> {
   return keepSettings(await call<ProjectAnswer>('GET', PATH, undefined, signal))
 }
@@ -26,14 +26,14 @@ function keepSettings({ project }: ProjectAnswer): Project {
   return project
 }
 
-/** What would expire after a change. @throws CallError */
+/** Counts what would expire after a change. @throws CallError */
 export async function previewChange(change: SettingsChange, signal?: AbortSignal): Promise<ExpiredData> {
   const { expired } = await call<ProjectAnswer>('PATCH', PATH, { ...change, dry_run: true }, signal)
   if (!expired) throw new Error('The service has not said what would be removed.')
   return expired
 }
 
-/** The use of the last 30 days, and of the quotas. @throws CallError */
+/** Reads the usage of the last 30 days and the quotas. @throws CallError */
 export async function readUsage(signal?: AbortSignal): Promise<ProjectUsage> {
   return await call<ProjectUsage>('GET', '/public/usage', undefined, signal)
 }

@@ -9,14 +9,14 @@ export function Bars({ answer, before, isMoney, onDrillDown }: TotalsProps) {
   const lines = computeTotals(answer, before, isMoney)
   const { limit, more } = useRowLimit(lines.length)
   const values = lines.flatMap((line) => [line.now.value ?? 0, line.before?.value ?? 0])
-  const most = Math.max(...values.map(Math.abs), Number.MIN_VALUE)
+  const max = Math.max(...values.map(Math.abs), Number.MIN_VALUE)
   // Scaled to -1…1, because the difference of two large numbers could overflow.
-  const scale = (value: number | null) => (value ?? 0) / most
-  const least = Math.min(0, ...values.map(scale))
-  const span = Math.max(0, ...values.map(scale)) - least || 1
+  const scale = (value: number | null) => (value ?? 0) / max
+  const min = Math.min(0, ...values.map(scale))
+  const span = Math.max(0, ...values.map(scale)) - min || 1
   const hasColors = answer.query.series.length > 1
   const drawBar = (value: number | null, series: number) => ({
-    ...positionBar(scale(value), least, span),
+    ...positionBar(scale(value), min, span),
     background: seriesColor(hasColors ? series : 0),
   })
   return (
@@ -47,7 +47,7 @@ export function Bars({ answer, before, isMoney, onDrillDown }: TotalsProps) {
 }
 
 /** Positions a bar between zero and its share, on a track that starts at the smallest share. */
-function positionBar(share: number, least: number, span: number): { marginLeft: string; width: string } {
+function positionBar(share: number, min: number, span: number): { marginLeft: string; width: string } {
   const percent = (part: number) => `${(part / span) * 100}%`
-  return { marginLeft: percent(Math.min(share, 0) - least), width: percent(Math.abs(share)) }
+  return { marginLeft: percent(Math.min(share, 0) - min), width: percent(Math.abs(share)) }
 }

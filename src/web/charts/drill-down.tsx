@@ -19,7 +19,10 @@ import type { OnDrillDown } from './number-button.js'
 const LIMIT = 50
 const FILE_LIMIT = 1000
 
-/** The users that are listed, and where. It is kept with the history entry, so that going back to it shows them again. */
+/**
+ * Which users are listed, and for which answer. This is kept with the history entry, so that going back shows them
+ * again.
+ */
 interface Opened {
   /** which of the answers of the view has the number */
   place: string

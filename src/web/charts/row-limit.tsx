@@ -6,13 +6,13 @@ import * as buttonStyles from '../ui/button.module.css'
 export const RowLimitContext = createContext(Number.POSITIVE_INFINITY)
 
 /** A button in place of fewer rows would save no room. */
-const LEAST_HIDDEN = 3
+const MIN_HIDDEN = 3
 
 /** Limits the rows of a chart. @returns how many to show, and the button for all of them if some are hidden */
 export function useRowLimit(count: number): { limit: number; more: ComponentChildren } {
   const limit = useContext(RowLimitContext)
   const [showsAll, setShowsAll] = useState(false)
-  if (showsAll || count < limit + LEAST_HIDDEN) return { limit: Number.POSITIVE_INFINITY, more: null }
+  if (showsAll || count < limit + MIN_HIDDEN) return { limit: Number.POSITIVE_INFINITY, more: null }
   const more = (
     <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => setShowsAll(true)}>
       Show all {count} rows

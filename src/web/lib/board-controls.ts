@@ -6,18 +6,20 @@ import { getProjectSettings } from './project-settings.js'
 import { changeRange, type Display, parseDraft, toQuestion } from './question.js'
 import { PRESETS, type RangeChoice } from './range.js'
 
-/** The range, time zone and filter of all cards of a board. They are saved with it, and its URL has what differs. */
+/**
+ * The range, time zone and filter of all cards of a board. They are saved with the board; its URL has the differences.
+ */
 export interface BoardControls extends RangeChoice {
   where: Filter | null
 }
 
-/** Parses the controls that are saved with a board, ignoring what is unknown; the project has the defaults. */
+/** Parses the controls that are saved with a board, ignoring unknown ones; the project has the defaults. */
 export function parseControls(value: unknown): BoardControls {
   const { timezone, week_start } = getProjectSettings()
   return mergeControls({ timezone, week_start, where: null }, isObject(value) ? value : {})
 }
 
-/** The controls of a board as its URL has them. @param saved those of the board */
+/** Reads the controls of a board from its URL. @param saved the controls saved with the board */
 export function readControls(query: URLSearchParams, saved: BoardControls): BoardControls {
   const { where, ...fields } = Object.fromEntries(query)
   return mergeControls(saved, { ...fields, where: where === undefined ? undefined : parseJson(where) })

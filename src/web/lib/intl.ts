@@ -33,7 +33,9 @@ interface Separators {
   decimal: string
 }
 
-/** Each format is an example of itself: what is between its first digits, and before its last. */
+/**
+ * Each format is an example of itself: its separators are the characters between the first digits and before the last.
+ */
 const SEPARATORS = Object.fromEntries(
   NUMBER_FORMATS.map((example) => {
     const [, group = '', decimal = ''] = /^1(\D?)234(\D)5$/.exec(example) ?? []

@@ -1,6 +1,6 @@
 import type { PropertyName, PropertyType } from '../../contract/responses.js'
 
-/** A property with the names that lead to it, from the top level on. */
+/** A property with its path of names from the top level. */
 export interface ListedProperty {
   names: string[]
   /** share of the events that have it, 0 to 1 */

@@ -66,7 +66,7 @@ export function keepInEntry(name: string, value: unknown): void {
   history.replaceState({ ...history.state, [name]: value }, '')
 }
 
-/** What `keepInEntry` kept with the current history entry. */
+/** The value that `keepInEntry` stored with the current history entry. */
 export function readFromEntry(name: string): unknown {
   return history.state?.[name]
 }

@@ -9,7 +9,7 @@ export interface LineBefore extends SeriesLine {
   isSum?: true
 }
 
-/** A bucket and the one that it is compared with, by their places; null if one period does not have it. */
+/** The indexes of a bucket and of the one that it is compared with; null if one period does not have it. */
 export interface BucketPair {
   now: number | null
   before: number | null
@@ -61,8 +61,8 @@ export function listStarts({ results }: SeriesAnswer): string[] {
 }
 
 /**
- * What each bucket is in its period, such as its third day. If the periods are months apart, days are told by their
- * month and their number in it, because months have different lengths.
+ * Identifies each bucket within its period, such as its third day. If the periods are months apart, days are identified
+ * by month and number, because months have different lengths.
  */
 function keyBuckets(answer: SeriesAnswer, unit: RangeBefore['unit']): string[] {
   const { query } = answer
@@ -82,7 +82,7 @@ function keyBuckets(answer: SeriesAnswer, unit: RangeBefore['unit']): string[] {
   })
 }
 
-/** Pairs what has the same key. Everything else stays alone, in the order of its list. */
+/** Pairs buckets with the same key. All others stay alone, in the order of their list. */
 function pairBuckets(now: string[], before: string[]): BucketPair[] {
   const left = { now: new Set(now), before: new Set(before) }
   const pairs: BucketPair[] = []

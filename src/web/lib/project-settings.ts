@@ -4,18 +4,18 @@ import type { SessionsDefinition } from '../../contract/questions.js'
 let current = DEFAULT_SETTINGS
 let notifyChanged: (settings: ProjectSettings) => void = () => undefined
 
-/** The settings of the project that the user is signed in to; the defaults before. */
+/** The settings of the project that the user is signed in to; before that, the defaults. */
 export function getProjectSettings(): ProjectSettings {
   return current
 }
 
-/** Sets what the service says that the settings are: at each sign-in, and when they are read or saved. */
+/** Sets the settings as the service reports them: at each sign-in, and when they are read or saved. */
 export function setProjectSettings(settings: ProjectSettings): void {
   current = settings
   notifyChanged(settings)
 }
 
-/** @param listener called when the settings are set, to show everything again */
+/** @param listener called when the settings are set, to render everything again */
 export function onProjectSettings(listener: (settings: ProjectSettings) => void): void {
   notifyChanged = listener
 }
@@ -28,7 +28,7 @@ export function isPageView(event: string): boolean {
 /** The pause after which a new visit begins, if the project has set none. */
 const GAP = '30m'
 
-/** Visits by session ids, or by pauses, or as the project has set it. */
+/** Chooses how visits are told apart: by session ids, by pauses, or as the project has set it. */
 export function chooseSessions(by: string | null): SessionsDefinition {
   const { sessions } = getProjectSettings()
   if (by === 'id') return 'id'

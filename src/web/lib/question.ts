@@ -175,10 +175,10 @@ export function toQuestion(draft: Draft): Json {
   return { kind: draft.kind, ...(withoutNulls(Object.fromEntries(entries)) as Json) }
 }
 
-/** The fields whose defaults the project has, rather than the schema. */
+/** The fields whose defaults come from the project, not from the schema. */
 const FROM_PROJECT: ReadonlySet<string> = new Set(QUESTION_DEFAULTS)
 
-/** Omits the fields of a question or a board that are as the project has set them, so that they follow it. */
+/** Omits the fields of a question or a board that equal the project's settings, so that they follow these settings. */
 export function omitProjectDefaults(fields: object): object {
   const defaults = Object(getProjectSettings())
   const isDefault = (name: string, value: unknown) => JSON.stringify(value) === JSON.stringify(defaults[name])

@@ -26,7 +26,7 @@ export type Preset = (typeof PRESETS)[number]
 
 export const USUAL_PRESET: Preset = '30d'
 
-/** What decides on which dates a preset falls. */
+/** The settings that determine the dates of a preset. */
 type Calendar = Pick<RangeQuestion, 'timezone' | 'week_start'>
 
 /** A range as people choose it: fixed, or relative to today. */
@@ -35,7 +35,7 @@ export interface RangeChoice extends Calendar, Partial<Range> {
   range?: Preset
 }
 
-/** What the dates of a preset depend on besides the calendar. */
+/** The times that the dates of a preset depend on, besides the calendar. */
 export interface Moment {
   /** epoch ms */
   now: number
@@ -154,7 +154,7 @@ function findWeekStart(date: string, weekStart: Calendar['week_start']): string 
   return addDays(date, -(weekStart === 'monday' ? (weekday + 6) % 7 : weekday))
 }
 
-/** Resolves a relative range to dates; those that are not over include today. */
+/** Resolves a relative range to dates; ranges that are not over include today. */
 function resolvePreset(preset: Preset, { timezone, week_start }: Calendar, { now, first }: Moment): Range {
   const today = formatDateIn(timezone, now)
   const to = addDays(today, 1)
@@ -209,7 +209,7 @@ export interface RangeBefore extends Range {
   unit: Shift['unit']
 }
 
-/** The distance to the previous period of presets whose length does not decide on it. */
+/** The distance to the previous period, for presets where it does not follow from their length. */
 const SHIFTS: Partial<Record<Preset, Shift>> = {
   today: { unit: 'day', count: 1 },
   yesterday: { unit: 'day', count: 1 },
@@ -250,13 +250,13 @@ function isBefore(one: LocalTime, other: LocalTime): boolean {
   return one.date === other.date ? one.time < other.time : one.date < other.date
 }
 
-/** The fewest days, or days of whole weeks, after which a range does not overlap itself. */
+/** The smallest shift in days, or whole weeks, after which a range does not overlap itself. */
 function measureDays(begin: LocalTime, end: LocalTime, interval: Interval): Shift {
   const days = countDays(begin.date, end.date) + (end.time > begin.time ? 1 : 0)
   return { unit: 'day', count: interval === 'week' ? Math.ceil(days / 7) * 7 : days }
 }
 
-/** The fewest months after which a range does not overlap itself. */
+/** The smallest shift in months after which a range does not overlap itself. */
 function measureMonths(begin: LocalTime, end: LocalTime): Shift {
   let count = Math.max(1, countMonths(begin.date, end.date))
   while (isBefore(begin, moveEndBack(end, { unit: 'month', count }))) count++

@@ -10,11 +10,11 @@ export interface KeyedRows {
  * @param rows each as a text that identifies its content
  */
 export function keyRows(before: KeyedRows, rows: readonly string[]): KeyedRows {
-  const most = Math.min(before.rows.length, rows.length)
+  const max = Math.min(before.rows.length, rows.length)
   let head = 0
-  while (head < most && before.rows[head] === rows[head]) head++
+  while (head < max && before.rows[head] === rows[head]) head++
   let tail = 0
-  while (tail < most - head && before.rows.at(-1 - tail) === rows.at(-1 - tail)) tail++
+  while (tail < max - head && before.rows.at(-1 - tail) === rows.at(-1 - tail)) tail++
   const middle = rows.length - head - tail
   const kept = before.keys.slice(head, before.keys.length - tail).slice(0, middle)
   let next = Math.max(-1, ...before.keys) + 1

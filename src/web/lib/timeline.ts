@@ -51,8 +51,8 @@ export function buildTimeline<E extends Placed>(
 }
 
 /**
- * How long a visit lasted, ms. A session of the calls is as long as its heartbeats say: also one of a single page.
- * @param sessions of the calls
+ * How long a visit lasted, ms. With session calls, heartbeats give even a visit of a single page a length. @param
+ * sessions sessions of the session calls
  */
 export function measureVisit({ sessionId, events }: Visit<Placed>, sessions: readonly Session[]): number {
   const [first, last] = [events.at(-1)?.timestamp ?? 0, events[0]?.timestamp ?? 0]

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 
-/** The state of what a form or a button does. */
+/** The state of an action of a form or a button. */
 interface Action {
   /** why the last one failed */
   error: Error | null
@@ -8,7 +8,7 @@ interface Action {
   run: (act: () => Promise<void> | void) => Promise<void>
 }
 
-/** Runs what a form or a button does, and keeps its error for display. */
+/** Runs the action of a form or a button, and keeps its error for display. */
 export function useAction(): Action {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)

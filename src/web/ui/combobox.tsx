@@ -38,7 +38,7 @@ interface Row extends Choice {
   isTyped?: boolean
 }
 
-/** The suggestions that were loaded last, and for which text; null for none. */
+/** The suggestions that were loaded last, and their text; null for none. */
 interface Loaded {
   text: string | null
   choices: Choice[]
@@ -106,7 +106,7 @@ function useCombobox(
   const loaded = useChoices(isOpen || isWaiting ? query : null, suggest)
   const isLoaded = loaded.text === query
   const rows = listRows(loaded, isStrict)
-  /** whether the last choice was made, which a field that is removed with the focus would repeat */
+  /** whether the choice was already made: a focused field that is removed would make it again */
   const isDone = useRef(true)
 
   const close = () => {
@@ -154,7 +154,7 @@ function useCombobox(
     if (next === '') setActive(-1)
   }
   const leave = () => {
-    // Another window got the focus.
+    // The focus is in another window.
     if (document.activeElement === input.current) return
     if (isEdited && !isDone.current) enter()
     else close()
@@ -226,7 +226,7 @@ function findBest(rows: readonly Row[], text: string, keepsTyped: ComboboxProps[
   const typed = rows.findIndex(({ isTyped }) => isTyped)
   if (typed >= 0 && keepsTyped?.(text)) return typed
   const best = rows.findIndex(({ unfit }) => unfit === undefined)
-  // If what was typed is there but does not fit, it takes a choice to use it anyway.
+  // If the typed text is listed but unsuitable, the user has to choose it explicitly.
   return best === typed && rows.length > 1 ? -1 : best
 }
 

@@ -3,7 +3,7 @@ import * as styles from './copy-button.module.css'
 import * as textStyles from './text.module.css'
 
 /** How long the button shows the result. */
-const SAID_MS = 2_000
+const RESULT_MS = 2_000
 
 interface CopyProps {
   /** what is copied, exactly */
@@ -17,7 +17,7 @@ export function CopyButton({ text, label = 'Copy' }: CopyProps) {
   const [result, setResult] = useState<'' | 'Copied' | 'Could not copy'>('')
   useEffect(() => {
     if (!result) return
-    const timer = setTimeout(() => setResult(''), SAID_MS)
+    const timer = setTimeout(() => setResult(''), RESULT_MS)
     return () => clearTimeout(timer)
   }, [result])
   const copy = async () => setResult((await copyText(text)) ? 'Copied' : 'Could not copy')

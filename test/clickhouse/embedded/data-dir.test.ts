@@ -76,7 +76,7 @@ t.test('what a killed start has left is written over', async (t) => {
   await release()
 })
 
-/** A process that asks for `dir`, and owns it until it is killed; `around` is the command that starts it, if any. */
+/** A process that locks `dir`, and owns it until it is killed; `around` is a command that starts it, if any. */
 async function startOwner(t: Test, dir: string, around: string[] = []) {
   const source = new URL('../../../src/clickhouse/embedded/data-dir.js', import.meta.url).href
   const script = `const { lockDataFolder } = await import(${JSON.stringify(source)})
@@ -104,7 +104,7 @@ t.test('another process owns it as long as it lives', async (t) => {
   await release()
 })
 
-// As every container does, it has pids of its own, by which nobody outside can tell whether it lives.
+// Like every container, it has its own pids, so nobody outside can tell by its pid whether it is alive.
 const UNSHARE = ['unshare', '--user', '--map-root-user', '--pid', '--fork', '--kill-child', '--mount-proc']
 const canUnshare = spawnSync(UNSHARE[0] ?? '', [...UNSHARE.slice(1), 'true']).status === 0
 const noUnshare = !canUnshare && 'needs `unshare` and the right to make pid namespaces'
@@ -132,7 +132,7 @@ t.test('an owner with another host is named with it', async (t) => {
   await release()
 })
 
-t.test('what no owner has written is replaced', async (t) => {
+t.test('a file that no owner has written is replaced', async (t) => {
   for (const content of ['', '{', 'null', '{"pid":-1}', '{"pid":"1"}']) {
     const dir = t.testdir({ 'owner.lock': content })
     const { release } = await lockDataFolder(dir)

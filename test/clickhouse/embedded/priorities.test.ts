@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import t from 'tap'
 import { canSetPriorities } from '../../../src/clickhouse/embedded/priorities.js'
 
-/** Of util-linux, as most systems have it. */
+/** Part of util-linux, so most systems have it. */
 const SETPRIV = 'setpriv'
 const isLinux = existsSync('/proc/self/status')
 

@@ -2,8 +2,8 @@ import { setPriority } from 'node:os'
 import { ATTACKS, type Keyring } from './attacks.js'
 import { Calls } from './calls.js'
 
-// A process of its own, with the lowest priority: what the attack costs its sender must not slow the service, or the one
-// who measures it. It is told when to start and when to stop.
+// A separate process with the lowest priority, because the CPU time of the sender must not slow the service or the
+// measurement. It is told when to start and stop.
 
 setPriority(19)
 const { url, name, keys } = JSON.parse(process.argv[2] ?? '{}') as { url: string; name: string; keys: Keyring }
@@ -29,7 +29,7 @@ function start(): void {
 async function repeat(connection: number): Promise<void> {
   for (let turn = 0; !isOver; turn++) {
     const { status } = await step(calls, keys, { connection, turn })
-    // A hostile client waits for nothing; one whose connections are closed immediately would only measure its own loop.
+    // A hostile client does not wait. But one whose connections are closed immediately would only measure its own loop.
     if (status === 0) await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { type Answer, type Calls, type Keys, zipped } from './calls.js'
 
-/** The keys of the project that attacks. */
+/** The keys of the attacking project. */
 export type Keyring = Keys
 
 interface Turn {
@@ -10,22 +10,22 @@ interface Turn {
   turn: number
 }
 
-/** One way in which the holder of a key tried to stop the others. */
+/** One way in which the holder of a key could try to stop the others. */
 export interface Attack {
   name: string
-  /** the row of the table in which it was seen */
+  /** the row of the table of known attacks */
   row: string
   connections: number
-  /** makes what the attack needs, before anything is measured */
+  /** prepares what the attack needs, before the measurement */
   prepare?(calls: Calls, keys: Keyring): Promise<unknown>
   /** one call; each connection repeats it */
   step(calls: Calls, keys: Keyring, turn: Turn): Promise<Answer>
 }
 
-/** Events that the attacking project has, for reads that take long. */
+/** Events of the attacking project, for long reads. */
 export const STORED_EVENTS = 1_000_000
 export const STORED_USERS = 50_000
-/** Letters of 17 MB. */
+/** Number of dead letters, of 17 MB each. */
 export const LETTERS = 10
 export const LETTER_BYTES = 17_000_000
 
@@ -53,7 +53,10 @@ const VENDOR_BATCH = zipped({
   })),
 })
 
-/** Filters that cost ClickHouse far more than they cost who sends them: as much as is accepted, and more than that. */
+/**
+ * Filters that cost ClickHouse far more than their sender: the most expensive accepted ones, and others beyond the
+ * limit.
+ */
 const PATTERNS = [
   (n: number) => patterns(20, (i) => `${n}${i}(.?){60}(x{1,100}y*){6}${i}$`),
   (n: number) => patterns(20, (i) => `${i}((a|b|[0-9]){1,15}){1,15}z${n}$`),
@@ -223,7 +226,7 @@ const LISTS = [
   'sessions?limit=1000',
 ]
 
-/** The maximum that a project may have. */
+/** Saves the maximum number of questions of a project. */
 async function saveQuestions(calls: Calls, key: string): Promise<void> {
   const display = { text: 'x'.repeat(240 * 1024) }
   for (let n = 0; n < 64; n++) {

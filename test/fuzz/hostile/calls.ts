@@ -16,12 +16,12 @@ export interface Call {
   key: string
   /** sent as JSON */
   body?: unknown
-  /** the body as it goes over the wire, gzipped; instead of `body` */
+  /** the gzipped body, instead of `body` */
   gzip?: Buffer
   headers?: Record<string, string>
 }
 
-/** How a call was answered. */
+/** The response to a call. */
 export interface Answer {
   status: number
   /** bytes of the response's body, or its text if it was asked for */
@@ -31,11 +31,11 @@ export interface Answer {
 
 const LIMIT_MS = 120_000
 
-/** A client with connections of its own. */
+/** A client with its own connections. */
 export class Calls {
   readonly #url: URL
   readonly #agent: Agent
-  /** answers by status; `0` for connections that broke */
+  /** number of responses by status; `0` for broken connections */
   readonly statuses: Record<string, number> = {}
 
   constructor(url: string, connections: number) {
@@ -43,7 +43,7 @@ export class Calls {
     this.#agent = new Agent({ keepAlive: true, maxSockets: connections })
   }
 
-  /** @param keepsText whether the answer's text is wanted. @returns status 0 if the connection broke */
+  /** @param keepsText whether to return the text of the response. @returns status 0 if the connection broke */
   async call(call: Call, { keepsText = false } = {}): Promise<Answer> {
     const answer = await this.#send(call, keepsText).catch((error: Error) => ({
       status: 0,
@@ -96,7 +96,7 @@ export class Calls {
   }
 }
 
-/** A JSON body as gzip, small for what it holds. */
+/** A gzipped JSON body. */
 export function zipped(body: unknown): Buffer {
   return gzipSync(JSON.stringify(body), { level: 1 })
 }

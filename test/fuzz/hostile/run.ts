@@ -12,16 +12,16 @@ import { MEASURED, type Measured, median, p99, type Seen, Victim } from './victi
 /** The others may get slower by this factor, or up to this time, whichever is more. */
 const TIMES = 3
 const FAST_MS = 50
-/** After which nothing may be left. */
+/** Time after which nothing may be left of an attack. */
 const LEFT_MS = 60_000
 const POLL_MS = 1_000
-/** What a process may keep that has done much: its heap grows by what it has seen, once. */
+/** Memory that a busy process may keep, because its heap grows once. */
 const KEPT = { service: 256 * 2 ** 20, engine: 512 * 2 ** 20, journal: 2 ** 20, states: 32 * 2 ** 20 }
 const PROGRAM = fileURLToPath(new URL('attacker.ts', import.meta.url))
 
 export interface HostileOptions {
   storages: readonly Storage[]
-  /** how long each attack lasts; what comes before it is measured for as long */
+  /** how long each attack lasts, and the measurement before it */
   seconds: number
   /** names or rows of attacks; all if there are none */
   only: readonly string[]
@@ -31,17 +31,17 @@ interface Row {
   attack: Attack
   before: Seen
   during: Seen
-  /** of the loop of the service, ms */
+  /** lag of the service's event loop, ms */
   lagMs: number
-  /** of the service and of ClickHouse during the attack, s */
+  /** CPU time of the service and of ClickHouse during the attack, s */
   cpu: { service: number; engine: number }
   load: number
-  /** answers that the attacker got, by status */
+  /** the attacker's responses, by status */
   statuses: Record<string, number>
   refusals: string[]
   /** calls that took too long */
   slowed: Measured[]
-  /** what else is wrong; empty if nothing is */
+  /** other problems; empty if there are none */
   faults: string[]
 }
 
@@ -53,7 +53,7 @@ export async function runHostile(scope: Scope, { storages, seconds, only }: Host
     const site = await openSite(scope, storage)
     const victim = new Victim(site.url, site.victim)
     scope.teardown(() => victim.close())
-    // What a service does for the first time takes longer.
+    // The first calls of a service take longer.
     await victim.phase(3_000)
     console.log(`\n${storage}, each attack for ${seconds} s; median, p99 before → during, ms`)
     console.log(HEADING)
@@ -66,8 +66,8 @@ export async function runHostile(scope: Scope, { storages, seconds, only }: Host
 }
 
 /**
- * Replays an attack, and a second time if it slowed the victim: another program on the machine may have done so, but an
- * attack slows the same calls each time.
+ * Replays an attack, and repeats it if it slowed the victim: another program on the machine may have caused that, but
+ * an attack slows the same calls each time.
  */
 async function isSurvived(replayAttack: () => Promise<Row>): Promise<boolean> {
   const { slowed, faults } = await replayAttack().then(report)

@@ -20,22 +20,22 @@ export const STORAGES = ['embedded', 'servers'] as const
 export type Storage = (typeof STORAGES)[number]
 
 const MIB = 1024 * 1024
-/** As much smaller than the defaults as an attack of seconds is shorter than one of minutes. */
+/** Smaller than the defaults, because the attacks last seconds instead of minutes. */
 const LIMITS = { JOURNAL_MAX_BYTES: String(256 * MIB), MAX_IDEMPOTENCY_KEYS: '20000' }
 const REDIS_MAXMEMORY = '512mb'
 const VICTIM_EVENTS = 200_000
-/** Longer ones are what an attack has left, and not the answer to a call of this moment. */
+/** Longer ones are leftovers of an attack, not calls of this moment. */
 const OLD_QUERY_S = 2
 
-/** What an attack could leave behind. */
+/** What an attack may leave behind. */
 export interface Left {
   /** queries that have run for a while, shortened */
   queries: string[]
-  /** rewritings of parts that are under way or due */
+  /** mutations that are running or due */
   mutations: number
-  /** bytes of entries that wait */
+  /** bytes of waiting entries */
   journal: number
-  /** bytes of profiles and sessions that the journal keeps */
+  /** bytes of profiles and sessions in the journal */
   states: number
   /** memory of the service, bytes */
   service: number
@@ -54,7 +54,7 @@ export interface Site {
   left(): Promise<Left>
 }
 
-/** A service with two projects, whose store holds what takes long to read. */
+/** A service with two projects, and a store with data that takes long to read. */
 export async function openSite(scope: Scope, storage: Storage): Promise<Site> {
   const stores = await storesOf(scope, storage)
   const env = { ...stores, ...LIMITS, LOG_LEVEL: 'error' }
@@ -114,7 +114,7 @@ function keysOf(): Keys {
   return Object.fromEntries(KEY_KINDS.map((kind) => [kind, makeKey(kind)])) as unknown as Keys
 }
 
-/** Events that are there as if they had come an hour ago, those of both projects within the same month. */
+/** Adds events of both projects as if they had arrived an hour ago, in the same month. */
 async function fill(command: (query: string) => Promise<unknown>): Promise<void> {
   const startMs = Date.now() - 3_600_000
   const events = (project: string, count: number, journal: number) => `

@@ -1,17 +1,17 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Calls, type Keys } from './calls.js'
 
-/** What the victim does, each at its own pace, whether or not answers come. */
+/** The kinds of calls of the victim, each at its own rate, whether or not responses arrive. */
 export const MEASURED = ['track', 'question', 'page'] as const
 export type Measured = (typeof MEASURED)[number]
-/** Rarely enough that its queries keep their priority: a project whose queries run 15 % of the time has to yield itself. */
+/** Rare enough that its queries keep their priority: a project whose queries run 15 % of the time has to yield. */
 const EVERY_MS: Record<Measured, number> = { track: 20, question: 1_000, page: 500 }
 
-/** What was seen in a phase. */
+/** The measurements of a phase. */
 export interface Seen {
   /** ms, in the order of the calls */
   times: Record<Measured, number[]>
-  /** answers other than 200, by call and status */
+  /** responses other than 200, by call and status */
   refused: Record<string, number>
 }
 
@@ -21,8 +21,8 @@ const QUESTIONS = [
 ]
 
 /**
- * The project that must not notice anything: it tracks 50 events a second, asks a question every second and reads
- * two pages a second. A time counts from the moment its call was due, so that one slow answer does not hide those that had to
+ * The project that must not notice anything: it tracks 50 events a second, asks a question every second and reads two
+ * pages a second. Times count from the moment a call was due, so that one slow response does not hide those that had to
  * wait for it.
  */
 export class Victim {
@@ -39,7 +39,7 @@ export class Victim {
     this.#running = Promise.all(MEASURED.map((what) => this.#repeat(what)))
   }
 
-  /** @returns what calls that were due in the next `ms` met; waits for their answers */
+  /** Measures the calls that are due in the next `ms`, and waits for their responses. */
   async phase(ms: number): Promise<Seen> {
     const seen = nothing()
     this.#seen = seen
@@ -97,7 +97,7 @@ function nothing(): Seen {
   return { times: { track: [], question: [], page: [] }, refused: {} }
 }
 
-/** The time that all but one in a hundred stay below, ms; NaN if there are none. */
+/** The 99th percentile, ms; NaN if there are none. */
 export function p99(times: readonly number[]): number {
   return quantile(times, 0.99)
 }

@@ -139,7 +139,7 @@ t.test('BodyBudget limits clients without a valid key', async (t) => {
     for (let i = 0; i < 5; i++) t.equal(await post(keyLast(15 * MIB)), 200)
     const plain = Buffer.from(JSON.stringify({ events: [event], x: 'x'.repeat(10 * MIB), apiKey: SECRET_KEY }))
     t.equal(await post(plain, { 'content-encoding': 'identity' }), 200)
-    // Without a socket, too, its bytes leave the count with its response.
+    // Also without a socket, its bytes are subtracted with its response.
     for (let i = 0; i < 5; i++) {
       const headers = { 'content-encoding': 'gzip' }
       t.equal((await call('POST', '/public/track/batch', keyLast(15 * MIB), headers)).statusCode, 200)

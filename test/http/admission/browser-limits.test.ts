@@ -6,7 +6,7 @@ import { STORAGES, settingsFor, startClickHouse } from '../../helper.js'
 const MIB = 1024 * 1024
 /** Small enough that one body uses it up. */
 const WORK = { WORK_ADDRESS_LIMIT: '16384', WORK_KEY_LIMIT: '65536' }
-/** Compressed, a thousandth of it. */
+/** Padding that compresses to a thousandth. */
 const PADDING = 'x'.repeat(600_000)
 
 function isRefused({ statusCode, headers }: LightMyRequestResponse): boolean {
@@ -52,7 +52,7 @@ t.test('every call that accepts a page key is counted, and refused over the limi
 
 for (const storage of STORAGES) {
   t.test(`limits of browser keys on ${storage}`, async (t) => {
-    // One engine for the services of all these tests: each would start its own.
+    // The services of all these tests share one engine.
     const { url } = await startClickHouse(t)
     const env = { CLICKHOUSE_URL: url, ...(await settingsFor(t, storage)) }
 
@@ -209,7 +209,7 @@ for (const storage of STORAGES) {
         return null
       }
       const address = freshAddress()
-      // A bucket of 128 KiB, and 8 KiB that each request has for free: 16 KiB for a link.
+      // A bucket of 128 KiB, with 8 KiB free per request; a link costs 16 KiB.
       const made = await countUntilRefused((n) => link(keys.write, 'user', `${n}`), address)
       t.ok(made !== null && made >= 15 && made <= 18, `${made} made`)
       const refused = await countUntilRefused(() => link(keys.write, 'other', '0'), freshAddress())

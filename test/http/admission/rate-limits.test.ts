@@ -21,7 +21,7 @@ const HEADERS = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset', 'r
 for (const storage of STORAGES) {
   t.test(storage, async (t) => {
     const env = await settingsFor(t, storage)
-    // Each of these tests starts a service: the engine is started once.
+    // The services of these tests share one engine.
     env.CLICKHOUSE_URL ??= (await startClickHouse(t)).url
 
     t.test('limits the requests of a key', async (t) => {

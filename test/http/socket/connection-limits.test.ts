@@ -14,7 +14,7 @@ const HOST = 'host: 127.0.0.1\r\n'
 const SHORT = 300
 
 const engine = await startClickHouse(t)
-/** Each service has a folder and a database of its own. */
+/** Each service has a separate folder and database. */
 const settings = async (t: Test) => ({
   ...(await settingsFor(t, 'embedded')),
   CLICKHOUSE_URL: databaseOf(engine.url),
@@ -119,7 +119,7 @@ t.test('a client that reads too slowly is disconnected', async (t) => {
   await readers[0]?.closed
   t.notMatch(readers[0]?.answer(), /"pending":\d+\}/, 'the response is incomplete')
 
-  t.test('another one takes long, but keeps reading', async (t) => {
+  t.test('another client is slow, but keeps reading', async (t) => {
     const { socket, answer } = await open(t, client)
     const startedAt = Date.now()
     let read = 0
@@ -239,7 +239,7 @@ t.test('a client disconnects while requests wait after another one', async (t) =
   const server = createServer(({ url = '' }, response) => {
     opened.push(url)
     const note = () => finished(response, (error) => closed.push(`${url} ${error?.code}`))
-    // As of a handler that answers after the end of the connection.
+    // Like a handler that responds after the end of the connection.
     if (url === '/late') response.once('close', note)
     else note()
   })
@@ -294,7 +294,7 @@ t.test('long headers that do not end are refused', async (t) => {
     return socket
   }
   const long = (kib: number) => `GET /?${'x'.repeat(kib * KIB)}`
-  // A body is none, however long; what is not long does not count.
+  // A body is not a head, however long, and short heads do not count.
   const body = await start(`POST / HTTP/1.1\r\n${HOST}content-length: ${600 * KIB}\r\n\r\n${'x'.repeat(500 * KIB)}`)
   const short = await Promise.all(Array.from({ length: 30 }, () => start(long(14))))
   const first = await start(long(60))

@@ -7,7 +7,7 @@ import { temporaryFolder } from '../../helper.js'
 
 const ALL = 1e9
 
-/** A journal whose entries are not in memory, as after a restart, and their positions. */
+/** A journal whose entries are not in memory, as after a restart, and the positions of the entries. */
 async function backlog({
   path,
   count,

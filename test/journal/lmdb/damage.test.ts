@@ -10,7 +10,7 @@ import { START } from '../../../src/model/position.js'
 import { randomName, temporaryFolder } from '../../helper.js'
 
 const ALL = 1e9
-/** A few entries a file. */
+/** Small, so that a file holds only a few entries. */
 const SEGMENT_BYTES = 300
 const folder = await temporaryFolder(t)
 
@@ -110,7 +110,7 @@ t.test('neither the journal nor a relocation starts from scratch if there are en
   await relocation.close()
 })
 
-/** Makes all writes of this process to files of this name and with these flags (octal) fail. */
+/** Makes all writes of this process fail, to files with this name and these flags (octal). */
 function breakWrites(path: string, flags = 0): void {
   for (const fd of readdirSync('/proc/self/fd')) {
     const link = `/proc/self/fd/${fd}`
@@ -153,7 +153,7 @@ t.test('the journal refuses writes after a transaction with an unknown outcome',
   let journal = await openAt(path)
   await journal.write([append('one')])
   breakWrites(join(path, 'data.mdb'), O_DSYNC)
-  // What was read a moment ago may still be read: from before the transaction.
+  // A value that was just read may still be returned as it was before the transaction.
   const failed = commit(journal, 'a')
   let reading = setImmediate(function read() {
     journal.readStates(['aa'], 1).catch(() => undefined)

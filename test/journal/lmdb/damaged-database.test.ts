@@ -10,7 +10,7 @@ const folder = await temporaryFolder(t)
 const ENTRIES = 30
 const STATES = 50
 
-/** A journal with entries, states and pages that are free again, closed. */
+/** A closed journal with entries, states and free pages. */
 const whole = join(folder, 'whole')
 await mkdir(whole)
 const journal = await openLmdbJournal({ path: whole, maxBytes: 1e9 })
@@ -64,7 +64,7 @@ for (const [place, happen] of ACCIDENTS) {
   })
 }
 
-/** Numbers that are the same on every run. */
+/** The same random numbers in every run. */
 function random(seed: number): () => number {
   let state = seed
   return () => {
@@ -81,7 +81,7 @@ t.test('checkDatabase survives any damage to the first pages', async (t) => {
     const path = await copy()
     const damaged = Buffer.from(bytes)
     for (let flips = 1 + Math.floor(next() * 4); flips > 0; flips--) {
-      // Most of what matters is at the beginning of a page.
+      // The important data is mostly at the beginning of a page.
       const page = Math.floor(next() * 6)
       const at = 4096 * page + Math.floor(next() * (next() < 0.7 ? 160 : 4096))
       if (at < damaged.length) damaged.writeUInt8(damaged.readUInt8(at) ^ (1 << Math.floor(next() * 8)), at)

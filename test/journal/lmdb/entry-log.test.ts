@@ -37,7 +37,7 @@ async function collect(found: AsyncIterable<WaitingEntry[]>): Promise<WaitingEnt
   return all
 }
 
-/** The log as a process finds it that starts after a crash. */
+/** The log as a process that starts after a crash finds it. */
 async function recovered(path: string, stored: Position, applied = START): Promise<WaitingEntry[]> {
   const log = await EntryLog.open({ path, stored, applied, segmentBytes: SEGMENT_BYTES })
   const entries = await collect(log.read(stored))
@@ -97,12 +97,12 @@ t.test(
         await log.append(last, false)
         await log.close()
         assert.deepEqual(await recovered(path, stored), [...expected, ...last])
-        // A write that is interrupted anywhere is a write that never was, or one that was.
+        // A write that is interrupted anywhere either happened completely or not at all.
         const after = await filesOf(path)
         for (const [name, bytes] of after) {
           const old = before.get(name) ?? Buffer.alloc(0)
           if (bytes.equals(old)) continue
-          // But for the header: a disk writes a sector as a whole.
+          // Except for the header: a disk writes a sector as a whole.
           const random = bytesWritten % (bytes.length + 1)
           const at = random < HEADER_BYTES ? 0 : random
           await writeFile(join(path, name), Buffer.concat([bytes.subarray(0, at), old.subarray(at)]))

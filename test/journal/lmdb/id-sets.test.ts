@@ -11,7 +11,7 @@ const prefixOf = (id: Buffer, bits: number) => id.readUInt32BE(4) >>> (32 - bits
 t.test('IdTable returns the added ids, all of them and by prefix', async (t) => {
   const table = new IdTable()
   const ids = Array.from({ length: 5000 }, (_, n) => idOf(n))
-  // The last slots, so that ids go on in the first ones.
+  // Ids in the last slots, so that they continue in the first ones.
   for (let n = 0; n < 40; n++)
     ids.push(Buffer.concat([idOf(n).subarray(0, 4), Buffer.alloc(4, 0xff), idOf(n).subarray(8)]))
   for (const [n, id] of ids.entries()) {

@@ -29,7 +29,7 @@ type Step =
   | { type: 'wait'; buckets: number }
   | { type: 'forget'; limit: number }
 
-/** What is remembered, as simply as it can be said: when each id came. */
+/** A simple model of the memory: when each id arrived. */
 class Model {
   now = WEEKS
   readonly #came = new Map<number, number>()
@@ -87,7 +87,7 @@ const keysOf = ({ insertIds }: LmdbTables, kind: number) => [...insertIds.getKey
 const listedBy = (ids: LmdbInsertIds, now: number) =>
   [...ids.all(now)].flatMap(({ ids }) => ids.toString('hex').match(/.{32}/g) ?? [])
 
-/** Of the merges under way that have rewritten a page: whether they split pages. */
+/** Whether pages are being split, for each running merge that has rewritten a page. */
 function mergesIn(tables: LmdbTables): boolean[] {
   return keysOf(tables, LAYOUT).flatMap((key) => {
     const { bits, merge } = JSON.parse(tables.insertIds.get(key)?.toString() ?? '{}')

@@ -165,7 +165,7 @@ t.test('entries written while another writer holds the lease are also released f
   t.ok(await other.claim(ALL))
   const unused: string[] = []
   journal.listen({ onReleased: (body) => unused.push(body.toString()) })
-  // Its answer comes when the claim has begun, and before that of the claim.
+  // Its reply comes after the claim has begun, and before the reply to the claim.
   const [, block] = await Promise.all([journal.write([append('second')]), journal.claim(ALL)])
   t.equal(block, null)
   t.strictSame(unused, ['second'])

@@ -141,7 +141,7 @@ t.test('while its slot moves, a busy lane refuses and loses nothing', async (t) 
 
 t.test('a lane continues on a replica after its master dies', async (t) => {
   const prefix = await cluster.prefixOn(1)
-  // One of them is the other's then, which confirms what is written.
+  // One of them is then the replica of the other one, which confirms writes.
   await cluster.addReplicas(1, 2)
   const journal = await open(t, prefix, { replicas: 1 })
   const writing = keepWriting(journal, 'w')

@@ -111,7 +111,7 @@ t.test('RedisHistory logs the positions that a Redis has lost', async (t) => {
   t.match(errors, [[{ after: String, until }, /the end of the journal/]])
   t.ok(String(Reflect.get(errors[0]?.[0] ?? {}, 'after')) >= String(after))
 
-  // If it connected to the empty Redis first, nobody would tell: it has seen none of the positions.
+  // If it connected to the empty Redis first, it would not notice, because it has seen none of the positions.
   await other.progress()
   const redis = new Redis(pair.url)
   await redis.flushall()
@@ -191,7 +191,7 @@ t.test('the connection to a master that became a replica is abandoned', async (t
   await master.replicaof(hostname, Number(port))
   master.disconnect()
   await t.rejects(journal.write([append('refused')]), { code: 'unavailable' })
-  // As a name does that leads to another address by now.
+  // Like a host name that now leads to another address.
   await pair.failOver()
   await write(journal, 'taken')
   t.strictSame(await drain(journal), ['taken'])

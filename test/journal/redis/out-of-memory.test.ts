@@ -14,7 +14,7 @@ t.test('a write that Redis refuses because it is out of memory leaves no body', 
   await journal.write([append('first')])
   const used = Number(/used_memory:(\d+)/.exec(await admin.info('memory'))?.[1])
   await admin.config('SET', 'maxmemory', String(used + 500_000))
-  // The body still fits. What the script brings with it does not.
+  // The body still fits, but the arguments of the script do not.
   const writes = [append('x'.repeat(100_000)), commit('ada', START, 'x'.repeat(1_000_000))]
   await t.rejects(journal.write(writes), { code: 'overloaded' })
   const bodies = await admin.keys('*:body:*')

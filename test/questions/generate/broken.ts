@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { Question } from '../reference/question.js'
 
-/** Values that are mostly invalid in the place where they are put. */
+/** Values that are invalid in most places. */
 const misfit = fc.oneof(
   fc.constantFrom<unknown>(
     ...[null, true, -1, 0, 0.5, 1e300, 2 ** 53, '', '*', '$other', 'x'.repeat(2000), '2026-02-30', '2026-13-01T99:00Z'],
@@ -35,7 +35,7 @@ const misfit = fc.oneof(
   fc.jsonValue(),
 )
 
-/** A question in which something is not as it should be, or is absent. It may be right even so. */
+/** A question in which something is wrong or missing; it may still be valid. */
 export function broken(question: fc.Arbitrary<Question>): fc.Arbitrary<unknown> {
   const changes = fc.array(fc.tuple(fc.nat(), fc.option(misfit, { nil: undefined })), { minLength: 1, maxLength: 3 })
   return fc.tuple(question, changes).map(([whole, changes]) => {
@@ -43,7 +43,7 @@ export function broken(question: fc.Arbitrary<Question>): fc.Arbitrary<unknown> 
   })
 }
 
-/** A value with one of all those in it replaced. */
+/** A value with one of its inner values replaced. */
 function replaced(value: unknown, place: number, other: unknown): unknown {
   const members = typeof value === 'object' && value !== null ? Object.entries(value) : []
   const turn = place % (members.length + 1)

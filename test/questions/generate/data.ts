@@ -4,10 +4,10 @@ import type { Context, Settings, StoredSession } from '../reference/data.js'
 import type { Field } from '../reference/filter.js'
 import * as pools from './pools.js'
 
-/** What is sent to make the data of a project, in this order. */
+/** The data of a project, in the order in which it is sent. */
 export interface Plan {
   zone: string
-  /** around which it happens; epoch ms */
+  /** the time around which the events are; epoch ms */
   center: number
   /** `[name, properties]`: JSON texts, as all properties here */
   profiles: [name: string, properties: string][]
@@ -25,7 +25,7 @@ export interface Plan {
   /** new properties for some of the events */
   edits: [index: number, properties: string][]
   deletes: number[]
-  /** users that are erased by these names of theirs, after everything else */
+  /** names by which users are erased, after everything else */
   erased: string[]
   settings: Settings
 }
@@ -34,7 +34,7 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
 
-/** Instants, as ms from the center: many of them at the edges of something, and few enough for ties. */
+/** Times in ms from the center: many at the edges of buckets, and few enough for ties. */
 const distance = fc.oneof(
   { weight: 3, arbitrary: fc.integer({ min: -6, max: 6 }).map((hours) => hours * HOUR_MS) },
   { weight: 3, arbitrary: fc.integer({ min: -120, max: 120 }).map((minutes) => minutes * MINUTE_MS) },
@@ -43,7 +43,7 @@ const distance = fc.oneof(
   { weight: 1, arbitrary: fc.integer({ min: -200 * DAY_MS, max: 200 * DAY_MS }) },
 )
 
-/** An instant and how it was missed. */
+/** Small deviations from a time. */
 export const aside = fc.constantFrom(0, 0, 0, 0, 0, 1, -1, 0.5, -0.25, 250, MINUTE_MS)
 
 const gap = fc.constantFrom('', '', '', ' ', '\n\t')
@@ -52,7 +52,7 @@ function once(name: string, values: readonly string[]) {
   return fc.constantFrom(...values.map((value) => [`"${name}": ${value}`]), [])
 }
 
-/** A member of an object: none, one, or the same name twice, when the first counts. */
+/** A member of an object: absent, once, or twice (the first counts). */
 function member(name: string, values: readonly string[], absent = 1) {
   const value = fc.constantFrom(...values)
   const one = fc.tuple(value, gap).map(([text, space]) => [`"${name}"${space}:${space}${text}`])
@@ -77,8 +77,8 @@ function object(...members: fc.Arbitrary<string[]>[]): fc.Arbitrary<string> {
 }
 
 /**
- * What events hold: `n` and `i` sum exactly, `plan` has few values, `m` has all of them, and one name is the path of another.
- * @param areRefused whether the parser of the store refuses some of them
+ * Properties of events: `n` and `i` sum exactly, `plan` has few values, `m` has all of them, and one name is the path
+ * of another. @param areRefused whether ClickHouse's parser refuses some of them
  */
 function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
   return fc.oneof(
@@ -122,7 +122,7 @@ function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
   )
 }
 
-/** Places within another, of odd names, with values of every type, none, and the usual ones. */
+/** Page fields: nested, with odd names, with values of every type, none, and the usual ones. */
 const settings: fc.Arbitrary<Settings> = fc
   .record({
     page_views: fc.constantFrom<readonly string[]>(
@@ -156,14 +156,14 @@ const settings: fc.Arbitrary<Settings> = fc
   })
   .map((changed) => ({ ...changed, page_fields: { ...DEFAULT_SETTINGS.page_fields, ...changed.page_fields } }))
 
-/** A profile keeps no name twice, so it is sent none. */
+/** A profile cannot have the same name twice. */
 const profileProperties = object(
   once('plan', ['"pro"', '"free"', '5', 'null']),
   once('n', [...pools.NUMBERS, '"5"']),
   once('a', ['{"b":5}', '"pro"']),
 )
 
-/** Some data, with every trap in it. */
+/** Random data with every trap in it. */
 export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<Plan> {
   return fc
     .tuple(
@@ -171,7 +171,7 @@ export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<P
       fc.array(distance, { minLength: 1, maxLength: 60 }),
       fc.shuffledSubarray(pools.NAMES, { minLength: 2, maxLength: 8 }),
       fc.shuffledSubarray(pools.EVENTS, { minLength: 2, maxLength: 5 }),
-      // Such texts cost ClickHouse twice the time.
+      // Rarely, because ClickHouse takes twice as long for such texts.
       fc.constantFrom(true, false, false).map(eventProperties),
       fc.shuffledSubarray(pools.SESSIONS, { minLength: 1, maxLength: 6 }),
     )
@@ -233,7 +233,7 @@ function session(center: number, distances: number[], names: string[], propertie
 
 /** Each name stands for one later in the list, or for itself: chains, but no circles. */
 function aliasesAmong(names: string[]): fc.Arbitrary<[string, string][]> {
-  // White space alone is what clients send who have no id.
+  // Names of white space are placeholders.
   const linked = names.filter((name) => name.trim() !== '')
   const each = linked
     .slice(0, -1)

@@ -1,6 +1,6 @@
 /**
- * Few names, few values and few instants, so that what a question names is in the data more often than not. Among them
- * are those that a careless query takes for another.
+ * Few names, values and times, so that questions usually match something in the data. They include pairs that a
+ * careless query would confuse.
  */
 
 export const EVENTS = [
@@ -17,7 +17,7 @@ export const EVENTS = [
   '*',
 ]
 
-/** Sorted otherwise by UTF-16 than by UTF-8: the last two. */
+/** The last two sort differently by UTF-16 and by UTF-8. */
 export const NAMES = ['ada', 'bob', 'cyd', 'dan', 'eve', 'Ada', ' ', 'a"\\\'b', '\u{1f600}', '\uff5e']
 export const NOBODY = '$anonymous'
 
@@ -65,7 +65,7 @@ export const CONTEXTS = [
   '{"page":["https://shop.example/","T"],"campaign":["google"]}',
 ]
 
-/** Texts, as JSON spells them: the same in many ways, and some that look like something else. */
+/** Texts as JSON: the same one in several spellings, and some that look like other values. */
 export const TEXTS = [
   ...['"pro"', '"free"', '"Pro"', '"proper"', '""', '"5"', '"5.0"', '"true"', '"null"', '"[]"', '"$other"', '" pro"'],
   ...['"\\u0070ro"', '"a/b"', '"a\\/b"', '"caf\\u00e9"', '"café"', '"cafe\\u0301"', '"\\ud83d\\ude00"', '"😀"', '"~"'],
@@ -104,7 +104,7 @@ export const NUMBERS = [
 /** Numbers that always have a sum. */
 export const INFINITE_NUMBERS = ['1e400', '5', '-2', '0.5', '"5"', '1e999', '-1e400']
 
-/** Numbers that lose something on the way to one that is not as careful as it should be. */
+/** Numbers that lose precision in careless code. */
 export const ODD_NUMBERS = [
   ...['9007199254740993', '9007199254740992', '18446744073709551615', '123456789.12345678', '0.1'],
   ...['0.30000000000000004', '1e21', '1e-7', '5e-324', '1.7976931348623157e308', '4.0e15'],
@@ -134,7 +134,7 @@ export const OBJECTS = [
   '{"x":18446744073709551615}',
 ]
 
-/** What simdjson refuses: half a surrogate pair, integers of more than 64 bits, and numbers beyond doubles. */
+/** Texts that simdjson refuses: half a surrogate pair, integers of more than 64 bits, and numbers beyond doubles. */
 export const REFUSED_TEXTS = ['"\\ud83d"', '"a\\udc00b"', '"\\uD83Dx"']
 export const REFUSED_NUMBERS = [
   ...['18446744073709551616', '-9223372036854775809', '123456789012345678901234567890', '1e400', '-1e400'],
@@ -160,7 +160,7 @@ export const PATTERNS = [
 
 interface Era {
   zone: string
-  /** around which it happens; epoch ms */
+  /** the time around which the events are; epoch ms */
   center: number
 }
 
@@ -168,7 +168,7 @@ function era(zone: string, center: string): Era {
   return { zone, center: Date.parse(center) }
 }
 
-/** Every kind of change that clocks have seen, at its instant. */
+/** Every kind of change that clocks have had, with its time. */
 export const ERAS: Era[] = [
   era('Africa/Cairo', '2026-04-23T22:00:00Z'),
   era('Africa/Cairo', '2026-10-29T21:00:00Z'),

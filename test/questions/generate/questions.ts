@@ -20,7 +20,7 @@ const DAY_MS = 24 * HOUR_MS
 
 const oddNumbers = [...pools.NUMBERS, ...pools.ODD_NUMBERS, ...pools.REFUSED_NUMBERS]
 
-/** JSON texts as the values that a caller sends; -0 and 1e400 have no other way into a body. */
+/** JSON texts as values, because -0 and 1e400 cannot get into a body otherwise. */
 const scalars = [...pools.TEXTS, ...oddNumbers, 'true', 'false', 'null'].map((text) => JSON.parse(text))
 const texts = [...pools.TEXTS, ...pools.EVENTS.map((name) => JSON.stringify(name)), '"o"', '"p"'].map((text) =>
   JSON.parse(text),
@@ -63,7 +63,7 @@ const ofSession: fc.Arbitrary<Field> = fc.oneof(
 /** A field of an event and, outside of filters that choose the events of sessions, of its session. */
 const anyField: fc.Arbitrary<Field> = fc.oneof({ weight: 3, arbitrary: field }, { weight: 1, arbitrary: ofSession })
 
-/** A field that is a number now and then. */
+/** A field that is sometimes a number. */
 const property = fc.oneof(
   { weight: 4, arbitrary: fc.constant<Field>('properties.n') },
   { weight: 1, arbitrary: fc.constantFrom<Field>('properties.a.b', 'user.n', 'properties.plan', 'event', 'timestamp') },
@@ -159,7 +159,7 @@ function sessions(plan: Plan, zone: string) {
   )
 }
 
-/** A member that may be there, null, or absent; all three ask the same. */
+/** A member that may be present, null, or absent; the last two mean the same. */
 function maybe<T>(one: fc.Arbitrary<T>, { absent = 1, given = 1 } = {}): fc.Arbitrary<T | undefined | null> {
   return fc.oneof(
     { weight: absent, arbitrary: fc.constantFrom(undefined, undefined, null) },
@@ -209,7 +209,7 @@ const breakdown = maybe(
   },
 )
 
-/** Most often as few as may be: ClickHouse takes longest to make a plan, which grows with the question. */
+/** Usually the smallest number: ClickHouse spends most of its time on the plan, which grows with the question. */
 function few<T>(one: fc.Arbitrary<T>, least: number, most: number): fc.Arbitrary<T[]> {
   return fc.oneof(
     { weight: 3, arbitrary: fc.array(one, { minLength: least, maxLength: least }) },
@@ -236,7 +236,7 @@ function series(plan: Plan): fc.Arbitrary<SeriesQuestion> {
       metric: fc.constantFrom('sum', 'avg', 'min', 'max', 'median', 'percentile'),
       property: fc.constant<Field>('properties.i'),
     }),
-    // What is computed of these depends on their order.
+    // The results of these depend on the order of the values.
     fc.record({ metric: fc.constantFrom('min', 'max'), property: fc.constant<Field>('properties.m') }),
     fc.record({
       metric: fc.constant('percentile'),
@@ -336,7 +336,7 @@ function paths(plan: Plan): fc.Arbitrary<PathsQuestion> {
   }) as unknown as fc.Arbitrary<PathsQuestion>
 }
 
-/** What is asked, and when. */
+/** A question and its time. */
 export interface Asking {
   question: Answerable
   /** epoch ms */
@@ -356,11 +356,11 @@ export function askingsOf(plan: Plan): Record<Answerable['kind'], fc.Arbitrary<A
   }
 }
 
-/** Points that no answer has more of: three series with a thousand lines each have fewer than may be. */
+/** Maximum number of buckets, so that three series with a thousand lines each stay below the limit of points. */
 const MAX_BUCKETS = 160
 const LEAST_MS: Record<string, number> = { hour: HOUR_MS, week: 7 * DAY_MS, month: 28 * DAY_MS, none: 1000 * DAY_MS }
 
-/** Whether the range has something in it, and not too many buckets, as it has if one end of it is the default. */
+/** Whether the range is not empty and has not too many buckets; with a default at one end, it may have. */
 function isModest({ question, now }: Asking): boolean {
   const { range } = frameOf(question, NOTHING, now)
   const { interval, unit } = question as { interval?: string; unit?: string }

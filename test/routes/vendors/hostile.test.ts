@@ -15,7 +15,7 @@ const HOSTILE = [
 t.test('no value in a message affects its neighbours, at any call', async (t) => {
   const { post, events, keys } = await addSdkProject()
   const token = keys.write
-  /** A request with a good message before and after this one. */
+  /** Wraps a hostile message in a request with a good message before and after it. */
   const doors: [url: string, wrap: (good: string, hostile: string) => string, fields: string[]][] = [
     [
       '/segment/v1/batch',
@@ -53,7 +53,7 @@ t.test('no value in a message affects its neighbours, at any call', async (t) =>
       for (const value of HOSTILE) {
         const message = `{"type":"track","event":"e","event_type":"e","user_id":"v","${field}":${value}}`
         const response = await post(url, wrap(url, message), url.startsWith('/amplitude') ? { authorization: '' } : {})
-        // Amplitude's SDKs send the good ones again at a 400 that names the others.
+        // After a 400 that names the invalid events, Amplitude's SDKs send the others again.
         const isAgain = url.startsWith('/amplitude') && response.statusCode === 400
         t.ok(response.statusCode === 200 || isAgain, `${url} ${field} ${value}: ${response.statusCode}`)
         if (!isAgain) sent += 2
@@ -91,7 +91,7 @@ t.test('others go first between the messages of a request', async (t) => {
   let now = 0
   const turns = new Turns({ clock: () => now })
   const takeTurn = () => {
-    // What came before took longer than a slice.
+    // The previous work took longer than a slice.
     now += 10
     return turns.take(() => 'large')
   }

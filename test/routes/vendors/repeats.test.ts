@@ -7,7 +7,7 @@ import { openStore } from '../../../src/store/open.js'
 import { settingsFor, until } from '../../helper.js'
 import { startSdkApp } from './sdk-app.js'
 
-// What an SDK sends again is stored once, changes of profiles included; what is at fault becomes a dead letter, once.
+// Repeated messages of an SDK are stored once, including changes of profiles; faulty ones become a dead letter, once.
 
 for (const layout of ['embedded', 'lanes'] as const) {
   t.test(layout, async (t) => {

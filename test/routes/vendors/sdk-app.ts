@@ -20,7 +20,7 @@ export interface SdkApp {
   user(distinctId: string): Promise<Record<string, unknown> | undefined>
 }
 
-/** A service of the test's own, with the project `sdk`. */
+/** Starts a service with the project `sdk`. */
 export async function startSdkApp(
   t: Test,
   env: NodeJS.ProcessEnv = {},
@@ -31,10 +31,7 @@ export async function startSdkApp(
   return await addSdkProject(await startApp(t, settings, { keysRefreshMs: 200, ...options }), 'sdk')
 }
 
-/**
- * A new project of a service, as SDKs use it.
- * @param service default: the one that all tests of this process share
- */
+/** Adds a project for SDKs to a service. @param service default: the one that all tests of this process share */
 export async function addSdkProject(service?: Client, name?: string): Promise<SdkApp> {
   const client = service ?? (await sharedApp())
   const [{ keys }, other] = await Promise.all([newProject(client, name), newProject(client)])

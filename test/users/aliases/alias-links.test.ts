@@ -11,7 +11,7 @@ import { AliasSettling } from '../../../src/users/aliases/alias-settling.js'
 import { Aliases } from '../../../src/users/aliases/aliases.js'
 import { AliasModel, type LinkStep, linkSteps } from '../../alias-model.js'
 
-/** States in memory; each call takes a turn of the event loop, so that concurrent ones interleave. */
+/** States in memory; each call takes one turn of the event loop, so that concurrent calls interleave. */
 class MemoryStates<Value> implements States<Value> {
   readonly all = new Map<string, Value>()
 
@@ -31,7 +31,7 @@ class MemoryStates<Value> implements States<Value> {
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** As the store knows the names. */
+/** Aliases whose store is in memory. */
 class MemoryAliases extends Aliases {
   readonly #states: MemoryStates<Alias>
 
@@ -78,7 +78,7 @@ function open() {
     const profile = profiles.all.get(name)
     return profile && (JSON.parse(formatProperties(profile.properties)) as object)
   }
-  /** Names that lead to an alias which is no step, so that questions would not follow them to their users. */
+  /** Names whose target is an alias that is not a step, so that questions would not find their users. */
   const hidden = () => {
     const stored = [...states.all].filter(([, link]) => isLink(link))
     const of = new Map(stored)

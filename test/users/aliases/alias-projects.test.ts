@@ -10,7 +10,7 @@ interface Options {
   isShared?: boolean
 }
 
-/** Lanes and a store that count what they are asked, and that a test takes down. */
+/** Lanes and a store that count reads, and can be taken down by a test. */
 function setUp({ lanes = 3, isShared = false }: Options = {}) {
   const store = { asked: 0, isDown: false, hasAliases: false }
   const all = Array.from({ length: lanes }, () => {
@@ -90,7 +90,7 @@ t.test('AliasProjects does not rely on an announcement that a lane missed', asyn
   down.isDown = true
   await t.rejects(projects.announce('p'))
   down.isDown = false
-  // It reads in the first lane that there are some, and tells the others nevertheless.
+  // It reads in the first lane that there are some, and still tells the others.
   const other = open()
   t.equal(await other.look('p'), 'some')
   const before = performance.now()

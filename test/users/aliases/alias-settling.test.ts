@@ -11,7 +11,7 @@ import { type Client, LAYOUTS, settingsFor, startApp, until } from '../../helper
 const NAMES = 40
 const STEPS = [{ alias: 'step', distinctId: 'user', stepAt: 1 }]
 
-/** What ClickHouse has of each alias: whom it leads to, and whether others may lead to it. */
+/** The aliases in ClickHouse: the target of each, and whether others may point to it. */
 async function storedLinks({ config }: Client): Promise<Map<string, { to: string; isStep: boolean }>> {
   const { shards, close } = await openStore(config)
   const rows = await shards.rows<{ alias: string; distinct_id: string; step_at: string }>(
@@ -69,7 +69,7 @@ for (const storage of LAYOUTS) {
       t.equal(await users(next), 2)
     })
 
-    t.test('aliases are found up to a limit, and so are the names which they point at', async (t) => {
+    t.test('aliases are found up to a limit, and so are their targets', async (t) => {
       const client = await startApp(t, env)
       const { alias } = callsOf(client)
       t.equal((await alias('ada', 'b')).statusCode, 200)
@@ -78,7 +78,7 @@ for (const storage of LAYOUTS) {
       const { shards, close } = await openStore(client.config)
       t.teardown(() => close())
       const aliases = new Aliases({ shards } as unknown as AliasesOptions)
-      // More names than one query has.
+      // More names than one query returns.
       const names = ['grace', ...Array.from({ length: 1_000 }, (_, i) => `nobody ${i}`), 'ada']
       const find = async (limit?: number) =>
         (await aliases.findAliases(DEFAULT_PROJECT, names, limit)).map(({ alias }) => alias)
@@ -91,9 +91,9 @@ for (const storage of LAYOUTS) {
   })
 }
 
-t.test('a project that makes new steps all the time does not keep those of another waiting', async (t) => {
+t.test('a project that makes new steps all the time does not block those of another', async (t) => {
   const settled: string[] = []
-  // Each round finds as many names again, as if somebody linked users without pause.
+  // Each round finds as many new names, as if somebody linked users without pause.
   const aliases = {
     listSteps: async (projectId: string) => (settled.includes('quiet') && projectId === 'quiet' ? [] : STEPS),
     findAliases: async (_projectId: string, _names: readonly string[], limit = 5_000) =>

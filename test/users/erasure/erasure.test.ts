@@ -44,7 +44,7 @@ for (const storage of STORAGES) {
     }
     const eventsOf = async (distinct_id: string) =>
       (await client.events(1000, `&distinct_id=${encodeURIComponent(distinct_id)}`)).map(({ event }) => event)
-    /** What ClickHouse has on disk, hidden or not, as texts. */
+    /** All texts that ClickHouse has on disk, hidden or not. */
     const onDisk = async () => {
       const settings = { apply_deleted_mask: 0, apply_patch_parts: 0 } as const
       const rows = await Promise.all([
@@ -57,7 +57,7 @@ for (const storage of STORAGES) {
     }
 
     let letters = 0
-    /** A dead letter, as the writer leaves it. */
+    /** Stores a dead letter like the writer. */
     const letter = async (body: string, kind: EntryKind = 'events', projectId = 'default') => {
       const receivedAt = 1_760_000_000_000 + ++letters
       const position = BigInt(receivedAt) << 16n
@@ -100,7 +100,7 @@ for (const storage of STORAGES) {
       t.equal(edited.length, 5)
       const hidden = await track('ada', 'deleted before', { properties: { secret: 'ada-deleted' } })
       await ok('DELETE', `/public/events/${hidden}`)
-      // Somebody else's user of the same name.
+      // A user with the same name in another project.
       await clickhouse.command(
         `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) SELECT 'other', event_id, event, distinct_id, timestamp, received_at, '{"kept":1}' FROM events WHERE event = 'both0'`,
       )
@@ -154,7 +154,7 @@ for (const storage of STORAGES) {
       t.strictSame(again.erased, [{ distinct_id: 'ada', profile: false, events: 0, sessions: 0, dead_letters: 0 }])
     })
 
-    t.test('a user who returns starts anew, and keeps the new data', async (t) => {
+    t.test('a user who returns starts from scratch, and keeps the new data', async (t) => {
       await identify('carl', { old: 1 })
       await session('carl', 'session-c')
       await track('carl', 'old')
@@ -224,7 +224,7 @@ for (const storage of STORAGES) {
         { at },
         { mutations_sync: '1' },
       )
-      // As of several processes, which know nothing of each other.
+      // Like several processes that do not know of each other.
       const found = await Promise.all(users.map((user) => eraseFromDeadLetters(shards, 'default', new Set([user]))))
       t.ok(found.every(({ erased }) => erased.size === 1))
       const gone = '{"event":"","distinct_id":""}'

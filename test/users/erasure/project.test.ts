@@ -18,7 +18,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
     const client = await startApp(t, env, { keysRefreshMs: 200 })
     const { clickhouse, close } = await openStore(client.config)
     t.teardown(close)
-    // Where processes share the journals, one fills the project and another one erases it.
+    // If processes share the journals, one fills the project and another one erases it.
     const other = env.REDIS_URL === undefined ? client : await startApp(t, env, { keysRefreshMs: 200 })
     const keptKey = makeKey('secret')
     await insertKeys(clickhouse, [storedKey(keptKey, { projectId: 'kept', kind: 'secret' })], Date.now())

@@ -21,7 +21,7 @@ import { freePort, silent, startClickHouse } from '../../helper.js'
 const engine = await startClickHouse(t)
 const signal = AbortSignal.timeout(60_000)
 
-/** Databases of one engine, each as a shard of its own; a view stands for what reads the events of all. */
+/** Databases of one engine, each as a shard; a view replaces the table over all shards. */
 async function openShards(t: Test, name: string, count: number): Promise<Shards> {
   const shards = new Shards(
     Array.from({ length: count }, (_, number) => {
@@ -79,7 +79,7 @@ t.test('each shard is purged separately, and one that is down does not stop the 
       .clickhouse.command(
         `INSERT INTO profiles (project_id, distinct_id, properties, created_at, updated_at, version, is_deleted) VALUES ${values}`,
       )
-  // The lane of ada has been on each of the shards, that of bob on two.
+  // The lane of ada has been on each of the shards, the lane of bob on two.
   await profile(0, `('p', 'ada', '{"first":1}', 1, 1, 1, 0), ('p', 'eve', '{}', 1, 1, 1, 0)`)
   await profile(1, `('p', 'ada', '{"second":1}', 1, 2, 2, 0), ('p', 'bob', '{"first":1}', 1, 1, 1, 0)`)
   await profile(2, `('p', 'ada', '', 0, 0, 3, 1), ('p', 'bob', '', 0, 0, 3, 1)`)
@@ -148,7 +148,7 @@ t.test('dead letters of all shards are one list, and each is replayed on its sha
   t.strictSame(await Promise.all([replay(), replay()]), [{ isStored: true }, { isStored: true }])
   const stored = () => shards.each(async ({ clickhouse }) => clickhouse.rows('SELECT distinct_id FROM events'))
   t.strictSame(await stored(), [[], [{ distinct_id: 'ada' }], []])
-  // As after a move of the whole store, in which an interrupted replay had stored it already.
+  // As after a move of the whole store, where an interrupted replay had already stored it.
   await insertEvents(shards.at(2).clickhouse, 70, [entryAt(other.position, 'ada')], 'moved', signal)
   t.strictSame(await replayDeadLetter(shards, other, 2), { isStored: true })
   t.strictSame(await stored(), [[], [{ distinct_id: 'ada' }], [{ distinct_id: 'ada' }]], 'once, on whichever shard')
@@ -195,7 +195,7 @@ t.test('a replay does not restore events that were deleted after an interrupted 
   const shards = await openShards(t, 'deleted', 2)
   const entry = entryAt(MINUTE, 'ada')
   await insertDeadLetter(shards.first, 70, entry, 'a reason', 'letter')
-  // Where ClickHouse does not know the token of the INSERT any more, as on another shard.
+  // On a shard that does not know the token of the INSERT.
   await insertEvents(shards.at(1).clickhouse, 70, [entry], 'replay', signal)
   await deleteEventsOfUsers(shards.at(1).clickhouse, 'p', ['ada'])
   const [letter] = await readDeadLetters(shards, { limit: 1 })

@@ -23,7 +23,7 @@ t.test('a URL has what differs from the board, and is read back', async (t) => {
   t.strictSame(formatControls(saved, saved), {})
 })
 
-t.test('parseControls ignores what is unknown', async (t) => {
+t.test('parseControls ignores unknown controls', async (t) => {
   const usual = { timezone: 'UTC', week_start: 'monday', where: null }
   for (const value of [null, 5, { range: '1000y', timezone: 5, where: ['no'], from: '2026-05-01' }]) {
     t.strictSame(parseControls(value), usual)

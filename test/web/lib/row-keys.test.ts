@@ -4,7 +4,7 @@ import { type KeyedRows, keyRows } from '../../../src/web/lib/row-keys.js'
 const keysAfter = (before: KeyedRows, rows: string[]) => keyRows(before, rows).keys
 const three = keyRows({ rows: [], keys: [] }, ['a', 'b', 'a'])
 
-t.test('keyRows gives each row a key of its own, equal ones too', async (t) => {
+t.test('keyRows gives each row a separate key, even equal rows', async (t) => {
   t.strictSame(three.keys, [0, 1, 2])
 })
 

@@ -12,7 +12,7 @@ t.test('the origin of a visit is that of its first page view', async (t) => {
   t.equal(findVisitOrigin([view({ url: 'https://shop.example/' }, 'opened')]), null, 'no page view')
 })
 
-t.test('a campaign counts before the referrer, and the own site is no source', async (t) => {
+t.test('a campaign counts before the referrer, and the site itself is no source', async (t) => {
   const url = 'https://shop.example/'
   const cases: [object, string | null][] = [
     [{ url, referrer: 'https://news.example/', utm_source: 'mail' }, 'mail'],

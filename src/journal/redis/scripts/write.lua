@@ -8,8 +8,8 @@
 --   repeated:<position>[:<id of a journal>[:<index>]], mismatch   as find-request.lua returns them
 --   limited                                   the sender has reached its maximum of idempotency keys
 --   conflict, full:all, full:own
--- Indexes are joined by dots. If the skipped events have requests of their own, the reasons are the outcomes of
--- these, joined by ";", with "/" instead of ":".
+-- Indexes are joined by dots. If the skipped events have separate requests, the reasons are the outcomes of these,
+-- joined by ";", with "/" instead of ":".
 --
 -- A call with the sequence number of this producer's last one gets that call's reply again and writes nothing.
 -- Errors, with nothing written: FULL; GONE if another journal or none is there; HISTORY if the journal belongs to

@@ -15,7 +15,7 @@ const LARGE = 1_000_000
 /** Events about sessions and tooling rather than user actions. */
 const TECHNICAL = /^(?:\$(?!pageview|screen)|session[ _](?:start|end)|.*(?:heartbeat|ping|error|autocapture))/i
 
-/** What the board is suggested for. */
+/** The data that the board is suggested for. */
 export interface BoardData {
   /** the most frequent first */
   events: EventName[]
@@ -65,7 +65,7 @@ function buildUsualCards(compare: boolean): BoardCard[] {
   ]
 }
 
-/** What a site asks first, with the numbers that the view Web has. */
+/** The first questions about a site, with the same numbers as the view Web. */
 function buildSiteCards(sessions: SessionsDefinition | null): BoardCard[] {
   const visits = [{ event: '$session', where: ['and', [HAS_PAGE, NO_BOTS]] }]
   const own = sessions && { sessions }

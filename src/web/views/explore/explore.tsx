@@ -82,7 +82,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   const answerable = useAnswerable(question, draft)
   const result = useAnswer(answerable, display)
   const moment = useMoment({ ...draft, ...display })
-  // What is still to be chosen is no error.
+  // Choices that are still missing are not errors.
   const fieldErrors = gaps.length === 0 && result.error instanceof CallError ? result.error.details : []
   const show = (next: unknown, how: Display = display) => navigate(linkToExplore(next, how, saved), 'replace')
   const change = (next: Draft, how: Display = display) => show(toQuestion(next), how)

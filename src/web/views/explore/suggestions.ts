@@ -39,7 +39,7 @@ const NUMBER_FIELDS = [
   'session.duration',
 ]
 
-/** Which fields fit. */
+/** Which fields to suggest. */
 export interface FieldsWanted {
   /** names of the events that have them; empty for any */
   events: readonly string[]

@@ -266,12 +266,12 @@ function checkDisk({ samples }: Snapshot): Check {
       return measureDisk(samples, 'store_disk', { disk }, `ClickHouse, ${disk}`)
     }),
   ]
-  const least = Math.min(1, ...disks.map(({ share }) => share))
-  const level = least < FREE_SHARE.bad ? 'bad' : least < FREE_SHARE.watch ? 'watch' : 'good'
+  const min = Math.min(1, ...disks.map(({ share }) => share))
+  const level = min < FREE_SHARE.bad ? 'bad' : min < FREE_SHARE.watch ? 'watch' : 'good'
   return {
     title: 'Disk',
     level: disks.length > 0 ? level : 'watch',
-    verdict: disks.length > 0 ? `${formatShare(least)} of the disk is free.` : 'The free disk space is unknown.',
+    verdict: disks.length > 0 ? `${formatShare(min)} of the disk is free.` : 'The free disk space is unknown.',
     advice:
       level === 'good'
         ? null

@@ -98,24 +98,24 @@ function findRefusals({ now, first }: History): Sample[] {
 
 /** Deduplication windows that are shorter than promised; the shortest over lanes and processes. */
 function findShortWindows(samples: readonly Sample[]): Sample[] {
-  const least = new Map<string, Sample>()
+  const minima = new Map<string, Sample>()
   for (const sample of samples) {
     if (sample.name !== WINDOW || sample.value >= WINDOW_S) continue
     const key = describeClient(sample.labels)
-    if (sample.value < (least.get(key)?.value ?? Number.POSITIVE_INFINITY)) least.set(key, sample)
+    if (sample.value < (minima.get(key)?.value ?? Number.POSITIVE_INFINITY)) minima.set(key, sample)
   }
-  return [...least.values()]
+  return [...minima.values()]
 }
 
 /** Journal bytes by project. All processes see the same journals, so the maximum counts. */
 function findJournalShares(samples: readonly Sample[]): Sample[] {
-  const most = new Map<string, Sample>()
+  const maxima = new Map<string, Sample>()
   for (const sample of samples) {
     if (sample.name !== IN_JOURNAL) continue
     const key = `${describeClient(sample.labels)} ${sample.labels.lane ?? ''}`
-    if (sample.value >= (most.get(key)?.value ?? 0)) most.set(key, sample)
+    if (sample.value >= (maxima.get(key)?.value ?? 0)) maxima.set(key, sample)
   }
-  return [...most.values()]
+  return [...maxima.values()]
 }
 
 /** Projects with a large share of their journal. */
@@ -130,19 +130,19 @@ function findLargeShares(samples: readonly Sample[]): Sample[] {
   })
 }
 
-/** Quotas that are nearly used, the fullest first. Each process has looked at another time, so the maximum counts. */
+/** Quotas that are nearly used, the fullest first. Processes check at different times, so the maximum counts. */
 function findUsedQuotas(samples: readonly Sample[]): Sample[] {
   const limits = new Map<string, number>()
-  const most = new Map<string, Sample>()
+  const maxima = new Map<string, Sample>()
   const toKey = ({ project, quota }: Sample['labels']) => `${quota} ${project}`
   for (const { name, labels, value } of samples) if (name === `${QUOTA}_limit`) limits.set(toKey(labels), value)
   for (const { name, labels, value: used } of samples) {
     if (name !== `${QUOTA}_used`) continue
     const key = toKey(labels)
     const value = used / (limits.get(key) ?? Number.POSITIVE_INFINITY)
-    if (value >= QUOTA_SHARE && value > (most.get(key)?.value ?? 0)) most.set(key, { name, labels, value })
+    if (value >= QUOTA_SHARE && value > (maxima.get(key)?.value ?? 0)) maxima.set(key, { name, labels, value })
   }
-  return [...most.values()].sort((a, b) => b.value - a.value)
+  return [...maxima.values()].sort((a, b) => b.value - a.value)
 }
 
 function describeClient({ project = '', kind = '' }: Sample['labels']): string {

@@ -43,12 +43,12 @@ export function findMin(samples: readonly Sample[], name: string, labels: Record
  * @param place label of the object
  */
 export function sumMaxima(samples: readonly Sample[], name: string, place: string): number {
-  const most = new Map<string, number>()
+  const maxima = new Map<string, number>()
   for (const { labels, value } of samples.filter((sample) => sample.name === name)) {
     const at = labels[place] ?? ''
-    most.set(at, Math.max(most.get(at) ?? 0, value))
+    maxima.set(at, Math.max(maxima.get(at) ?? 0, value))
   }
-  return [...most.values()].reduce((sum, value) => sum + value, 0)
+  return [...maxima.values()].reduce((sum, value) => sum + value, 0)
 }
 
 /** The distinct values of a label. */

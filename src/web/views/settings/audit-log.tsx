@@ -84,6 +84,7 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
     return `Rotated ${name}, ${typeof ms === 'number' && ms > 0 ? `which gave it another ${formatDuration(ms)}` : 'which ended it'}`
   }
   if (action === 'key_revoked') return `Revoked ${name}`
+  if (action === 'project_erased') return 'Erased everything of the project'
   if (action !== 'key_changed' && action !== 'project_changed') return `${action} ${name}`
   const fields = Object.entries(changes).map(([field, { from, to }]) => {
     const format = FORMATS[field.split('.')[0] ?? ''] ?? formatValue
@@ -92,7 +93,7 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
   return `Changed ${action === 'key_changed' ? `${name}: ` : ''}${fields.join(', ')}`
 }
 
-/** By setting, how its values are written; others are as they are. */
+/** How the values of some settings are written; others are shown unchanged. */
 const FORMATS: Record<string, (value: unknown) => string> = {
   keep: formatKept,
   sessions: (value) => escapeInvisible(formatSessions(value as ProjectSettings['sessions'])),

@@ -10,7 +10,7 @@ import { KeyForm } from './key-form.js'
 import { nameKey } from './key-text.js'
 import * as styles from './keys.module.css'
 
-/** A new key, as it is shown once. */
+/** A new key, which is shown once. */
 export interface ShownKey {
   text: string
   made: ListedKey

@@ -20,7 +20,7 @@ export const KIND_HINTS: Record<KeyKind, string> = {
   read: 'For dashboards, notebooks and AI assistants. They read everything and change nothing.',
 }
 
-/** A key as people call it: its label, or the characters that are known of it. */
+/** The name of a key for people: its label, or else its first characters. */
 export function nameKey({ label, id }: Pick<ListedKey, 'label' | 'id'>): string {
   return label === '' ? id : escapeInvisible(label)
 }

@@ -28,7 +28,7 @@ const VIEWS = [
 type OwnSettings = Pick<ProjectSettings, OwnSetting>
 
 interface OwnFieldsProps {
-  /** the project's */
+  /** id of the project */
   id: string
   settings: OwnSettings
   onChange: (fields: Partial<OwnSettings>) => void

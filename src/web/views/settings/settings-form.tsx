@@ -9,7 +9,7 @@ import * as styles from './settings-form.module.css'
 interface SettingsFormProps {
   title: string
   hint?: string
-  /** what became of the last save */
+  /** result of the last save */
   status: string
   /** what would be saved */
   changed: object

@@ -13,7 +13,7 @@ import * as textStyles from '../../ui/text.module.css'
 import { formatAmount, lowerFirst, QUOTA_NAMES } from './setting-text.js'
 import * as styles from './settings-form.module.css'
 
-/** What the project has used. @param revision of the settings, whose change reloads it */
+/** The usage of the project. @param revision of the settings; a change reloads the usage */
 export function Usage({ revision }: { revision: number }) {
   const { value, error, isLoading, reload } = useLoaded(String(revision), readUsage)
   return (

@@ -3,7 +3,7 @@ import { isFilter } from '../../lib/filters.js'
 import { parseJson } from '../../lib/json-text.js'
 import { linkTo } from '../../lib/navigation.js'
 
-/** What the list of users shows; it is kept in the URL. */
+/** The state of the list of users, which is kept in the URL. */
 export interface ListQuery {
   search: string
   filter: Filter | null
@@ -13,7 +13,7 @@ export interface ListQuery {
   page: number
 }
 
-/** @param query of the route; what is not valid in it is ignored */
+/** @param query of the route; invalid parts are ignored */
 export function parseListQuery(query: URLSearchParams): ListQuery {
   const filter = parseJson(query.get('where') ?? '')
   const columns = parseJson(query.get('columns') ?? '')

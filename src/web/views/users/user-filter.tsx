@@ -25,7 +25,7 @@ export function UserFilter({ value, onChange }: UserFilterProps) {
   )
 }
 
-/** Suggests only what users have. */
+/** Suggests only fields of users. */
 class UserSuggestions extends Suggestions {
   override async suggestFields(wanted: FieldsWanted, text: string): Promise<Choice[]> {
     const choices = await super.suggestFields(wanted, '')
@@ -36,7 +36,7 @@ class UserSuggestions extends Suggestions {
   }
 }
 
-/** A name without its source is that of a property, here of the user. */
+/** A name without a source means a property, here one of the user. */
 function toUserFilter(filter: Filter): Filter {
   if (filter[0] === 'not') return ['not', toUserFilter(filter[1])]
   if (filter[0] === 'and' || filter[0] === 'or') return [filter[0], filter[1].map(toUserFilter)]

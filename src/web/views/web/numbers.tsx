@@ -11,7 +11,7 @@ import * as styles from './numbers.module.css'
 import { SERIES } from './web-questions.js'
 import { NUMBERS, type NumberName } from './web-state.js'
 
-/** How a number is shown. */
+/** How one of the numbers is shown. */
 interface Shown {
   title: string
   /** its name in the chart, with the unit */
@@ -112,7 +112,7 @@ function pickNumber({ answer, before }: SeriesPair, number: NumberName): SeriesP
   }
 }
 
-/** The six numbers of each part of the range, and of the whole. */
+/** The six numbers for each bucket of the range, and for the whole range. */
 export function buildNumbersCsv(pair: SeriesPair): CsvRow[] {
   const lines = NUMBERS.map((number) => pickNumber({ ...pair, before: null }, number).answer.results[0])
   const ats = lines[0]?.points.map(({ at }) => at) ?? []

@@ -51,7 +51,7 @@ function applyView(question: object, display: Display, controls: BoardControls) 
 /**
  * Asks a question.
  * @param controls null if the question has its own range and filter
- * @param priority order among those asked together, the smallest first
+ * @param priority order among questions asked together, the smallest first
  */
 export function useSeries(question: object | null, display: Display, controls: BoardControls | null, priority: number) {
   const applied = question && (controls ? applyView(question, display, controls) : { question, display })
@@ -70,7 +70,7 @@ interface TabPanelProps {
   onSelect: (id: string) => void
 }
 
-/** Tabs, the selected one with the most frequent values of its field. */
+/** A panel with tabs. The selected tab lists the most frequent values of its field. */
 export function TabPanel({ panel: { title, tabs }, selected, priority, onSelect }: TabPanelProps) {
   const index = Math.max(
     0,
@@ -192,7 +192,7 @@ interface PanelFooterProps {
   more?: ComponentChildren
 }
 
-/** The way to Explore and to a file. */
+/** Links to Explore and to a CSV file. */
 export function PanelFooter({ title, question, display = {}, csv, more }: PanelFooterProps) {
   const { controls } = useWeb()
   const applied = applyView(question, display, controls)

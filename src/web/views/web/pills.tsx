@@ -15,12 +15,12 @@ interface PillsProps {
   children?: ComponentChildren
 }
 
-/** What has been chosen, each with a button that removes it. */
+/** A list of chosen items, each with a button that removes it. */
 export function Pills({ label, texts, nameRemoval, onRemove, children }: PillsProps) {
   const list = useRef<HTMLUListElement>(null)
   const keys = useRowKeys(texts)
   const remove = (index: number) => {
-    // The button with the focus goes away, but the focus of the keyboard must stay in the list.
+    // The focused button disappears, but the keyboard focus must stay in the list.
     const { children: items } = list.current ?? { children: [] }
     const next = (items[index + 1] ?? items[index - 1])?.querySelector('button')
     const target = next ?? list.current

@@ -7,11 +7,11 @@ import { useRowKeys } from '../../lib/use-row-keys.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './rows.module.css'
 
-/** A value with the number that belongs to it. */
+/** A value and its number. */
 export interface Row {
   label: string
   value: number
-  /** of all visits, 0 to 1; undefined if it means nothing */
+  /** share of all visits, 0 to 1; undefined if it would be meaningless */
   share?: number | undefined
   drillDown: DrillDown | undefined
   onFilter: () => void
@@ -24,10 +24,12 @@ interface RowsProps {
   onDrillDown: OnDrillDown
 }
 
-/** Values by size, each with a bar. A click on a label filters by it; one on a number lists its users. */
+/**
+ * Values in descending order, each with a bar. A click on a label filters by it; a click on a number lists its users.
+ */
 export function Rows({ columns: [one, what], rows, onDrillDown }: RowsProps) {
   const keys = useRowKeys(rows.map(({ label }) => label))
-  const most = Math.max(1, ...rows.map(({ value }) => value))
+  const max = Math.max(1, ...rows.map(({ value }) => value))
   if (rows.length === 0) return <p class={textStyles.hint}>Nothing in this period.</p>
   const hasShares = rows.some(({ share }) => share !== undefined)
   return (
@@ -43,7 +45,7 @@ export function Rows({ columns: [one, what], rows, onDrillDown }: RowsProps) {
         {rows.map(({ label, value, share, drillDown, onFilter }, i) => (
           <tr key={keys[i]}>
             <td>
-              <Bar share={value / most}>
+              <Bar share={value / max}>
                 <button
                   type="button"
                   class={styles.label}

@@ -7,7 +7,7 @@ import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 
 /** Rows of a panel. */
 export const ROWS = 10
-/** Rows of its dialog and of its file, the most that a question may have. */
+/** Maximum number of rows in its dialog and its CSV file, which is also the limit of a question. */
 export const MAX_ROWS = 1000
 /** Goals that are suggested. */
 const USUAL_GOALS = 5
@@ -64,12 +64,12 @@ export function askNumbers(source: WebSource): object {
 /** The places of the series in `askNumbers`. */
 export const SERIES = { visitors: 0, visits: 1, views: 2, pages: 3, bounces: 4, seconds: 5 } as const
 
-/** Who has sent anything in the last minutes. */
+/** Counts the users who have sent anything in the last minutes. */
 export function askOnline(where: Filter | null, source: WebSource, range: { from: number; to: number }): object {
   return buildSeries([{ event: '*', metric: 'users' }], source, { interval: 'none', ...range, where })
 }
 
-/** A list of values, each with its visitors. */
+/** A list of values with the number of visitors of each. */
 export interface Tab {
   id: string
   title: string
@@ -85,7 +85,7 @@ export interface Tab {
   label?: (value: Scalar) => string
 }
 
-/** A visit that neither a link nor a tag says the source of, in the words of other analytics. */
+/** Visits whose source is unknown, in the words of other analytics products. */
 const DIRECT = 'Direct / None'
 const UNKNOWN = 'Unknown'
 
@@ -143,14 +143,14 @@ export function askTab({ field, ofPages, isSet }: Tab, source: WebSource, limit:
   return buildSeries([{ ...counted, metric: 'users' }], source, { interval: 'none', breakdown: [field], limit })
 }
 
-/** The visits that a click on a row leaves. */
+/** The filter that a click on a row adds. */
 export function filterByValue({ field, ofPages }: Tab, value: Scalar, source: WebSource): Filter {
   const where: Filter = ['is', field, [value]]
   // A visit has many pages, and its own fields are those of the first one.
   return ofPages ? ['session_has', { event: namePageViews(source), where }] : where
 }
 
-/** All visits, and for each goal those that have the event. */
+/** Counts all visits and, for each goal, the visits that have the event. */
 export function askGoals(goals: readonly string[], source: WebSource): object {
   const visits = goals.map((event) => buildVisits(filterByGoal(event)))
   return buildSeries([buildVisits(), ...visits], source, { interval: 'none' })

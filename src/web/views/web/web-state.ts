@@ -9,7 +9,7 @@ export const NUMBERS = ['visitors', 'visits', 'views', 'pages', 'bounces', 'seco
 /** One of the numbers at the top. */
 export type NumberName = (typeof NUMBERS)[number]
 
-/** What the view shows, all of it in the URL. */
+/** The state of the view, which is kept in the URL. */
 export interface WebState {
   controls: BoardControls
   /** the number that the chart shows */

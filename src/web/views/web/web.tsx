@@ -142,7 +142,7 @@ function Site({ events, pageViews, state, canChange }: SiteProps) {
   )
 }
 
-/** The range, and what is filtered by, each filter with a button that removes it. */
+/** The range and the filters, each with a button that removes it. */
 function WebBar({ controls, onChange }: { controls: BoardControls; onChange: (controls: BoardControls) => void }) {
   const moment = useMoment(controls)
   const { where } = controls
@@ -209,7 +209,7 @@ interface VisitsNoteProps {
   onChange: (sessions: SessionsDefinition) => void
 }
 
-/** Says what a visit is, unless it is as usual, and offers the other definition. */
+/** Explains how visits are told apart, unless that is the usual way, and offers the alternative. */
 function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNoteProps) {
   const { error, isBusy, run } = useAction()
   const isDefault = isById(sessions) === isById(getProjectSettings().sessions)
@@ -218,7 +218,7 @@ function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNotePro
   const keep = async () => {
     const { revision } = await readProject()
     await changeProject({ sessions }, revision)
-    // The link need not say it any more.
+    // The setting now says it, so the link no longer needs to.
     onChange(sessions)
   }
   return (

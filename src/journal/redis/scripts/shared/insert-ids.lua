@@ -1,13 +1,13 @@
 -- Finds insert_ids, separately for each sender. Needs `prefix`, `now` and `remembered`.
 --
--- An id is 16 bytes; 16 zeros mean no id. Ids are fields of hashes that are small enough for Redis to keep them
--- as listpacks, without a pointer to each: an id takes 23 bytes of memory, in a key of its own it would take 100. How
--- many hashes that needs depends on the number of ids, so they come in tiers. A segment has the ids of one bucket of
--- time. Its first tier has as many hashes as the ids of the segment before needed, or one; once it is full, the next
--- tier has 16 times as many, and the ids move there. An id is looked up in all tiers, and added to the last one of
--- its segment. A segment that has half of what a sender may have remembered takes no more, so that the oldest can be
--- dropped when there are too many. Each write moves some hashes of a tier that is full, and removes some of those
--- that were dropped or have expired, so that no write takes long.
+-- An id is 16 bytes; 16 zeros mean no id. Ids are fields of hashes that are small enough for Redis to keep them as
+-- listpacks, without a pointer to each: an id takes 23 bytes of memory, in a separate key it would take 100. How many
+-- hashes that needs depends on the number of ids, so they come in tiers. A segment has the ids of one bucket of time.
+-- Its first tier has as many hashes as the ids of the segment before needed, or one; once it is full, the next tier has
+-- 16 times as many, and the ids move there. An id is looked up in all tiers, and added to the last one of its segment.
+-- A segment that has half of what a sender may have remembered takes no more, so that the oldest can be dropped when
+-- there are too many. Each write moves some hashes of a tier that is full, and removes some of those that were dropped
+-- or have expired, so that no write takes long.
 --
 -- `<prefix>:ids` is a hash with a field for each sender: `<since>:<number of the next segment>`, then its tiers in
 -- their order, each ` <segment>.<step>:<bucket>:<ms at which it was begun>:<bits>:<ids>:<hashes moved or removed>:<1
