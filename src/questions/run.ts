@@ -103,9 +103,9 @@ const MAX_RESULT_BYTES = 128 * 1024 * 1024
  * Rewrites of comparisons, GROUP BY, ORDER BY and LIMIT BY that our statements do not need. Trying them compares whole
  * expression trees, which takes a third of the time to plan paths or a breakdown by channel, and a quarter for funnels.
  * Expressions that were merged across subqueries also compute in one step what builds upon each other in several: a
- * breakdown by source or channel takes a quarter longer. Reordering joins needs the sizes that ClickHouse has noted when
- * it ran the statement before: with them, planning some questions about sessions by `page.channel`, of a project with
- * chains of aliases, went on for minutes and took several GB, beyond any limit (26.7).
+ * breakdown by source or channel takes a quarter longer. ClickHouse reorders joins once it knows their sizes from an
+ * earlier run. For sessions by `page.channel` in a project with chains of aliases, planning then took minutes and several
+ * GB, and no limit applied (26.7).
  */
 export const NEEDLESS_REWRITES = [
   'optimize_and_compare_chain',
@@ -316,7 +316,11 @@ export class Questions {
         await checkPatterns(patterns, (query) => this.#rows(query, { signal, slot }))
         if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw toPatternsTooLargeError(error)
       }
-      if (isServerOutOfMemory(error)) throw error
+      if (isServerOutOfMemory(error)) {
+        // ClickHouse does not say whether others or this question took it.
+        const message = `ClickHouse has no memory left for the question. Try again in a moment, or narrow it. ${advice}`
+        throw new ApiError('overloaded', message, { cause: error, limit: 'reads' })
+      }
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
     }
   }

@@ -4,7 +4,7 @@ import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import type { Cohort } from '../../src/contract/questions.js'
-import { Questions } from '../../src/questions/run.js'
+import { NEEDLESS_REWRITES, Questions } from '../../src/questions/run.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
 
 const EVENTS = 1_000_000
@@ -360,4 +360,13 @@ t.test('an answer with many long texts in every bucket is too long', async (t) =
   }
   t.equal(((await ask(2)).results as unknown[]).length, 3)
   await t.rejects(ask(30), { code: 'query_too_large', message: /^The answer to the question is too large\. / })
+})
+
+t.test('ClickHouse has the settings of the rewrites that questions turn off', async (t) => {
+  const names = NEEDLESS_REWRITES
+  const found = await clickhouse.rows<{ name: string }>(
+    'SELECT name FROM system.settings WHERE name IN {names:Array(String)}',
+    { names },
+  )
+  t.strictSame(found.map(({ name }) => name).toSorted(), names.toSorted(), 'or they would be left on without a word')
 })
