@@ -96,6 +96,7 @@ export class KeyUsage {
     try {
       await table.add(uses)
       for (const [hash, { day }] of fresh) this.#stored.set(hash, day)
+      for (const [hash, day] of this.#stored) if (day < this.#today()) this.#stored.delete(hash)
       this.#isStorable = true
     } catch (error) {
       // Only the first of consecutive failures is logged.
