@@ -76,11 +76,12 @@ set   changes the named settings; the value "default" restores the default. Show
         --quota NAME=LIMIT[:hard] a limit that warns or, with :hard, also refuses events; can be
                                   repeated; NAME=default removes it. Names: events_per_day,
                                   events_per_month, stored_bytes, and, never hard,
-                                  new_event_names_per_day and new_property_names_per_day
+                                  new_event_names_per_day and new_property_names_per_day. It is
+                                  locked then: no key of the project can change or remove it
         --dry-run                 changes nothing, and counts what would expire
 remove  erases everything of a project, including its settings, through the running service. Its keys
-      stay until "keys revoke" revokes them, and so does its daily usage. This cannot be undone, so
-      name the project again with --yes. The secret key must be one of this project.
+      stay until "keys revoke" revokes them, and so do its daily usage and locked quotas. This cannot
+      be undone, so name the project again with --yes. The secret key must be one of this project.
 ${TARGET_USAGE}
 
 Services apply a change within 10 s. Data that a shorter age removes cannot be brought back.
@@ -237,7 +238,7 @@ function parseChange(values: Record<string, string | boolean | string[] | undefi
         `--quota must be NAME=LIMIT, NAME=LIMIT:hard or NAME=default, with one of the names ${QUOTAS.join(', ')}.`,
       )
     }
-    const quota = limit === 'default' ? null : { limit: Number(limit), mode }
+    const quota = limit === 'default' ? null : { limit: Number(limit), mode, locked: true }
     change.quotas = { ...(change.quotas as object), [name]: quota }
   }
   const views = values['page-view'] as string[] | undefined
@@ -304,7 +305,7 @@ function print(id: string, settings: ProjectSettings, isJson: boolean, { stdout 
 }
 
 function format(value: unknown): string {
-  if (isQuota(value)) return `${value.limit} (${value.mode})`
+  if (isQuota(value)) return `${value.limit} (${value.mode}${value.locked ? ', locked' : ''})`
   if (Array.isArray(value)) {
     return value.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join(', ') || '-'
   }

@@ -3,8 +3,10 @@ import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import {
   changeSettings,
+  changeToDefaults,
   DEFAULT_SETTINGS,
   keptSince,
+  listLockedChanges,
   listSet,
   listSettings,
   type ProjectSettings,
@@ -102,11 +104,10 @@ export class Projects {
     return project
   }
 
-  /** Gives a project that was erased the settings of a new one. @throws like `changeProject` */
+  /** Gives a project that was erased the settings of a new one, except for locked quotas. @throws like `changeProject` */
   async reset(shards: Shards, projectId: string, by: Actor): Promise<void> {
-    const everything = Object.fromEntries(Object.keys(DEFAULT_SETTINGS).map((field) => [field, null]))
-    const { revision } = await readSettings(shards, projectId)
-    if (revision > 0) await this.change(shards, projectId, everything, { by })
+    const { settings, revision } = await readProject(shards, projectId)
+    if (revision > 0) await this.change(shards, projectId, changeToDefaults(settings), { by })
   }
 
   async #repeat(shards: Shards): Promise<void> {
@@ -167,7 +168,7 @@ export interface ChangeOptions {
 /**
  * Changes settings of a project. The entry in the audit log is stored first, so that none is missing. If the store fails
  * in between, or another change of the same settings comes first, the log has a change that was not made.
- * @throws ApiError `invalid_request`, `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is
+ * @throws ApiError `invalid_request`, `quota_locked`, `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is
  * unknown then
  */
 export async function changeProject(
@@ -184,6 +185,7 @@ export async function changeProject(
     if (expected !== undefined && expected !== before.revision) break
     const { settings: earlier } = toProject(before)
     const settings = changeSettings(earlier, change)
+    refuseLocked(earlier, settings, by)
     const text = JSON.stringify(listSet(settings))
     // An empty change would only cause a conflict for somebody else's next change.
     if (text === before.text) return toProject(before)
@@ -198,6 +200,24 @@ export async function changeProject(
     if (revision !== null) return { settings, revision, updatedAt }
   }
   throw revisionConflict()
+}
+
+/**
+ * Refuses a key a change of locked quotas: they are limits that the operator sets to the project, and thus to everyone with
+ * a key of it.
+ * @throws ApiError `quota_locked`
+ */
+export function refuseLocked(before: ProjectSettings, after: ProjectSettings, by: Actor): void {
+  if (by.type === 'command_line') return
+  const names = listLockedChanges(before, after)
+  const [first] = names
+  if (first === undefined) return
+  const isSet = before.quotas[first]?.locked === true
+  const message = isSet
+    ? `The quota ${first} was set by the operator of the service, and only the operator can change it. Leave it out, or ask the operator.`
+    : 'Only the operator of the service can lock a quota, with: tallyhouse projects set. Leave out locked.'
+  const details = names.map((name) => ({ path: `/quotas/${name}`, message: 'can only be changed by the operator' }))
+  throw new ApiError('quota_locked', message, { details })
 }
 
 function revisionConflict(): ApiError {

@@ -7,7 +7,7 @@ import { changeSettings } from '../contract/project-settings.js'
 import type * as responses from '../contract/responses.js'
 import { toActor } from '../keys/keys.js'
 import { checkSettings } from '../projects/check-settings.js'
-import { type Project, type Projects, readProject } from '../projects/projects.js'
+import { type Project, type Projects, readProject, refuseLocked } from '../projects/projects.js'
 import type { QuotaWatch } from '../projects/quota-watch.js'
 import type { Retention } from '../projects/retention.js'
 import { toDay, toUsageStart, type Usage } from '../projects/usage.js'
@@ -39,13 +39,15 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app.patch('/project', CALLS.changeProject, async (request) => {
     const { projectId, body } = request
     const { apiKey: _, revision, dry_run: isDryRun, ...change } = body
+    const by = toActor(request.grant)
     if (!isDryRun) {
-      const options = { by: toActor(request.grant), expected: revision ?? undefined }
+      const options = { by, expected: revision ?? undefined }
       return describe(projectId, await projects.change(shards, projectId, change, options))
     }
     await checkSettings(shards, change)
     const project = await readProject(shards, projectId, revision ?? undefined)
     const settings = changeSettings(project.settings, change)
+    refuseLocked(project.settings, settings, by)
     const expired = await retention.preview(projectId, settings.keep)
     return { ...describe(projectId, { ...project, settings }), expired }
   })

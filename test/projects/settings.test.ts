@@ -330,6 +330,8 @@ for (const storage of LANES) {
         'source=default',
         '--sessions',
         'default',
+        '--quota',
+        'events_per_day=default',
       )
       const today = new Date().toISOString().slice(0, 10)
       await until('the usage', async () => {
