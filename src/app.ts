@@ -13,6 +13,7 @@ import { PartsWatch } from './damage/parts-watch.js'
 import { FactCopier, type FactCopierOptions } from './facts/fact-copier.js'
 import { openAdmission } from './http/admission/admission.js'
 import { acceptDailyVisitors, type NameVisitor } from './http/admission/daily-visitors.js'
+import { auditCalls } from './http/audit.js'
 import { allowOrigins } from './http/cross-origin.js'
 import { type OpenServer, openServer } from './http/server.js'
 import { CLIENT_LIMITS, type ClientLimits } from './http/socket/connection-limits.js'
@@ -72,6 +73,7 @@ import { posthog } from './routes/vendors/posthog.js'
 import type { VendorOptions } from './routes/vendors/protocol.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
+import { insertAuditEntries } from './store/audit.js'
 import type { SearchLimits } from './store/event-search.js'
 import { MIN_EVENTS } from './store/fact-backlog.js'
 import { openUsageTable } from './store/key-usage.js'
@@ -412,6 +414,7 @@ function registerApi(
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
       acceptDailyVisitors(scope, nameVisitor)
+      auditCalls(scope, (entry) => shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry])))
       scope.register(track, { ...intake, ignored, journals, shards, barrier })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })

@@ -49,6 +49,8 @@ export const CALLS = describeCalls('Events', {
   },
   deleteBatches: {
     schema: { body: DeleteBatchesBody, response: { 200: DeletedBatches } },
+    audit: ({ body: { batches, dry_run: isDryRun } }) =>
+      isDryRun ? null : { action: 'batches_deleted', changes: { batches: { from: null, to: new Set(batches).size } } },
     summary: 'Delete what batches have stored',
     description:
       'Deletes the events that 1 to 1000 requests to `/public/track/batch` or `/public/import` have stored, by the ids in ' +

@@ -44,6 +44,7 @@ export const CALLS = describeCalls('Operation', {
   },
   eraseProject: {
     schema: { params: ProjectParams, querystring: NoQuery },
+    audit: ({ params, projectId }) => (params.project === projectId ? { action: 'project_erased', changes: {} } : null),
     tag: 'Users',
     summary: 'Erase everything of the key’s project except its keys, its usage and locked quotas',
     description:

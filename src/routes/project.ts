@@ -11,7 +11,6 @@ import { type Project, type Projects, readProject, refuseLocked } from '../proje
 import type { QuotaWatch } from '../projects/quota-watch.js'
 import type { Retention } from '../projects/retention.js'
 import { toDay, toUsageStart, type Usage } from '../projects/usage.js'
-import { insertAuditEntries } from '../store/audit.js'
 import { readStoredBytes } from '../store/project-usage.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { ProjectErasure } from '../users/erasure/project-erasure.js'
@@ -83,11 +82,8 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app.delete('/projects/:project', CALLS.eraseProject, async ({ projectId, params, grant }) => {
     // Requiring the name prevents erasing another project by mistake.
     if (params.project !== projectId) throw notTheProject()
-    const by = toActor(grant)
-    const entry = { projectId, actor: by, action: 'project_erased', target: null, changes: {} } as const
-    await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry]))
     const { isComplete, unreadableDeadLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
-    if (isComplete) await projects.reset(shards, projectId, by)
+    if (isComplete) await projects.reset(shards, projectId, toActor(grant))
     return {
       status: 1,
       error: null,

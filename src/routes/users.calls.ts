@@ -25,6 +25,8 @@ const user = {
 const CHANGE = { access: 'send', changesUsers: true } as const
 const STATE = { ...CHANGE, maxWeight: MAX_STATE_WEIGHT }
 
+const usersErased = (count: number) => ({ action: 'users_erased', changes: { users: { from: null, to: count } } }) as const
+
 export const CALLS = describeCalls('Users', {
   identify: {
     schema: { body: IdentifyBody, response: { 200: DoneOrWarned } },
@@ -77,6 +79,7 @@ export const CALLS = describeCalls('Users', {
     description: 'If the service runs with `DELETE_USER_EVENTS=true`, the user’s events and sessions are deleted, too.',
     parameters: { userId: 'ada' },
     errors: ['not_found', 'overloaded'],
+    audit: () => usersErased(1),
   },
   takeBackAlias: {
     schema: { params: AliasParams, querystring: NoQuery, response: { 200: Done } },
@@ -89,6 +92,7 @@ export const CALLS = describeCalls('Users', {
   },
   eraseUsers: {
     schema: { body: EraseBody },
+    audit: ({ body }) => usersErased(new Set(body.distinct_ids).size),
     summary: 'Erase up to 100 users with all of their data',
     description:
       '`gone_at` says when the data has left the disk. It is null if that takes longer than the call, or has failed so far; `purge_error` then says why.',
