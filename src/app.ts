@@ -322,7 +322,7 @@ function openFacts(config: Config, { shards, inBackground, facts, getSettings, g
 async function openContexts(config: Config, projects: Projects, log: FastifyBaseLogger, opened: CloseStack) {
   const { CONTEXT, GEO_DATABASE, TRUST_PROXY } = config
   return new Contexts({
-    mode: (projectId) => projects.get(projectId).settings.context ?? CONTEXT,
+    mode: (projectId) => (projects.areKnown ? (projects.get(projectId).settings.context ?? CONTEXT) : 'off'),
     countryHeaders: splitList(config.COUNTRY_HEADERS.toLowerCase()),
     proxies: TRUST_PROXY === undefined ? [] : splitList(TRUST_PROXY),
     geo: GEO_DATABASE === undefined ? null : opened.add(await GeoDatabase.open(GEO_DATABASE, { log })),

@@ -49,12 +49,13 @@ export interface ProjectsOptions {
  * The settings of all projects, in memory, so that events and reads look them up without waiting. Another process's
  * change is known a few seconds later.
  *
- * Not promised: while ClickHouse cannot be read, changes are not noticed, and a process that has never read it knows
- * only the defaults.
+ * Not promised: while ClickHouse cannot be read, changes are not noticed. A process that has never read it returns the
+ * defaults, see `areKnown`.
  */
 export class Projects {
   readonly #options: ProjectsOptions
   #byId: ReadonlyMap<string, Project> = new Map()
+  #areKnown = false
   #isReadable = true
   #isRepeating = false
 
@@ -64,6 +65,11 @@ export class Projects {
 
   get(projectId: string): Project {
     return this.#byId.get(projectId) ?? UNCHANGED
+  }
+
+  /** Whether the settings have been read. Until then, store nothing that a project may have forbidden to store. */
+  get areKnown(): boolean {
+    return this.#areKnown
   }
 
   /** All projects with settings. */
@@ -138,6 +144,7 @@ export class Projects {
       if (project.revision > (read.get(id)?.revision ?? 0)) read.set(id, project)
     }
     this.#byId = read
+    this.#areKnown = true
   }
 }
 
