@@ -403,7 +403,7 @@ function registerApi(
   server.register(signIn, { admission, projects })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
-  const intake = { admission, contexts: parts.contexts, buffers, commits, bodyLimit, maxDepth, keptSince }
+  const intake = { admission, contexts: parts.contexts, buffers, commits, bodyLimit, maxDepth, keptSince, ids: lanes.ids }
   registerVendors(server, { ...intake, scriptsIn, ...people })
   server.register(async (scope) => {
     admission.guard(scope, ['application/json'])
