@@ -19,10 +19,11 @@ import { UsageQuery } from '../contract/query-schemas.js'
 import type { Expired } from '../contract/responses.js'
 import { compileCheck } from '../contract/validation.js'
 import { DEFAULT_PROJECT } from '../keys/keys.js'
+import { toDay } from '../lib/day.js'
 import { COMMAND_LINE } from '../model/audit-entry.js'
 import { findSettingsFault } from '../projects/check-settings.js'
 import { changeProject, readProjects } from '../projects/projects.js'
-import { toDay, toUsageStart } from '../projects/usage.js'
+import { toUsageStart } from '../projects/usage.js'
 import { listKeys } from '../store/api-keys.js'
 import { readUsage } from '../store/project-usage.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
@@ -156,20 +157,18 @@ async function usage(args: string[], io: CommandIo): Promise<number> {
   return await withStore(io, async (shards) => {
     for (const id of positionals) await requireProject(shards, id)
     const used = await readUsage(shards, positionals.length > 0 ? positionals : null, { from, to })
-    const rows = [...used].flatMap(([project, byDay]) =>
-      [...byDay].map(([day, { events, bytes, readMs }]) => {
-        return { day, project, events, bytes, read_seconds: readMs / 1000 }
+    const allDays = [...new Set([...used.values()].flatMap((byDay) => [...byDay.keys()]))].sort()
+    const projects = [...used].sort(([a], [b]) => (a < b ? -1 : 1))
+    const rows = allDays.flatMap((day) =>
+      projects.flatMap(([project, byDay]) => {
+        const one = byDay.get(day)
+        return one ? [{ day, project, events: one.events, bytes: one.bytes, read_seconds: one.readMs / 1000 }] : []
       }),
     )
-    rows.sort((a, b) => (a.day === b.day ? compareTexts(a.project, b.project) : compareTexts(a.day, b.day)))
     if (isJson) for (const row of rows) io.stdout.write(`${JSON.stringify(row)}\n`)
     else io.stdout.write(csvText({ columns: USAGE_COLUMNS, rows: rows.map((row) => Object.values(row)) }))
     return 0
   })
-}
-
-function compareTexts(a: string, b: string): number {
-  return a < b ? -1 : Number(a > b)
 }
 
 async function set(args: string[], io: CommandIo): Promise<number> {

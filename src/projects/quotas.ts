@@ -4,13 +4,14 @@ import type { Quota, QuotaName } from '../contract/project-settings.js'
 import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js'
 import type { IdempotencyKey, RequestIds } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import type { Sender } from '../model/sender.js'
 import type { UsedOnDay } from '../store/project-usage.js'
 import type { Projects } from './projects.js'
-import { findPeriodEnd, toDay, type Usage } from './usage.js'
+import { findPeriodEnd, type Usage } from './usage.js'
 
 /**
  * All processes together may accept this share of a quota before they ask what the others have accepted. A process does not
