@@ -73,7 +73,7 @@ import { posthog } from './routes/vendors/posthog.js'
 import type { VendorOptions } from './routes/vendors/protocol.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
-import { insertAuditEntries } from './store/audit.js'
+import { addAuditEntries } from './store/audit.js'
 import type { SearchLimits } from './store/event-search.js'
 import { MIN_EVENTS } from './store/fact-backlog.js'
 import { openUsageTable } from './store/key-usage.js'
@@ -368,7 +368,7 @@ function registerApi(
   { ignored, ...parts }: Parts & { contexts: Contexts } & Pick<OpenServer, 'ignored'>,
 ): void {
   const { log } = server
-  const { purge, admission, lanes, store, journals } = parts
+  const { purge, admission, contexts, lanes, store, journals } = parts
   const { projects, limited: commits, visitors, ...own } = parts.projects
   const nameVisitor: NameVisitor = (visit) => visitors.name(visit)
   const { shards } = store
@@ -403,7 +403,7 @@ function registerApi(
   server.register(signIn, { admission, projects })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
-  const intake = { admission, contexts: parts.contexts, buffers, commits, bodyLimit, maxDepth, keptSince, ids: lanes.ids }
+  const intake = { admission, contexts, buffers, commits, bodyLimit, maxDepth, keptSince, ids: lanes.ids }
   registerVendors(server, { ...intake, scriptsIn, ...people })
   server.register(async (scope) => {
     admission.guard(scope, ['application/json'])
@@ -414,7 +414,7 @@ function registerApi(
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
       acceptDailyVisitors(scope, nameVisitor)
-      auditCalls(scope, (entry) => shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry])))
+      auditCalls(scope, (entry) => addAuditEntries(shards, [entry]))
       scope.register(track, { ...intake, ignored, journals, shards, barrier })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
@@ -439,7 +439,7 @@ function registerApi(
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admission.guard(browser, ['application/json', 'text/plain'])
       acceptDailyVisitors(browser, nameVisitor)
-      browser.register(sessionCalls, { sessions, aliases, contexts: parts.contexts })
+      browser.register(sessionCalls, { sessions, aliases, contexts })
     },
     { prefix: '/public/sessions' },
   )

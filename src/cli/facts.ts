@@ -1,7 +1,7 @@
 import type { Shards } from '../clickhouse/shards.js'
 import { loadConfig } from '../config.js'
 import { type AuditAction, COMMAND_LINE } from '../model/audit-entry.js'
-import { insertAuditEntries } from '../store/audit.js'
+import { addAuditEntries } from '../store/audit.js'
 import { askForFacts } from '../store/event-changes.js'
 import { MIN_EVENTS } from '../store/fact-backlog.js'
 import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
@@ -55,7 +55,7 @@ export const command: Command = {
 
 async function audit(shards: Shards, projects: string[], action: AuditAction): Promise<void> {
   const entries = projects.map((projectId) => ({ projectId, actor: COMMAND_LINE, action, target: null, changes: {} }))
-  await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, entries))
+  await addAuditEntries(shards, entries)
 }
 
 async function show(shards: Shards, io: CommandIo): Promise<number> {

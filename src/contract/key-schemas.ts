@@ -94,7 +94,10 @@ const AuditLogEntry = Type.Object(
         id: textOrNull,
         label: textOrNull,
       },
-      { description: 'The key that made the change, with the label that it had then. The service itself makes the first keys.' },
+      {
+        description:
+          'The key that made the change, with the label that it had then. The service itself makes the first keys.',
+      },
     ),
     action: Type.String({
       description:

@@ -103,7 +103,10 @@ function tidyQuota({ limit, mode, locked }: Quota): Quota {
 }
 
 /** The quotas that a change sets, and that are locked before or after it. */
-export function listLockedChanges({ quotas: before }: ProjectSettings, { quotas: after }: ProjectSettings): QuotaName[] {
+export function listLockedChanges(
+  { quotas: before }: ProjectSettings,
+  { quotas: after }: ProjectSettings,
+): QuotaName[] {
   return QUOTAS.filter((name) => {
     const isLocked = before[name]?.locked || after[name]?.locked
     return isLocked && JSON.stringify(before[name]) !== JSON.stringify(after[name])

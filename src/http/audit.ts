@@ -3,12 +3,14 @@ import { toActor } from '../keys/keys.js'
 import type { AuditEntry } from '../model/audit-entry.js'
 
 /** What a call changes, for the audit log of its project. */
-export type AuditedChange = Pick<AuditEntry, 'action' | 'changes'>
+type AuditedChange = Pick<AuditEntry, 'action' | 'changes'>
+
+/** Describes what a call changes, null if nothing. Its schemas decide the types of `params` and `body`. */
+export type DescribeChange = (request: { projectId: string; params: never; body: never }) => AuditedChange | null
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** returns what the call changes; null if that is nothing */
-    audit?: (request: FastifyRequest) => AuditedChange | null
+    audit?: DescribeChange
   }
 }
 
@@ -22,7 +24,7 @@ export function auditCalls(scope: FastifyInstance, insert: (entry: AuditEntry) =
     const describe = route.config?.audit
     if (!describe) return
     const add = async (request: FastifyRequest) => {
-      const change = describe(request)
+      const change = describe(request as FastifyRequest & Parameters<DescribeChange>[0])
       const { projectId, grant } = request
       if (change) await insert({ projectId, actor: toActor(grant), target: null, ...change })
     }

@@ -1,7 +1,7 @@
 import { ApiError, type ErrorDetail } from '../contract/errors.js'
 import { MAX_DETAILS } from '../contract/validation.js'
-import { type JsonValue, readJson } from '../json/value.js'
 import type { RequestIds } from '../journal/journal.js'
+import { type JsonValue, readJson } from '../json/value.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { insertIdAt } from '../model/insert-id.js'
 import { ScannedBody } from '../model/scanned-body.js'

@@ -14,7 +14,7 @@ import {
 } from '../contract/project-settings.js'
 import type { Log } from '../lib/log.js'
 import type { Actor, AuditChanges } from '../model/audit-entry.js'
-import { insertAuditEntries } from '../store/audit.js'
+import { addAuditEntries } from '../store/audit.js'
 import { readAllSettings, readSettings, replaceSettings, type StoredSettings } from '../store/project-settings.js'
 import type { KeptTimes } from '../store/retention.js'
 import { checkSettings } from './check-settings.js'
@@ -200,7 +200,7 @@ export async function changeProject(
     // A repeated attempt is the same change, unless another one has touched the same settings.
     if (Object.keys(changes).length > 0 && JSON.stringify(changes) !== audited) {
       const entry = { projectId, actor: by, action: 'project_changed' as const, target: null, changes }
-      await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry]))
+      await addAuditEntries(shards, [entry])
       audited = JSON.stringify(changes)
     }
     const revision = await replaceSettings(shards, { projectId, text, revision: before.revision, updatedAt })

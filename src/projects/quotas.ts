@@ -301,7 +301,9 @@ const STORED_RETRY_MS = 600_000
 const NO_LIMIT = Number.MAX_SAFE_INTEGER
 
 function quotaExceeded(name: QuotaName, { limit, locked }: Quota, until: string, ms: number): ApiError {
-  const raised = locked ? 'the operator of the service raises the quota' : 'the quota is raised in the project’s settings'
+  const raised = locked
+    ? 'the operator of the service raises the quota'
+    : 'the quota is raised in the project’s settings'
   return new ApiError(
     'quota_exceeded',
     `The project has reached its quota: ${name} is ${limit}. Its events are refused ${until}, or until ${raised}.`,

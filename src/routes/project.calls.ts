@@ -1,3 +1,4 @@
+import type { Static } from '@sinclair/typebox'
 import { ProjectAnswer, ProjectErased, ProjectParams, ProjectUsage, SettingsBody } from '../contract/project-schemas.js'
 import { DEFAULT_SETTINGS } from '../contract/project-settings.js'
 import { NoQuery, UsageQuery } from '../contract/query-schemas.js'
@@ -44,7 +45,8 @@ export const CALLS = describeCalls('Operation', {
   },
   eraseProject: {
     schema: { params: ProjectParams, querystring: NoQuery },
-    audit: ({ params, projectId }) => (params.project === projectId ? { action: 'project_erased', changes: {} } : null),
+    audit: ({ params, projectId }: { params: Static<typeof ProjectParams>; projectId: string }) =>
+      params.project === projectId ? { action: 'project_erased', changes: {} } : null,
     tag: 'Users',
     summary: 'Erase everything of the key’s project except its keys, its usage and locked quotas',
     description:

@@ -111,7 +111,8 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     if (!(body instanceof ScannedBody) || body.hasOthers) ignored.note(request)
     const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
-    if (expired) await refuseExpired(expired, ids, sender, omitUndefined({ idempotencyKey, insertIds: insertIds?.digests }))
+    if (expired)
+      await refuseExpired(expired, ids, sender, omitUndefined({ idempotencyKey, insertIds: insertIds?.digests }))
     const event = verbatimEvent(rawBody, body, key, kept)
     releaseUnless(event, rawBody)
     const appended = idempotencyKey

@@ -1,3 +1,4 @@
+import type { Static } from '@sinclair/typebox'
 import { AliasParams, NoQuery, UserParams, UsersQuery } from '../contract/query-schemas.js'
 import {
   AliasBody,
@@ -25,7 +26,8 @@ const user = {
 const CHANGE = { access: 'send', changesUsers: true } as const
 const STATE = { ...CHANGE, maxWeight: MAX_STATE_WEIGHT }
 
-const usersErased = (count: number) => ({ action: 'users_erased', changes: { users: { from: null, to: count } } }) as const
+const usersErased = (count: number) =>
+  ({ action: 'users_erased', changes: { users: { from: null, to: count } } }) as const
 
 export const CALLS = describeCalls('Users', {
   identify: {
@@ -92,7 +94,7 @@ export const CALLS = describeCalls('Users', {
   },
   eraseUsers: {
     schema: { body: EraseBody },
-    audit: ({ body }) => usersErased(new Set(body.distinct_ids).size),
+    audit: ({ body }: { body: Static<typeof EraseBody> }) => usersErased(new Set(body.distinct_ids).size),
     summary: 'Erase up to 100 users with all of their data',
     description:
       '`gone_at` says when the data has left the disk. It is null if that takes longer than the call, or has failed so far; `purge_error` then says why.',

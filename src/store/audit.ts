@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literalRows } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
 import type { Actor, AuditAction, AuditChanges, AuditEntry, StoredAuditEntry } from '../model/audit-entry.js'
 
 /** Epoch milliseconds by the store's clock. */
@@ -22,6 +23,11 @@ export async function insertAuditEntries(clickhouse: ClickHouse, entries: readon
      SELECT ${NOW}, r.1, r.2, r.3, r.4, r.5, r.6, r.7, r.8, toUUID(r.9)
      FROM (SELECT arrayJoin(${literalRows(rows, types)}) AS r)`,
   )
+}
+
+/** Like `insertAuditEntries`; the audit log is on the first shard. */
+export async function addAuditEntries(shards: Shards, entries: readonly AuditEntry[]): Promise<void> {
+  await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, entries))
 }
 
 interface AuditRow {

@@ -37,10 +37,22 @@ const NOT_LOGGED = {
 }
 
 /** Makes each of the other calls. Later ones may use what earlier ones have made. */
-const LOGGED: [call: string, action: string, make: (client: Client) => Promise<{ statusCode: number; body: string }>][] = [
+const LOGGED: [
+  call: string,
+  action: string,
+  make: (client: Client) => Promise<{ statusCode: number; body: string }>,
+][] = [
   ['POST /public/keys', 'key_created', ({ call }) => call('POST', '/public/keys', { kind: 'read' })],
-  ['PATCH /public/keys/:keyId', 'key_changed', async (client) => client.call('PATCH', await keyPath(client), { label: 'x' })],
-  ['POST /public/keys/:keyId/rotate', 'key_rotated', async (client) => client.call('POST', `${await keyPath(client)}/rotate`, {})],
+  [
+    'PATCH /public/keys/:keyId',
+    'key_changed',
+    async (client) => client.call('PATCH', await keyPath(client), { label: 'x' }),
+  ],
+  [
+    'POST /public/keys/:keyId/rotate',
+    'key_rotated',
+    async (client) => client.call('POST', `${await keyPath(client)}/rotate`, {}),
+  ],
   ['DELETE /public/keys/:keyId', 'key_revoked', async (client) => client.call('DELETE', await keyPath(client))],
   ['PATCH /public/project', 'project_changed', ({ call }) => call('PATCH', '/public/project', { name: 'Shop' })],
   ['DELETE /public/users/:userId', 'users_erased', ({ call }) => call('DELETE', '/public/users/ada')],
@@ -63,7 +75,9 @@ const LOGGED: [call: string, action: string, make: (client: Client) => Promise<{
 /** The path of a key that can be changed. */
 async function keyPath({ call }: Client): Promise<string> {
   const { keys } = (await call('GET', '/public/keys')).json()
-  const { id } = keys.find(({ source, state }: { source: string; state: string }) => source === 'store' && state === 'valid')
+  const { id } = keys.find(
+    ({ source, state }: { source: string; state: string }) => source === 'store' && state === 'valid',
+  )
   return `/public/keys/${id}`
 }
 
@@ -82,7 +96,10 @@ t.test('each call that changes something is in the audit log, or there is a reas
     t.equal(statusCode, 200, `${call}: ${body}`)
     const entries = await readLog(client)
     const added = entries.slice(0, entries.length - before)
-    t.ok(added.some((entry) => entry.action === action && entry.actor.id === 'SECRET_KEY'), call)
+    t.ok(
+      added.some((entry) => entry.action === action && entry.actor.id === 'SECRET_KEY'),
+      call,
+    )
   }
   const log = JSON.stringify(await readLog(client))
   t.match(log, /"users":{"from":null,"to":2}/, 'with how many')
@@ -104,9 +121,9 @@ t.test('what changes nothing is not in the log', async (t) => {
 
 t.test('the first keys and what commands do are in the log, too', async (t) => {
   const { PUBLIC_API_KEY: _, SECRET_KEY: __, ...env } = await settingsFor(t, 'embedded')
-  let found: KeysFound | undefined
-  const client = await startApp(t, env, { onKeys: (keys) => void (found = keys) })
-  const pair = await found?.makeFirst?.()
+  const found: KeysFound[] = []
+  const client = await startApp(t, env, { onKeys: (keys) => found.push(keys) })
+  const pair = await found[0]?.makeFirst?.()
   const call: Client['call'] = (method, url, body) => client.call(method, url, body, { 'x-api-key': pair?.secretKey })
   const entries = await until('the keys', async () => {
     const response = await call('GET', '/public/audit')

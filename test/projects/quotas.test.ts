@@ -204,7 +204,10 @@ for (const storage of LAYOUTS) {
         }
       }
       t.match(await read(), { name: null, quotas: { ...DEFAULT_SETTINGS.quotas, events_per_month: locked } })
-      const own = { events_per_month: { mode: 'hard', limit: 5, locked: true }, events_per_day: { limit: 9, mode: 'hard' } }
+      const own = {
+        events_per_month: { mode: 'hard', limit: 5, locked: true },
+        events_per_day: { limit: 9, mode: 'hard' },
+      }
       const changed = await call('PATCH', '/public/project', { name: 'Shop', quotas: own })
       t.equal(changed.statusCode, 200, 'what stays as it is, is no change')
       for (let i = 0; i < 5; i++) t.equal((await track()).statusCode, 200)

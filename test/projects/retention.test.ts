@@ -162,7 +162,13 @@ t.test('a repetition of an event that has expired since is answered like the fir
     ['/public/track/batch', { events: named('two', 'three', 'two') }],
     ['/public/track/batch', { events: [...named('four'), { event: 'e', distinct_id: 'u', insert_id: 'young' }] }],
     ['/public/track/batch', { events: [event, ...named('five')] }, { 'idempotency-key': 'batch' }],
-    ['/public/import', named('six', 'seven').map((one) => JSON.stringify(one)).join('\n'), ndjson],
+    [
+      '/public/import',
+      named('six', 'seven')
+        .map((one) => JSON.stringify(one))
+        .join('\n'),
+      ndjson,
+    ],
     segment('eight'),
   ]
   const firsts = []

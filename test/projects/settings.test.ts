@@ -382,7 +382,8 @@ t.test('a service that starts without ClickHouse stores nothing that a project m
   await before.app.close()
   proxy.cut()
   const client = await start()
-  const agent = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36'
+  const agent =
+    'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36'
   const authorization = `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}`
   const track = async (event: string, ageDays = 0) => {
     const timestamp = new Date(Date.now() - ageDays * DAY_MS).toISOString()

@@ -1,8 +1,8 @@
-import type { Static, TSchema } from '@sinclair/typebox'
+import type { TSchema } from '@sinclair/typebox'
 import type { FastifyContextConfig, FastifySchema } from 'fastify'
 import type { ErrorCode } from '../../contract/errors.js'
 import type { RowFormat } from '../../contract/formats.js'
-import type { AuditedChange } from '../audit.js'
+import type { DescribeChange } from '../audit.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -51,15 +51,7 @@ interface DescribedRoute<Schema> extends Omit<CallDescription, 'id' | 'tag'> {
   tag?: Tag
   schema: Schema
   config?: FastifyContextConfig
-  /** what the call changes, for the audit log (see http/audit.ts) */
-  audit?: (request: ValidRequest<Schema>) => AuditedChange | null
-}
-
-/** What a request has once it is valid. */
-interface ValidRequest<Schema> {
-  projectId: string
-  params: Schema extends { params: infer Params extends TSchema } ? Static<Params> : unknown
-  body: Schema extends { body: infer Body extends TSchema } ? Static<Body> : unknown
+  audit?: DescribeChange
 }
 
 /** Makes the options of the routes of a group. Their names become the ids of the calls. */
@@ -67,7 +59,7 @@ export function describeCalls<Schemas extends Record<string, FastifySchema>>(
   tag: Tag,
   routes: { [Id in keyof Schemas]: DescribedRoute<Schemas[Id]> },
 ): { [Id in keyof Schemas]: { schema: Schemas[Id]; config: FastifyContextConfig } } {
-  const all = Object.entries(routes as Record<string, DescribedRoute<unknown>>)
+  const all = Object.entries<DescribedRoute<FastifySchema>>(routes)
   const described = all.map(([id, { schema, config, audit, ...call }]) => {
     return [id, { schema, config: { ...config, ...(audit && { audit }), openapi: { id, tag, ...call } } }]
   })

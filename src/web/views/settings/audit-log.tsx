@@ -87,7 +87,8 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
   if (action === 'key_revoked') return `Revoked ${name}`
   if (action === 'project_erased') return 'Erased everything of the project'
   if (action === 'users_erased') return `Erased ${formatCount(Number(changes.users?.to), 'user')}`
-  if (action === 'batches_deleted') return `Deleted the events of ${formatCount(Number(changes.batches?.to), 'batch', 'batches')}`
+  if (action === 'batches_deleted')
+    return `Deleted the events of ${formatCount(Number(changes.batches?.to), 'batch', 'batches')}`
   if (action === 'facts_left_out') return 'Left the project out of the facts'
   if (action === 'facts_taken_in') return 'Took the project into the facts'
   if (action !== 'key_changed' && action !== 'project_changed') return `${action} ${name}`
