@@ -13,6 +13,7 @@ import { PartsWatch } from './damage/parts-watch.js'
 import { FactCopier, type FactCopierOptions } from './facts/fact-copier.js'
 import { openAdmission } from './http/admission/admission.js'
 import { acceptDailyVisitors, type NameVisitor } from './http/admission/daily-visitors.js'
+import { auditCalls } from './http/audit.js'
 import { allowOrigins } from './http/cross-origin.js'
 import { type OpenServer, openServer } from './http/server.js'
 import { CLIENT_LIMITS, type ClientLimits } from './http/socket/connection-limits.js'
@@ -72,6 +73,7 @@ import { posthog } from './routes/vendors/posthog.js'
 import type { VendorOptions } from './routes/vendors/protocol.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
+import { addAuditEntries } from './store/audit.js'
 import type { SearchLimits } from './store/event-search.js'
 import { MIN_EVENTS } from './store/fact-backlog.js'
 import { openUsageTable } from './store/key-usage.js'
@@ -320,7 +322,7 @@ function openFacts(config: Config, { shards, inBackground, facts, getSettings, g
 async function openContexts(config: Config, projects: Projects, log: FastifyBaseLogger, opened: CloseStack) {
   const { CONTEXT, GEO_DATABASE, TRUST_PROXY } = config
   return new Contexts({
-    mode: (projectId) => projects.get(projectId).settings.context ?? CONTEXT,
+    mode: (projectId) => (projects.areKnown ? (projects.get(projectId).settings.context ?? CONTEXT) : 'off'),
     countryHeaders: splitList(config.COUNTRY_HEADERS.toLowerCase()),
     proxies: TRUST_PROXY === undefined ? [] : splitList(TRUST_PROXY),
     geo: GEO_DATABASE === undefined ? null : opened.add(await GeoDatabase.open(GEO_DATABASE, { log })),
@@ -366,7 +368,7 @@ function registerApi(
   { ignored, ...parts }: Parts & { contexts: Contexts } & Pick<OpenServer, 'ignored'>,
 ): void {
   const { log } = server
-  const { purge, admission, lanes, store, journals } = parts
+  const { purge, admission, contexts, lanes, store, journals } = parts
   const { projects, limited: commits, visitors, ...own } = parts.projects
   const nameVisitor: NameVisitor = (visit) => visitors.name(visit)
   const { shards } = store
@@ -401,7 +403,7 @@ function registerApi(
   server.register(signIn, { admission, projects })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
-  const intake = { admission, contexts: parts.contexts, buffers, commits, bodyLimit, maxDepth, keptSince }
+  const intake = { admission, contexts, buffers, commits, bodyLimit, maxDepth, keptSince, ids: lanes.ids }
   registerVendors(server, { ...intake, scriptsIn, ...people })
   server.register(async (scope) => {
     admission.guard(scope, ['application/json'])
@@ -412,6 +414,7 @@ function registerApi(
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
       acceptDailyVisitors(scope, nameVisitor)
+      auditCalls(scope, (entry) => addAuditEntries(shards, [entry]))
       scope.register(track, { ...intake, ignored, journals, shards, barrier })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
@@ -436,7 +439,7 @@ function registerApi(
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admission.guard(browser, ['application/json', 'text/plain'])
       acceptDailyVisitors(browser, nameVisitor)
-      browser.register(sessionCalls, { sessions, aliases, contexts: parts.contexts })
+      browser.register(sessionCalls, { sessions, aliases, contexts })
     },
     { prefix: '/public/sessions' },
   )
