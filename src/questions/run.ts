@@ -543,12 +543,15 @@ export class Questions {
   async #findMemory(): Promise<number> {
     const { shards, limits } = this.#options
     const found = await shards.each(({ clickhouse }) =>
-      clickhouse.rows<{ value: string }>(
-        "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage' AND toUInt64OrZero(value) > 0",
-      ),
+      clickhouse
+        .rows<{ bytes: string }>("SELECT getServerSetting('max_server_memory_usage') AS bytes")
+        .catch((error: unknown) => {
+          if (isStoreError(error, 'ACCESS_DENIED')) return []
+          throw error
+        }),
     )
-    const memory = found.flat().map(({ value }) => Math.floor(Number(value) * MEMORY_SHARE))
-    return Math.min(limits.QUERY_MEMORY, ...memory)
+    const memory = found.flat().map(({ bytes }) => Math.floor(Number(bytes) * MEMORY_SHARE))
+    return Math.min(limits.QUERY_MEMORY, ...memory.filter((bytes) => bytes > 0))
   }
 
   #tooLarge(error: unknown, advice: string): ApiError {
