@@ -132,6 +132,8 @@ const OF_EVENTS: StoreErrorName[] = ['FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 'AMB
 
 /** How often a question reads facts that change in the meantime before it reads `events` instead. */
 const MAX_FACTS_READS = 2
+/** How long a project is assumed to have chains of aliases, ms. They are settled within seconds. */
+const CHAINED_MS = 60_000
 /** A question that takes longer would benefit from columns for its properties. */
 const SLOW_MS = 200
 
@@ -179,6 +181,7 @@ export class Questions {
   readonly #slots: ReadSlots
   readonly #repaired = new UnusualProjects()
   readonly #tied = new UnusualProjects()
+  readonly #chained = new UnusualProjects(CHAINED_MS)
   /** by the `shards` of a point, which stay the same object while the point is used */
   readonly #changed = new WeakMap<object, { appended: Position; found: FoundSessions }>()
   #settings: Promise<ClickHouseSettings> | undefined
@@ -327,7 +330,7 @@ export class Questions {
 
   /**
    * Runs a query as if the project's data were ordinary, unless it is known not to be. If it turns out to have texts
-   * that need repair, simultaneous events of a user, or more values than fit in memory, the query is repeated for that.
+   * that need repair, simultaneous events of a user, chains of aliases, or more values than fit in memory, the query is repeated for that.
    * The last is not remembered, because finding out takes a fifth of the question's time at most. It is also repeated
    * if other queries left it no memory.
    */
@@ -343,10 +346,11 @@ export class Questions {
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     let repairsTexts = this.#repaired.has(projectId, now)
     let hasTies = this.#tied.has(projectId, now)
+    let hasChains = this.#chained.has(projectId, now)
     let hasManyValues = false
     let wasShort = false
     for (;;) {
-      const data = { repairsTexts, hasTies, hasManyValues }
+      const data = { repairsTexts, hasTies, hasChains, hasManyValues }
       let isGreedy = false
       try {
         return await this.#readFacts({ projectId, appended, pages, signal }, async (facts, sessions) => {
@@ -366,6 +370,9 @@ export class Questions {
         } else if (!hasTies && isStoreError(error, 'AMBIGUOUS_IDENTIFIER')) {
           this.#tied.add(projectId, now)
           hasTies = true
+        } else if (!hasChains && isStoreError(error, 'INFINITE_LOOP')) {
+          this.#chained.add(projectId, now)
+          hasChains = true
         } else if (isGreedy && isStoreError(error, 'TOO_MANY_ROWS', 'MEMORY_LIMIT_EXCEEDED')) {
           hasManyValues = true
         } else if (!wasShort && isServerOutOfMemory(error)) {
