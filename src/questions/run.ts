@@ -46,7 +46,7 @@ import { ValueColumns } from './value-columns.js'
 interface QuestionLimits {
   /** time limit of a question in ClickHouse, seconds */
   QUERY_TIMEOUT: number
-  /** memory limit of a question, bytes */
+  /** memory limit of a question, bytes; it is lower if that is more than MEMORY_SHARE of the server's memory */
   QUERY_MEMORY: number
 }
 
@@ -134,6 +134,11 @@ const OF_EVENTS: StoreErrorName[] = ['FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 'AMB
 const MAX_FACTS_READS = 2
 /** How long a project is assumed to have chains of aliases, ms. They are settled within seconds. */
 const CHAINED_MS = 60_000
+/**
+ * How much of ClickHouse's memory one question may use at most. With more, it would meet the limit of the whole server,
+ * and look like one for which others have left none.
+ */
+const MEMORY_SHARE = 0.5
 /** A question that takes longer would benefit from columns for its properties. */
 const SLOW_MS = 200
 
@@ -185,9 +190,12 @@ export class Questions {
   /** by the `shards` of a point, which stay the same object while the point is used */
   readonly #changed = new WeakMap<object, { appended: Position; found: FoundSessions }>()
   #settings: Promise<ClickHouseSettings> | undefined
+  /** of a question, bytes */
+  #memory: number
 
   constructor(options: QuestionsOptions) {
     this.#options = options
+    this.#memory = options.limits.QUERY_MEMORY
     this.#load = options.load ?? new ThreadLoad()
     this.#slots = new ReadSlots(createSlotLimits(this.#load))
   }
@@ -512,7 +520,8 @@ export class Questions {
 
   /** Omits settings that the server does not know. */
   async #findSettings(): Promise<ClickHouseSettings> {
-    const { shards, limits } = this.#options
+    const { shards } = this.#options
+    this.#memory = await this.#findMemory()
     const found = await shards.each(({ clickhouse }) =>
       clickhouse.rows<{ name: string }>('SELECT name FROM system.settings WHERE name IN {names:Array(String)}', {
         names: NEEDLESS_REWRITES,
@@ -521,7 +530,7 @@ export class Questions {
     const known = found.map((rows) => new Set(rows.map(({ name }) => name)))
     const taken = NEEDLESS_REWRITES.filter((name) => known.every((names) => names.has(name)))
     return {
-      max_memory_usage: String(limits.QUERY_MEMORY),
+      max_memory_usage: String(this.#memory),
       max_result_bytes: String(MAX_RESULT_BYTES),
       result_overflow_mode: 'throw',
       output_format_json_escape_forward_slashes: 0,
@@ -530,8 +539,20 @@ export class Questions {
     }
   }
 
+  /** The memory limit of a question, bytes. */
+  async #findMemory(): Promise<number> {
+    const { shards, limits } = this.#options
+    const found = await shards.each(({ clickhouse }) =>
+      clickhouse.rows<{ value: string }>(
+        "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage' AND toUInt64OrZero(value) > 0",
+      ),
+    )
+    const memory = found.flat().map(({ value }) => Math.floor(Number(value) * MEMORY_SHARE))
+    return Math.min(limits.QUERY_MEMORY, ...memory)
+  }
+
   #tooLarge(error: unknown, advice: string): ApiError {
-    const { QUERY_TIMEOUT, QUERY_MEMORY } = this.#options.limits
+    const { QUERY_TIMEOUT } = this.#options.limits
     if (isLarge(error)) {
       const message = 'The question has too many properties, filters and values. Split it into several.'
       return new ApiError('query_too_large', message, { cause: error })
@@ -541,7 +562,7 @@ export class Questions {
     }
     const over = isTimeout(error)
       ? `takes more than ${QUERY_TIMEOUT} s`
-      : `needs more than the ${Math.round(QUERY_MEMORY / 1024 / 1024)} MiB of memory that it may use`
+      : `needs more than the ${Math.round(this.#memory / 1024 / 1024)} MiB of memory that it may use`
     return new ApiError('query_too_large', `The question ${over}. ${advice}`, { cause: error })
   }
 }
