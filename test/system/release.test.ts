@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { build } from 'esbuild'
 import t from 'tap'
 import { temporaryFolder } from '../helper.js'
 
@@ -44,4 +45,20 @@ t.test('release refuses what is not a version', async (t) => {
   for (const args of [[], ['v1.0.0'], ['1.0'], ['1.0.0', '2.0.0']]) {
     await t.rejects(run(process.execPath, ['scripts/release.mjs', ...args]), { code: 2 }, args.join(' '))
   }
+})
+
+t.test('making the stores of a version does not load tap, which would end it after 30 s', async (t) => {
+  const { metafile } = await build({
+    entryPoints: ['test/upgrade/make.ts'],
+    bundle: true,
+    write: false,
+    metafile: true,
+    platform: 'node',
+    format: 'esm',
+    packages: 'external',
+    logLevel: 'silent',
+  })
+  const loaded = Object.values(metafile.inputs).flatMap(({ imports }) => imports.map(({ path }) => path))
+  t.ok(loaded.includes('ioredis'))
+  t.notOk(loaded.includes('tap'))
 })

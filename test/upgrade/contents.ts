@@ -1,5 +1,4 @@
 import { PUBLIC_KEY, SECRET_KEY } from '../helper.js'
-import { basic } from '../routes/vendors/sdk-app.js'
 
 /** Calls the service. @returns the text of the response @throws Error unless the status is 200 */
 export type Call = (method: string, path: string, body?: string | object, headers?: object) => Promise<string>
@@ -58,7 +57,8 @@ export async function fill(call: Call): Promise<void> {
   await addPeople(call)
   await addVisits(call)
   await addSettings(call)
-  await call('POST', '/segment/v1/batch', { batch: [{ type: 'track', userId: 'ada', event: '' }] }, basic(SECRET_KEY))
+  const authorization = `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}`
+  await call('POST', '/segment/v1/batch', { batch: [{ type: 'track', userId: 'ada', event: '' }] }, { authorization })
   await change(call)
 }
 
