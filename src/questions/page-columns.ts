@@ -1,4 +1,4 @@
-import type { PageName, PagePlace } from '../contract/page-fields.js'
+import { AD_CLICKS, type PageName, type PagePlace } from '../contract/page-fields.js'
 import { FirstTexts } from '../store/first-texts.js'
 import { emptyToUnset, failIf, repairText, unmarkHalves } from '../store/json-sql.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
@@ -35,6 +35,9 @@ const DICTIONARIES: readonly PageName[] = ['host', 'path', 'referrer']
 /** What is in the query of a page's URL, too, as `utm_source` and so on. */
 const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const satisfies PagePlace[]
 type Parameter = (typeof PARAMETERS)[number]
+
+/** By the parameter that an ad added: the kind and the name of the site, as in `SITES`. */
+const AD_SITES = { keys: Object.keys(AD_CLICKS), values: Object.values(AD_CLICKS).map((name) => `search\t${name}`) }
 
 /**
  * Columns with the fields of the page of an event. The texts of all places are found with one pass of the parser over
@@ -143,7 +146,7 @@ export class PageColumns {
     ]
   }
 
-  /** The page's host, the referrer's host, the path, and the parameters in the page's URL. */
+  /** The page's host, the referrer's host, the path, the parameters in the page's URL, and the one that an ad added. */
   #selectHosts(): string[] {
     const places = this.#places().filter((place) => place === 'url' || place === 'referrer')
     const hosts = places.map((place) => `${computeHost(`text_${place}`)} AS host_${place}`)
@@ -152,6 +155,7 @@ export class PageColumns {
       ...hosts,
       ...(this.#names.has('path') ? [`${path} AS path`] : []),
       ...this.#parameters().map((place) => `${findParameter('text_url', `utm_${place}`)} AS given_${place}`),
+      ...(this.#hasSource ? [`${findAdClick('text_url')} AS ad_click`] : []),
     ]
   }
 
@@ -163,21 +167,25 @@ export class PageColumns {
     })
   }
 
-  /** The host that the visitor came from; empty if it is the host of the page. */
+  /** The host that the visitor came from, empty if it is the host of the page; and the site whose ad was clicked. */
   #selectReferrer(): string[] {
     if (!this.#places().includes('referrer')) return []
     const [own, other] = ['host_url', 'host_referrer'].map(withoutWww)
-    return [`${toDictionary(`if(${other} = ${own}, '', ${other})`)} AS referrer`]
+    const referrer = `${toDictionary(`if(${other} = ${own}, '', ${other})`)} AS referrer`
+    return this.#hasSource ? [referrer, `${this.#find('ad_click', AD_SITES)} AS ad_site`] : [referrer]
   }
 
   /**
-   * The name of the referrer's site, and the kind of site that determines the channel: that of the source, or else of
-   * the referrer.
+   * The name of the site that the visitor came from, and the kind of site that determines the channel: that of the
+   * source, or else of that site.
    */
   #selectSites(): string[][] {
-    const name = this.#names.has('source') ? this.#findSites('referrer', `extract(site, '\t(.*)$') AS site_name`) : []
-    if (!this.#names.has('channel')) return name
+    if (!this.#hasSource) return []
+    const name = this.#names.has('source') ? this.#findSites('came_from', `extract(site, '\t(.*)$') AS site_name`) : []
+    const cameFrom = `${toDictionary(`if(referrer = '', ad_site, referrer)`)} AS came_from`
+    if (!this.#names.has('channel')) return [[cameFrom], ...name]
     return [
+      [cameFrom],
       ...name,
       [
         ...['source', 'medium'].map((place) => {
@@ -186,11 +194,15 @@ export class PageColumns {
         }),
       ],
       [`${this.#find('small_source', SITES.names)} AS named_source`],
-      [`${toDictionary(`if(small_source = '', referrer, ${withoutWww('named_source')})`)} AS origin`],
+      [`${toDictionary(`if(small_source = '', came_from, ${withoutWww('named_source')})`)} AS origin`],
       ...this.#findSites('origin', `extract(site, '^(.*)\t') AS site_kind`),
+      // Any other site may link to a URL that somebody copied after a click on an ad.
+      [
+        `${toDictionary(`if(small_medium = '' AND ad_site != '' AND site_kind IN ('search', 'video'), 'cpc', small_medium)`)} AS known_medium`,
+      ],
       [
         `${this.#find('small_source', SOURCE_CLASSES)} AS source_found`,
-        `${this.#find('small_medium', MEDIUM_CLASSES)} AS medium_found`,
+        `${this.#find('known_medium', MEDIUM_CLASSES)} AS medium_found`,
       ],
       [
         `replaceRegexpOne(source_found, '^[^\t]+$', '\tother') AS source_class`,
@@ -271,6 +283,10 @@ export class PageColumns {
     return kept.find({ firstOf: listPaths(this.#statement, place) })
   }
 
+  get #hasSource(): boolean {
+    return this.#names.has('source') || this.#names.has('channel')
+  }
+
   #parameters(): Parameter[] {
     return PARAMETERS.filter((name) => this.#places().includes(name))
   }
@@ -318,6 +334,13 @@ function findParameter(url: string, name: string): string {
   // Most URLs do not have it, and are left out of the dictionary.
   const having = `if(position(${url}, '${name}=') > 0, ${url}, '')`
   return `extract(${toDictionary(having)}, '^[^?#]*[?](?:[^#]*?&)??${name}=([^&#]+)')`
+}
+
+/** The first of the parameters of ads that has a value; empty if there is none. */
+function findAdClick(url: string): string {
+  const names = Object.keys(AD_CLICKS)
+  const having = `if(multiSearchAny(${url}, [${names.map((name) => `'${name}='`).join(', ')}]), ${url}, '')`
+  return `extract(${toDictionary(having)}, '^[^?#]*[?](?:[^#]*?&)??(${names.join('|')})=[^&#]')`
 }
 
 function withoutWww(host: string): string {
