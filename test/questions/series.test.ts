@@ -569,13 +569,16 @@ t.test('knows a click on an ad by its id, if nothing else says what it was', asy
     [{ url: '/?gclid=&GCLID=a&xgclid=b#?gclid=c', referrer: 'https://www.google.com/' }, 'Google', 'Organic Search'],
     [{ url: '/?gclid#msclkid=a' }, null, 'Direct'],
   ]
-  await send(...cases.map(([properties], i) => [`ad ${i}`, 'ada', 0, JSON.stringify(properties)] as const))
+  await send(...cases.map(([properties], i): Sent => [`ad ${i}`, 'ada', 0, JSON.stringify(properties)]))
   const series = [{ event: cases.map((_, i) => `ad ${i}`) }]
-  const breakdown = ['event', 'page.source', 'page.channel']
-  const found = await lines({ series, breakdown, interval: 'none', limit: 100 })
-  const byName = new Map(found.map(([[name, ...fields]]: [string[]]) => [name, fields]))
+  const read = async (field: string) => {
+    const found = await lines({ series, breakdown: ['event', field], interval: 'none', limit: 100 })
+    return new Map(found.map(([[name, value]]: [string[]]) => [name, value]))
+  }
+  const [sources, channels] = [await read('page.source'), await read('page.channel')]
   for (const [i, [properties, source, channel]] of cases.entries()) {
-    t.strictSame(byName.get(`ad ${i}`), [source, channel], JSON.stringify(properties))
+    const found = [sources.get(`ad ${i}`), channels.get(`ad ${i}`)]
+    t.strictSame(found, [source, channel], JSON.stringify(properties))
   }
 })
 
