@@ -53,6 +53,7 @@ export class Tallyhouse {
   /** what to do once the page is visible and the visitor has agreed */
   readonly #waiting: (() => void)[] = []
   #isShown = false
+  #isLeft = false
   /** the visit and path of the last page view */
   #viewed = ''
   #referrer: string
@@ -149,13 +150,11 @@ export class Tallyhouse {
 
   #watchPage(): void {
     document.addEventListener('visibilitychange', () => (document.hidden ? this.#hide() : this.#show()))
-    addEventListener('pagehide', () => this.#hide())
-    addEventListener('pageshow', ({ persisted }) => {
-      if (!persisted) return
-      this.#outbox.forgetRequests()
-      this.#viewed = ''
-      this.#show()
+    addEventListener('pagehide', () => {
+      this.#hide()
+      this.#isLeft = true
     })
+    addEventListener('pageshow', ({ persisted }) => persisted && this.#show())
     const route = () => setTimeout(() => this.#viewPage(), ROUTE_MS)
     addEventListener('popstate', route)
     for (const name of ['pushState', 'replaceState'] as const) {
@@ -170,6 +169,12 @@ export class Tallyhouse {
   }
 
   #show(): void {
+    // The page has come back from the back/forward cache. It becomes visible before `pageshow`.
+    if (this.#isLeft) {
+      this.#isLeft = false
+      this.#outbox.forgetRequests()
+      this.#viewed = ''
+    }
     this.#isShown = !document.hidden
     this.#beat()
   }
