@@ -11,6 +11,7 @@ import { GeoDatabase } from './context/geo-database.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
 import { FactCopier, type FactCopierOptions } from './facts/fact-copier.js'
+import type { SessionsPace } from './facts/session-filler.js'
 import { openAdmission } from './http/admission/admission.js'
 import { acceptDailyVisitors, type NameVisitor } from './http/admission/daily-visitors.js'
 import { allowOrigins } from './http/cross-origin.js'
@@ -117,8 +118,8 @@ export interface AppOptions {
   purgePace?: PurgePace
   /** how often to look for expired data, ms; default: an hour */
   retentionEveryMs?: number
-  /** minimum pause between two checks of a project's session facts, ms; default: half a minute */
-  sessionsEveryMs?: number
+  /** how often the session facts of a project are checked; default: `SESSIONS_PACE` */
+  sessionsPace?: SessionsPace
 }
 
 /**
@@ -160,7 +161,7 @@ async function open(
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
   const owners = new RecentOwners()
-  const { now, retentionEveryMs, sessionsEveryMs } = options
+  const { now, retentionEveryMs, sessionsPace } = options
   const own = openProjects({ log, closing, everyMs, retentionEveryMs, now })
   const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, ...own.reads }))
   const { clickhouse, shards } = store
@@ -181,7 +182,7 @@ async function open(
   const intervalMs = HOUR_MS * config.PURGE_INTERVAL
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
   const asked = openAsked(config, { shards, journals, projects: own.projects })
-  const facts = opened.add(openFacts(config, { inBackground, barrier, journals, log, sessionsEveryMs, ...asked }))
+  const facts = opened.add(openFacts(config, { inBackground, barrier, journals, log, sessionsPace, ...asked }))
   const projects = own.open({ ...lanes, shards, purge })
   opened.add(projects.retention)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
@@ -285,7 +286,7 @@ function openAsked(
 }
 
 interface FactsOptions
-  extends Pick<FactCopierOptions, 'barrier' | 'journals' | 'log' | 'sessionsEveryMs'>,
+  extends Pick<FactCopierOptions, 'barrier' | 'journals' | 'log' | 'sessionsPace'>,
     ReturnType<typeof openAsked> {
   /** the shards, for work that nobody waits for */
   inBackground: Shards
