@@ -14,6 +14,7 @@ import { FactCopier, type FactCopierOptions } from './facts/fact-copier.js'
 import type { SessionsPace } from './facts/session-filler.js'
 import { openAdmission } from './http/admission/admission.js'
 import { acceptDailyVisitors, type NameVisitor } from './http/admission/daily-visitors.js'
+import { countNewVisitors } from './http/admission/new-visitors.js'
 import { allowOrigins } from './http/cross-origin.js'
 import { type OpenServer, openServer } from './http/server.js'
 import { CLIENT_LIMITS, type ClientLimits } from './http/socket/connection-limits.js'
@@ -413,6 +414,7 @@ function registerApi(
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
       acceptDailyVisitors(scope, nameVisitor)
+      countNewVisitors(scope)
       scope.register(track, { ...intake, ignored, journals, shards, barrier })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
@@ -437,6 +439,7 @@ function registerApi(
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admission.guard(browser, ['application/json', 'text/plain'])
       acceptDailyVisitors(browser, nameVisitor)
+      countNewVisitors(browser)
       browser.register(sessionCalls, { sessions, aliases, contexts: parts.contexts })
     },
     { prefix: '/public/sessions' },

@@ -6,6 +6,7 @@ import { isBrowserKey, type StoredKey } from '../../keys/keys.js'
 import { oncePerMinute } from '../../lib/once-per-minute.js'
 import { TokenBuckets } from '../../lib/token-buckets.js'
 import { SMALL_BODY } from './body-budget.js'
+import { KnownNames } from './known-names.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -26,6 +27,8 @@ export interface BrowserLimitSettings {
   WORK_KEY_LIMIT: number
   /** profiles and aliases per hour */
   NEW_USERS_LIMIT: number
+  /** names in events and sessions per hour */
+  NEW_VISITORS_LIMIT: number
 }
 
 const SECOND_MS = 1_000
@@ -104,10 +107,13 @@ export class BrowserLimits {
   readonly #workOfAddress: Limit
   readonly #workOfKey: Limit
   readonly #newUsers: Limit
+  readonly #newVisitors: Limit
+  /** null if new ones are not limited */
+  readonly #knownNames: KnownNames | null
   readonly #now: () => number
 
   constructor(settings: BrowserLimitSettings, log: FastifyBaseLogger, now: () => number = Date.now) {
-    const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT } = settings
+    const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT, NEW_VISITORS_LIMIT } = settings
     const ofAddress = (max: number, limit: LimitName, inMs: number, reason: string) => {
       return new Limit(max, { inMs, burst: max, refusal: { limit, reason }, of: 'address', log })
     }
@@ -123,6 +129,9 @@ export class BrowserLimits {
     this.#workOfKey = work(WORK_KEY_LIMIT, 'key')
     const users = `This address may create ${NEW_USERS_LIMIT} users and aliases an hour with write keys.`
     this.#newUsers = ofAddress(NEW_USERS_LIMIT, 'new_users', HOUR_MS, users)
+    const visitors = `This address may send ${NEW_VISITORS_LIMIT} new values of distinct_id an hour with public and write keys.`
+    this.#newVisitors = ofAddress(NEW_VISITORS_LIMIT, 'new_users', HOUR_MS, visitors)
+    this.#knownNames = NEW_VISITORS_LIMIT > 0 ? new KnownNames() : null
   }
 
   /**
@@ -182,6 +191,19 @@ export class BrowserLimits {
     this.#newUsers.check(address, now)
     this.#newUsers.spend(address, 1, now)
   }
+
+  /**
+   * Charges an address for the names that are new to this process. A request may run into debt.
+   * @throws ApiError `rate_limited`
+   */
+  spendVisitors(address: string, projectId: string, names: readonly string[]): void {
+    const found = this.#knownNames?.findNew(projectId, names) ?? []
+    if (found.length === 0) return
+    const now = this.#now()
+    this.#newVisitors.check(address, now)
+    this.#newVisitors.spend(address, found.length, now)
+    this.#knownNames?.add(found)
+  }
 }
 
 let tolls = 0
@@ -219,6 +241,11 @@ export class Toll {
   /** Counts a profile or an alias that the request makes. @throws ApiError `rate_limited` */
   newUser(): void {
     this.#limits.spendNewUser(this.address)
+  }
+
+  /** Counts those of its names that no earlier event or session had. @throws ApiError `rate_limited` */
+  meet(projectId: string, names: readonly string[]): void {
+    this.#limits.spendVisitors(this.address, projectId, names)
   }
 
   /** Charges the key, once it is known. @param key its id @throws ApiError `rate_limited` */
