@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS audit
     -- epoch ms
     changed_at   Int64,
     id           UUID,
-    -- 'key' or 'command_line'
+    -- 'key', 'command_line' or 'service'
     actor        LowCardinality(String),
     -- of the actor's key, as they were then
     key_id       String,

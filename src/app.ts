@@ -15,6 +15,7 @@ import type { SessionsPace } from './facts/session-filler.js'
 import { openAdmission } from './http/admission/admission.js'
 import { acceptDailyVisitors, type NameVisitor } from './http/admission/daily-visitors.js'
 import { countNewVisitors } from './http/admission/new-visitors.js'
+import { auditCalls } from './http/audit.js'
 import { allowOrigins } from './http/cross-origin.js'
 import { type OpenServer, openServer } from './http/server.js'
 import { CLIENT_LIMITS, type ClientLimits } from './http/socket/connection-limits.js'
@@ -74,6 +75,7 @@ import { posthog } from './routes/vendors/posthog.js'
 import type { VendorOptions } from './routes/vendors/protocol.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
+import { addAuditEntries } from './store/audit.js'
 import type { SearchLimits } from './store/event-search.js'
 import { MIN_EVENTS } from './store/fact-backlog.js'
 import { openUsageTable } from './store/key-usage.js'
@@ -322,7 +324,7 @@ function openFacts(config: Config, { shards, inBackground, facts, getSettings, g
 async function openContexts(config: Config, projects: Projects, log: FastifyBaseLogger, opened: CloseStack) {
   const { CONTEXT, GEO_DATABASE, TRUST_PROXY } = config
   return new Contexts({
-    mode: (projectId) => projects.get(projectId).settings.context ?? CONTEXT,
+    mode: (projectId) => (projects.areKnown ? (projects.get(projectId).settings.context ?? CONTEXT) : 'off'),
     countryHeaders: splitList(config.COUNTRY_HEADERS.toLowerCase()),
     proxies: TRUST_PROXY === undefined ? [] : splitList(TRUST_PROXY),
     geo: GEO_DATABASE === undefined ? null : opened.add(await GeoDatabase.open(GEO_DATABASE, { log })),
@@ -368,7 +370,7 @@ function registerApi(
   { ignored, ...parts }: Parts & { contexts: Contexts } & Pick<OpenServer, 'ignored'>,
 ): void {
   const { log } = server
-  const { purge, admission, lanes, store, journals } = parts
+  const { purge, admission, contexts, lanes, store, journals } = parts
   const { projects, limited: commits, visitors, ...own } = parts.projects
   const nameVisitor: NameVisitor = (visit) => visitors.name(visit)
   const { shards } = store
@@ -403,7 +405,7 @@ function registerApi(
   server.register(signIn, { admission, projects })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
-  const intake = { admission, contexts: parts.contexts, buffers, commits, bodyLimit, maxDepth, keptSince }
+  const intake = { admission, contexts, buffers, commits, bodyLimit, maxDepth, keptSince, ids: lanes.ids }
   registerVendors(server, { ...intake, scriptsIn, ...people })
   server.register(async (scope) => {
     admission.guard(scope, ['application/json'])
@@ -415,6 +417,7 @@ function registerApi(
       admission.guard(scope, ['application/json'])
       acceptDailyVisitors(scope, nameVisitor)
       countNewVisitors(scope)
+      auditCalls(scope, (entry) => addAuditEntries(shards, [entry]))
       scope.register(track, { ...intake, ignored, journals, shards, barrier })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
@@ -440,7 +443,7 @@ function registerApi(
       admission.guard(browser, ['application/json', 'text/plain'])
       acceptDailyVisitors(browser, nameVisitor)
       countNewVisitors(browser)
-      browser.register(sessionCalls, { sessions, aliases, contexts: parts.contexts })
+      browser.register(sessionCalls, { sessions, aliases, contexts })
     },
     { prefix: '/public/sessions' },
   )

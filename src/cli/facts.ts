@@ -1,5 +1,7 @@
 import type { Shards } from '../clickhouse/shards.js'
 import { loadConfig } from '../config.js'
+import { type AuditAction, COMMAND_LINE } from '../model/audit-entry.js'
+import { addAuditEntries } from '../store/audit.js'
 import { askForFacts } from '../store/event-changes.js'
 import { MIN_EVENTS } from '../store/fact-backlog.js'
 import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
@@ -27,6 +29,7 @@ running service carries out the request. The exit code is 0 if the facts were sh
 was stored.`
 
 const KINDS = { rebuild: 'rebuild', 'leave-out': 'leave_out', 'take-in': 'take_in' } as const
+const ACTIONS = { leave_out: 'facts_left_out', take_in: 'facts_taken_in' } as const
 
 export const command: Command = {
   summary: 'shows the progress of the facts for questions, and rebuilds them',
@@ -40,6 +43,7 @@ export const command: Command = {
     const kind = KINDS[name as keyof typeof KINDS]
     return await withStore(io, async (shards) => {
       if (kind === 'leave_out') for (const project of projects) await requireProject(shards, project)
+      if (kind !== 'rebuild') await audit(shards, projects, ACTIONS[kind])
       for (const project of name === 'rebuild' ? [''] : projects) {
         await shards.each(({ clickhouse }) => askForFacts(clickhouse, kind, project))
       }
@@ -47,6 +51,11 @@ export const command: Command = {
       return 0
     })
   },
+}
+
+async function audit(shards: Shards, projects: string[], action: AuditAction): Promise<void> {
+  const entries = projects.map((projectId) => ({ projectId, actor: COMMAND_LINE, action, target: null, changes: {} }))
+  await addAuditEntries(shards, entries)
 }
 
 async function show(shards: Shards, io: CommandIo): Promise<number> {

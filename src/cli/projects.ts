@@ -19,10 +19,11 @@ import { UsageQuery } from '../contract/query-schemas.js'
 import type { Expired } from '../contract/responses.js'
 import { compileCheck } from '../contract/validation.js'
 import { DEFAULT_PROJECT } from '../keys/keys.js'
+import { toDay } from '../lib/day.js'
 import { COMMAND_LINE } from '../model/audit-entry.js'
 import { findSettingsFault } from '../projects/check-settings.js'
 import { changeProject, readProjects } from '../projects/projects.js'
-import { toDay, toUsageStart } from '../projects/usage.js'
+import { toUsageStart } from '../projects/usage.js'
 import { listKeys } from '../store/api-keys.js'
 import { readUsage } from '../store/project-usage.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
@@ -76,11 +77,12 @@ set   changes the named settings; the value "default" restores the default. Show
         --quota NAME=LIMIT[:hard] a limit that warns or, with :hard, also refuses events; can be
                                   repeated; NAME=default removes it. Names: events_per_day,
                                   events_per_month, stored_bytes, and, never hard,
-                                  new_event_names_per_day and new_property_names_per_day
+                                  new_event_names_per_day and new_property_names_per_day. It is
+                                  locked then: no key of the project can change or remove it
         --dry-run                 changes nothing, and counts what would expire
 remove  erases everything of a project, including its settings, through the running service. Its keys
-      stay until "keys revoke" revokes them, and so does its daily usage. This cannot be undone, so
-      name the project again with --yes. The secret key must be one of this project.
+      stay until "keys revoke" revokes them, and so do its daily usage and locked quotas. This cannot
+      be undone, so name the project again with --yes. The secret key must be one of this project.
 ${TARGET_USAGE}
 
 Services apply a change within 10 s. Data that a shorter age removes cannot be brought back.
@@ -155,20 +157,18 @@ async function usage(args: string[], io: CommandIo): Promise<number> {
   return await withStore(io, async (shards) => {
     for (const id of positionals) await requireProject(shards, id)
     const used = await readUsage(shards, positionals.length > 0 ? positionals : null, { from, to })
-    const rows = [...used].flatMap(([project, byDay]) =>
-      [...byDay].map(([day, { events, bytes, readMs }]) => {
-        return { day, project, events, bytes, read_seconds: readMs / 1000 }
+    const allDays = [...new Set([...used.values()].flatMap((byDay) => [...byDay.keys()]))].sort()
+    const projects = [...used].sort(([a], [b]) => (a < b ? -1 : 1))
+    const rows = allDays.flatMap((day) =>
+      projects.flatMap(([project, byDay]) => {
+        const one = byDay.get(day)
+        return one ? [{ day, project, events: one.events, bytes: one.bytes, read_seconds: one.readMs / 1000 }] : []
       }),
     )
-    rows.sort((a, b) => (a.day === b.day ? compareTexts(a.project, b.project) : compareTexts(a.day, b.day)))
     if (isJson) for (const row of rows) io.stdout.write(`${JSON.stringify(row)}\n`)
     else io.stdout.write(csvText({ columns: USAGE_COLUMNS, rows: rows.map((row) => Object.values(row)) }))
     return 0
   })
-}
-
-function compareTexts(a: string, b: string): number {
-  return a < b ? -1 : Number(a > b)
 }
 
 async function set(args: string[], io: CommandIo): Promise<number> {
@@ -237,7 +237,7 @@ function parseChange(values: Record<string, string | boolean | string[] | undefi
         `--quota must be NAME=LIMIT, NAME=LIMIT:hard or NAME=default, with one of the names ${QUOTAS.join(', ')}.`,
       )
     }
-    const quota = limit === 'default' ? null : { limit: Number(limit), mode }
+    const quota = limit === 'default' ? null : { limit: Number(limit), mode, locked: true }
     change.quotas = { ...(change.quotas as object), [name]: quota }
   }
   const views = values['page-view'] as string[] | undefined
@@ -304,7 +304,7 @@ function print(id: string, settings: ProjectSettings, isJson: boolean, { stdout 
 }
 
 function format(value: unknown): string {
-  if (isQuota(value)) return `${value.limit} (${value.mode})`
+  if (isQuota(value)) return `${value.limit} (${value.mode}${value.locked ? ', locked' : ''})`
   if (Array.isArray(value)) {
     return value.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join(', ') || '-'
   }

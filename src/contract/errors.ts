@@ -9,6 +9,7 @@ export const ERROR_STATUS = {
   unauthorized: 401,
   wrong_key_kind: 403,
   invalid_csrf_token: 403,
+  quota_locked: 403,
   not_found: 404,
   session_ended: 409,
   session_owner_mismatch: 409,

@@ -90,15 +90,19 @@ const AuditLogEntry = Type.Object(
     at: milliseconds,
     actor: Type.Object(
       {
-        type: Type.Union([Type.Literal('key'), Type.Literal('command_line')]),
+        type: Type.Union([Type.Literal('key'), Type.Literal('command_line'), Type.Literal('service')]),
         id: textOrNull,
         label: textOrNull,
       },
-      { description: 'The key that made the change, with the label that it had then.' },
+      {
+        description:
+          'The key that made the change, with the label that it had then. The service itself makes the first keys.',
+      },
     ),
     action: Type.String({
       description:
-        '`key_created`, `key_changed`, `key_rotated`, `key_revoked`, `project_changed` or `project_erased`; there will be others.',
+        '`key_created`, `key_changed`, `key_rotated`, `key_revoked`, `project_changed`, `project_erased`, `users_erased`, ' +
+        '`batches_deleted`, `facts_left_out` or `facts_taken_in`; there will be others.',
     }),
     target: Type.Union([Type.Object({ id: Type.String(), label: Type.String() }), Type.Null()], {
       description: 'What was changed, with the label that it had before.',

@@ -15,7 +15,7 @@ import {
 } from './project-settings.js'
 import { Sessions } from './question-schemas.js'
 import type * as responses from './responses.js'
-import { apiKey, defineFields, ErasedUsers, milliseconds, Name, withFields } from './schemas.js'
+import { apiKey, defineFields, ErasedUsers, milliseconds, Name, optional, withFields } from './schemas.js'
 
 /** The schemas of calls about a project as a whole. */
 
@@ -85,6 +85,12 @@ const QuotaSchema = Type.Object(
   {
     limit: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, message: 'must be a whole number above 0' }),
     mode: Type.Union([Type.Literal('soft'), Type.Literal('hard')], { message: 'must be soft or hard' }),
+    locked: optional(
+      Type.Literal(true, {
+        message: 'must be true',
+        description: 'Set by the operator of the service with the command line. No key can change the quota.',
+      }),
+    ),
   },
   { additionalProperties: false, message: 'must be {"limit": …, "mode": "soft"} or {"limit": …, "mode": "hard"}' },
 )

@@ -33,6 +33,8 @@ export interface Quota {
   limit: number
   /** `soft` only warns; `hard` also refuses events */
   mode: 'soft' | 'hard'
+  /** set by the operator with the command line; keys of the project cannot change it */
+  locked?: true | null | undefined
 }
 
 export interface ProjectSettings extends PageSettings {
@@ -88,9 +90,34 @@ export type SettingsChange = Change<Omit<ProjectSettings, Group>> & {
 
 /** @returns the settings after a change */
 export function changeSettings(settings: ProjectSettings, change: SettingsChange): ProjectSettings {
-  return replaceFields(settings, change, DEFAULT_SETTINGS, (name, value) =>
-    isGroup(name) ? replaceFields(settings[name], Object(value), DEFAULT_SETTINGS[name]) : value,
-  )
+  return replaceFields(settings, change, DEFAULT_SETTINGS, (name, value) => {
+    if (!isGroup(name)) return value
+    const replace = name === 'quotas' ? (_: string, quota: unknown) => tidyQuota(quota as Quota) : undefined
+    return replaceFields(settings[name], Object(value), DEFAULT_SETTINGS[name], replace)
+  })
+}
+
+/** The same quota is always written in the same way. */
+function tidyQuota({ limit, mode, locked }: Quota): Quota {
+  return { limit, mode, ...(locked && { locked }) }
+}
+
+/** The quotas that a change sets, and that are locked before or after it. */
+export function listLockedChanges(
+  { quotas: before }: ProjectSettings,
+  { quotas: after }: ProjectSettings,
+): QuotaName[] {
+  return QUOTAS.filter((name) => {
+    const isLocked = before[name]?.locked || after[name]?.locked
+    return isLocked && JSON.stringify(before[name]) !== JSON.stringify(after[name])
+  })
+}
+
+/** The change after which a project has its defaults, except for locked quotas. */
+export function changeToDefaults({ quotas }: ProjectSettings): SettingsChange {
+  const everything = Object.fromEntries(Object.keys(DEFAULT_SETTINGS).map((field) => [field, null]))
+  const unlocked = QUOTAS.filter((name) => !quotas[name]?.locked)
+  return { ...everything, quotas: Object.fromEntries(unlocked.map((name) => [name, null])) }
 }
 
 /** @param replace computes the new value of a field from the given one */

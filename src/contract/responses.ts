@@ -199,8 +199,8 @@ export interface RotatedKey extends CreatedKey {
 export interface AuditLogEntry {
   /** epoch milliseconds */
   at: number
-  /** the key that made the change, with the label that it had then; null for the command line */
-  actor: { type: 'key' | 'command_line'; id: string | null; label: string | null }
+  /** the key that made the change, with the label that it had then; null for the command line and the service itself */
+  actor: { type: 'key' | 'command_line' | 'service'; id: string | null; label: string | null }
   action: string
   /** what was changed, with the label that it had before; null if there is only one */
   target: { id: string; label: string } | null

@@ -1,5 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, StoreError } from '../clickhouse/errors.js'
+import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import type { Position } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
@@ -277,7 +278,7 @@ export class SessionFiller {
     }
     if (this.#failed.size >= MAX_FAILED) this.#failed.clear()
     this.#failed.set(toKey(projectId, first), until)
-    const day = new Date(first * DAY_MS).toISOString().slice(0, 10)
+    const day = toDay(first * DAY_MS)
     this.#options.log.warn(
       { err: error, project: projectId, day },
       'the session facts of a day could not be filled; questions group its events meanwhile, retrying in an hour',

@@ -71,10 +71,7 @@ export class KeyChanges {
         throw new ApiError('key_conflict', message)
       }
     }
-    await this.#audit('key_created', keys, (key) => ({
-      kind: { from: null, to: key.kind },
-      ...compareFields(null, key),
-    }))
+    await this.#store.audit(keys.map((key) => toCreation(key, this.#actor)))
     const createdAt = await this.#store.insert(keys)
     return keys.map((key) => ({ ...key, createdAt, revokedAt: null, isValid: true }))
   }
@@ -134,16 +131,18 @@ export class KeyChanges {
     keys: Key[],
     describe: (key: Key) => AuditChanges,
   ): Promise<void> {
-    await this.#store.audit(
-      keys.map((key) => ({
-        projectId: key.projectId,
-        actor: this.#actor,
-        action,
-        target: { id: key.id, label: key.label },
-        changes: describe(key),
-      })),
-    )
+    await this.#store.audit(keys.map((key) => toEntry(key, this.#actor, action, describe(key))))
   }
+}
+
+/** The entry of the audit log for a new key. */
+export function toCreation(key: StoredKey, actor: Actor): AuditEntry {
+  return toEntry(key, actor, 'key_created', { kind: { from: null, to: key.kind }, ...compareFields(null, key) })
+}
+
+function toEntry(key: StoredKey, actor: Actor, action: AuditAction, changes: AuditChanges): AuditEntry {
+  const { projectId, id, label } = key
+  return { projectId, actor, action, target: { id, label }, changes }
 }
 
 function createKey({ projectId, kind, label, origins, eventsOnly }: LabelledGrant): StoredKey & { text: string } {

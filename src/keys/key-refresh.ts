@@ -1,5 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../lib/log.js'
+import { type AuditEntry, SERVICE } from '../model/audit-entry.js'
+import { toCreation } from './key-changes.js'
 import type { KeyRing } from './key-ring.js'
 import { type KeyPair, makeKey, type StoredKey, storedKey } from './keys.js'
 
@@ -23,6 +25,7 @@ export interface KeyTable {
   isEmpty(): Promise<boolean>
   /** adds keys atomically; adding the same keys again changes nothing */
   insert(keys: StoredKey[]): Promise<void>
+  audit(entries: AuditEntry[]): Promise<void>
 }
 
 /** The result of the first read. */
@@ -166,6 +169,7 @@ export class KeyRefresh {
       try {
         // The stored keys may be this very pair, from an attempt whose response was lost.
         if (!(await table.isEmpty()) && !(await table.read()).some(({ hash }) => hashes.has(hash))) return null
+        await table.audit(made.map((key) => toCreation(key, SERVICE)))
         await table.insert(made)
         ring.replaceStored(made)
         return pair

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import type { StoredKey } from './keys.js'
@@ -113,6 +114,6 @@ export class KeyUsage {
 
   /** The day (UTC), such as 2026-11-26. */
   #today(): string {
-    return new Date((this.#options.now ?? Date.now)()).toISOString().slice(0, 10)
+    return toDay((this.#options.now ?? Date.now)())
   }
 }

@@ -1,7 +1,7 @@
 import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import type { IdUse } from '../journal/insert-id-memory.js'
 import type { RequestIds } from '../journal/journal.js'
-import { INSERT_ID_BYTES, selectInsertIds } from '../model/insert-id.js'
+import { INSERT_ID_BYTES, insertIdAt, listInsertIds } from '../model/insert-id.js'
 import type { Sender } from '../model/sender.js'
 import { chooseLane } from './choose-lane.js'
 import type { Lane } from './lane.js'
@@ -46,11 +46,21 @@ export class LaneIds {
   }
 
   async #countKnown(sender: Sender, insertIds: Buffer): Promise<number> {
+    return (await this.findKnown(sender, insertIds)).length
+  }
+
+  /**
+   * The indexes of the ids that are known, in any order.
+   * @throws ApiError `unavailable` if a lane is down
+   */
+  async findKnown(sender: Sender, insertIds: Buffer): Promise<number[]> {
     const found = this.#lanes.map(async ({ number, journal }) => {
-      const digests = selectInsertIds(insertIds, number, this.#lanes.length)
-      return digests.length === 0 ? 0 : (await journal.ids.find({ sender, digests })).length
+      const own = listInsertIds(insertIds, number, this.#lanes.length)
+      if (own.length === 0) return []
+      const digests = Buffer.concat(own.map((i) => insertIdAt(insertIds, i)))
+      return (await journal.ids.find({ sender, digests })).flatMap((i) => own[i] ?? [])
     })
-    return (await Promise.all(found)).reduce((sum, count) => sum + count, 0)
+    return (await Promise.all(found)).flat()
   }
 
   /**

@@ -1,7 +1,8 @@
-/** Who changed something: a key, through the API or the page, or somebody with the command line. */
-export type Actor = { type: 'key'; id: string; label: string } | { type: 'command_line' }
+/** Who changed something: a key, through the API or the page, somebody with the command line, or the service itself. */
+export type Actor = { type: 'key'; id: string; label: string } | { type: 'command_line' | 'service' }
 
 export const COMMAND_LINE: Actor = { type: 'command_line' }
+export const SERVICE: Actor = { type: 'service' }
 
 /** What was changed. A new kind of change needs a name here, and nothing else. */
 export type AuditAction =
@@ -11,8 +12,15 @@ export type AuditAction =
   | 'key_revoked'
   | 'project_changed'
   | 'project_erased'
+  | 'users_erased'
+  | 'batches_deleted'
+  | 'facts_left_out'
+  | 'facts_taken_in'
 
-/** The old and the new value of each field that a change sets, by the names of the API. */
+/**
+ * The old and the new value of each field that a change sets, by the names of the API. Never the names of erased users,
+ * which the log would keep.
+ */
 export type AuditChanges = Record<string, { from: unknown; to: unknown }>
 
 /** An entry of the audit log of a project. */

@@ -74,14 +74,23 @@ export function findInsertIdLane(insertIds: Buffer, index: number, lanes: number
   return lanes === 1 ? 0 : insertIds.readUInt32BE(index * INSERT_ID_BYTES) % lanes
 }
 
+/** The id at an index. */
+export function insertIdAt(insertIds: Buffer, index: number): Buffer {
+  return insertIds.subarray(index * INSERT_ID_BYTES, (index + 1) * INSERT_ID_BYTES)
+}
+
+/** The indexes of the ids that are remembered in one lane. */
+export function listInsertIds(insertIds: Buffer, lane: number, lanes: number): number[] {
+  const own: number[] = []
+  for (let i = 0; i < insertIds.length / INSERT_ID_BYTES; i++) {
+    if (findInsertIdLane(insertIds, i, lanes) === lane) own.push(i)
+  }
+  return own
+}
+
 /** Selects the ids that are remembered in one lane. */
 export function selectInsertIds(insertIds: Buffer, lane: number, lanes: number): Buffer {
-  const own: Buffer[] = []
-  for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {
-    const isOwn = findInsertIdLane(insertIds, at / INSERT_ID_BYTES, lanes) === lane
-    if (isOwn) own.push(insertIds.subarray(at, at + INSERT_ID_BYTES))
-  }
-  return Buffer.concat(own)
+  return Buffer.concat(listInsertIds(insertIds, lane, lanes).map((i) => insertIdAt(insertIds, i)))
 }
 
 /** Whether there is an id at an index. */

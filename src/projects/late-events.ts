@@ -1,7 +1,11 @@
 import { ApiError, type ErrorDetail } from '../contract/errors.js'
 import { MAX_DETAILS } from '../contract/validation.js'
+import type { RequestIds } from '../journal/journal.js'
 import { type JsonValue, readJson } from '../json/value.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
+import { insertIdAt } from '../model/insert-id.js'
 import { ScannedBody } from '../model/scanned-body.js'
+import type { Sender } from '../model/sender.js'
 
 /** The time since which a project's events are kept, epoch ms; undefined: all are. */
 export type KeptSince = (projectId: string) => number | undefined
@@ -15,46 +19,80 @@ interface Timed {
   timestamp?: number | null
 }
 
+/** The events of a request that are older than its project keeps them. */
+export interface ExpiredEvents {
+  indexes: number[]
+  /** `too_old`, and names the events */
+  error: ApiError
+}
+
 /**
- * Refuses an event that has already expired, because it would be stored but never seen. It reads the body, but only in
- * projects whose events expire.
+ * Finds out whether an event has already expired, so that it would be stored but never seen. It reads the body, but only
+ * in projects whose events expire.
  * @param since see `KeptSince`
  * @param raw the body
  * @param body parsed or scanned
- * @throws ApiError `too_old`
  */
-export function refuseExpiredEvent(since: number | undefined, raw: Buffer, body: ScannedBody | Timed): void {
-  if (since === undefined) return
+export function findExpiredEvent(
+  since: number | undefined,
+  raw: Buffer,
+  body: ScannedBody | Timed,
+): ExpiredEvents | null {
+  if (since === undefined) return null
   const time = body instanceof ScannedBody ? readTime(readJson(raw)) : body.timestamp
-  refuseOlder(since, [time ?? null], () => '/timestamp')
+  return findOlder(since, [time ?? null], () => '/timestamp')
 }
 
-/** Like `refuseExpiredEvent`, for `{"events":[…]}`. @throws ApiError `too_old` that names the events */
-export function refuseExpiredEvents(
+/** Like `findExpiredEvent`, for `{"events":[…]}`. */
+export function findExpiredEvents(
   since: number | undefined,
   raw: Buffer,
   body: ScannedBody | { events: readonly Timed[] },
-): void {
-  if (since === undefined) return
+): ExpiredEvents | null {
+  if (since === undefined) return null
   const times =
     body instanceof ScannedBody
       ? (readJson(raw)?.member('events')?.elements() ?? []).map(readTime)
       : body.events.map(({ timestamp }) => timestamp ?? null)
-  refuseOlder(since, times, (i) => `/events/${i}/timestamp`)
+  return findOlder(since, times, (i) => `/events/${i}/timestamp`)
+}
+
+/** What the journals remember of earlier requests. */
+export interface RequestMemory {
+  isRepetition(sender: Sender, ids: RequestIds): Promise<boolean>
+}
+
+/**
+ * Refuses a request with expired events, unless they were accepted before they expired: a repetition gets the answer of
+ * the first request, and stores nothing.
+ * @param ids of the request and all its events
+ * @throws ApiError `too_old`; `unavailable`, `overloaded` if a journal cannot tell
+ */
+export async function refuseExpired(
+  { indexes, error }: ExpiredEvents,
+  memory: RequestMemory,
+  sender: Sender,
+  { idempotencyKey, insertIds }: RequestIds,
+): Promise<void> {
+  const expired = insertIds && Buffer.concat(indexes.map((i) => insertIdAt(insertIds, i)))
+  const ids = omitUndefined({ idempotencyKey, insertIds: expired })
+  if (!(await memory.isRepetition(sender, ids))) throw error
 }
 
 function readTime(event: JsonValue | null): number | null {
   return (event?.member('timestamp')?.value as number | null | undefined) ?? null
 }
 
-function refuseOlder(since: number, times: readonly (number | null)[], toPath: (i: number) => string): void {
+function findOlder(
+  since: number,
+  times: readonly (number | null)[],
+  toPath: (i: number) => string,
+): ExpiredEvents | null {
   const message = tooOldReason(since)
-  const details: ErrorDetail[] = []
-  for (const [i, time] of times.entries()) {
-    if (time !== null && time < since && details.length < MAX_DETAILS) details.push({ path: toPath(i), message })
-  }
+  const indexes = times.flatMap((time, i) => (time !== null && time < since ? [i] : []))
+  const details: ErrorDetail[] = indexes.slice(0, MAX_DETAILS).map((i) => ({ path: toPath(i), message }))
   const [first] = details
-  if (!first) return
+  if (!first) return null
   const advice = 'Keep events for longer in the project’s settings, or leave out older events.'
-  throw new ApiError('too_old', `${first.path.slice(1)} ${message}. ${advice}`, { details })
+  return { indexes, error: new ApiError('too_old', `${first.path.slice(1)} ${message}. ${advice}`, { details }) }
 }

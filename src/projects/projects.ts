@@ -3,8 +3,10 @@ import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import {
   changeSettings,
+  changeToDefaults,
   DEFAULT_SETTINGS,
   keptSince,
+  listLockedChanges,
   listSet,
   listSettings,
   type ProjectSettings,
@@ -12,7 +14,7 @@ import {
 } from '../contract/project-settings.js'
 import type { Log } from '../lib/log.js'
 import type { Actor, AuditChanges } from '../model/audit-entry.js'
-import { insertAuditEntries } from '../store/audit.js'
+import { addAuditEntries } from '../store/audit.js'
 import { readAllSettings, readSettings, replaceSettings, type StoredSettings } from '../store/project-settings.js'
 import type { KeptTimes } from '../store/retention.js'
 import { checkSettings } from './check-settings.js'
@@ -47,12 +49,13 @@ export interface ProjectsOptions {
  * The settings of all projects, in memory, so that events and reads look them up without waiting. Another process's
  * change is known a few seconds later.
  *
- * Not promised: while ClickHouse cannot be read, changes are not noticed, and a process that has never read it knows
- * only the defaults.
+ * Not promised: while ClickHouse cannot be read, changes are not noticed. A process that has never read it returns the
+ * defaults, see `areKnown`.
  */
 export class Projects {
   readonly #options: ProjectsOptions
   #byId: ReadonlyMap<string, Project> = new Map()
+  #areKnown = false
   #isReadable = true
   #isRepeating = false
 
@@ -62,6 +65,11 @@ export class Projects {
 
   get(projectId: string): Project {
     return this.#byId.get(projectId) ?? UNCHANGED
+  }
+
+  /** Whether the settings have been read. Until then, store nothing that a project may have forbidden to store. */
+  get areKnown(): boolean {
+    return this.#areKnown
   }
 
   /** All projects with settings. */
@@ -102,11 +110,10 @@ export class Projects {
     return project
   }
 
-  /** Gives a project that was erased the settings of a new one. @throws like `changeProject` */
+  /** Gives a project that was erased the settings of a new one, except for locked quotas. @throws like `changeProject` */
   async reset(shards: Shards, projectId: string, by: Actor): Promise<void> {
-    const everything = Object.fromEntries(Object.keys(DEFAULT_SETTINGS).map((field) => [field, null]))
-    const { revision } = await readSettings(shards, projectId)
-    if (revision > 0) await this.change(shards, projectId, everything, { by })
+    const { settings, revision } = await readProject(shards, projectId)
+    if (revision > 0) await this.change(shards, projectId, changeToDefaults(settings), { by })
   }
 
   async #repeat(shards: Shards): Promise<void> {
@@ -137,6 +144,7 @@ export class Projects {
       if (project.revision > (read.get(id)?.revision ?? 0)) read.set(id, project)
     }
     this.#byId = read
+    this.#areKnown = true
   }
 }
 
@@ -167,7 +175,7 @@ export interface ChangeOptions {
 /**
  * Changes settings of a project. The entry in the audit log is stored first, so that none is missing. If the store fails
  * in between, or another change of the same settings comes first, the log has a change that was not made.
- * @throws ApiError `invalid_request`, `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is
+ * @throws ApiError `invalid_request`, `quota_locked`, `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is
  * unknown then
  */
 export async function changeProject(
@@ -184,6 +192,7 @@ export async function changeProject(
     if (expected !== undefined && expected !== before.revision) break
     const { settings: earlier } = toProject(before)
     const settings = changeSettings(earlier, change)
+    refuseLocked(earlier, settings, by)
     const text = JSON.stringify(listSet(settings))
     // An empty change would only cause a conflict for somebody else's next change.
     if (text === before.text) return toProject(before)
@@ -191,13 +200,31 @@ export async function changeProject(
     // A repeated attempt is the same change, unless another one has touched the same settings.
     if (Object.keys(changes).length > 0 && JSON.stringify(changes) !== audited) {
       const entry = { projectId, actor: by, action: 'project_changed' as const, target: null, changes }
-      await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry]))
+      await addAuditEntries(shards, [entry])
       audited = JSON.stringify(changes)
     }
     const revision = await replaceSettings(shards, { projectId, text, revision: before.revision, updatedAt })
     if (revision !== null) return { settings, revision, updatedAt }
   }
   throw revisionConflict()
+}
+
+/**
+ * Refuses a key a change of locked quotas: they are limits that the operator sets to the project, and thus to everyone with
+ * a key of it.
+ * @throws ApiError `quota_locked`
+ */
+export function refuseLocked(before: ProjectSettings, after: ProjectSettings, by: Actor): void {
+  if (by.type === 'command_line') return
+  const names = listLockedChanges(before, after)
+  const [first] = names
+  if (first === undefined) return
+  const isSet = before.quotas[first]?.locked === true
+  const message = isSet
+    ? `The quota ${first} was set by the operator of the service, and only the operator can change it. Leave it out, or ask the operator.`
+    : 'Only the operator of the service can lock a quota, with: tallyhouse projects set. Leave out locked.'
+  const details = names.map((name) => ({ path: `/quotas/${name}`, message: 'can only be changed by the operator' }))
+  throw new ApiError('quota_locked', message, { details })
 }
 
 function revisionConflict(): ApiError {

@@ -1,6 +1,6 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { toDay } from '../lib/day.js'
 import { MAX_PROPERTY_NAMES, readPropertyNames } from '../store/project-usage.js'
-import { toDay } from './usage.js'
 
 /** An event is still counted if it is stored up to this long after it was accepted, ms. */
 const LATE_MS = 60_000

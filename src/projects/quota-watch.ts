@@ -1,12 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import { NAME_QUOTAS, QUOTAS, type Quota, type QuotaName } from '../contract/project-settings.js'
+import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { formatEventId } from '../model/event-id.js'
 import { countNewEventNames, readStoredBytes } from '../store/project-usage.js'
 import type { Projects } from './projects.js'
 import { PropertyNames } from './property-names.js'
-import { toDay, type Usage } from './usage.js'
+import type { Usage } from './usage.js'
 
 /** Interval of the checks. Bytes on disk and names change slowly enough for a minute. */
 const LOOK_MS = 60_000

@@ -4,13 +4,14 @@ import type { Quota, QuotaName } from '../contract/project-settings.js'
 import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js'
 import type { IdempotencyKey, RequestIds } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import type { Sender } from '../model/sender.js'
 import type { UsedOnDay } from '../store/project-usage.js'
 import type { Projects } from './projects.js'
-import { findPeriodEnd, toDay, type Usage } from './usage.js'
+import { findPeriodEnd, type Usage } from './usage.js'
 
 /**
  * All processes together may accept this share of a quota before they ask what the others have accepted. A process does not
@@ -252,28 +253,29 @@ export class Quotas implements Appends {
     allowance.uncheckedUntil = 0
     const today = toDay(this.#now())
     const own = usage.own(projectId).events + allowance.pending
-    const found: { name: EventQuota; limit: number; rest: number }[] = []
+    const found: { name: EventQuota; quota: Quota; rest: number }[] = []
     for (const name of ['events_per_day', 'events_per_month'] as const) {
       const quota = quotas[name]
       if (quota?.mode !== 'hard') continue
       let used = own
       for (const [day, { events }] of others) if (name === 'events_per_month' || day === today) used += events
-      found.push({ name, limit: quota.limit, rest: quota.limit - used })
+      found.push({ name, quota, rest: quota.limit - used })
     }
-    const tightest = found.reduce((a, b) => (b.rest < a.rest ? b : a), found[0] ?? NO_QUOTA)
-    const least = Math.min(NO_QUOTA.limit, ...found.map(({ limit }) => limit))
+    const [tightest] = found.toSorted((a, b) => a.rest - b.rest)
+    const least = Math.min(NO_LIMIT, ...found.map(({ quota }) => quota.limit))
     // Those of the last day on which there were any: a new day begins with the processes of the day before.
     const processes = 1 + ([...others.values()].at(-1)?.processes ?? 0)
     allowance.share = Math.max(1, Math.floor(least / (SHARES * processes)))
-    noteRest(allowance, tightest.rest)
-    allowance.refusal = tightest.name === null ? null : this.#exceeded(tightest.name, tightest.limit)
+    const rest = tightest?.rest ?? NO_LIMIT
+    noteRest(allowance, rest)
+    allowance.refusal = tightest ? this.#exceeded(tightest.name, tightest.quota) : null
     allowance.refusedAt = performance.now()
-    return tightest.rest
+    return rest
   }
 
-  #exceeded(name: EventQuota, limit: number): ApiError {
+  #exceeded(name: EventQuota, quota: Quota): ApiError {
     const until = findPeriodEnd(PERIODS[name], this.#now())
-    return quotaExceeded(name, limit, `until ${new Date(until).toISOString()}`, until - this.#now())
+    return quotaExceeded(name, quota, `until ${new Date(until).toISOString()}`, until - this.#now())
   }
 
   #checkStored(projectId: string): void {
@@ -281,7 +283,7 @@ export class Quotas implements Appends {
     if (quota?.mode !== 'hard') return
     const stored = this.#options.storedBytes(projectId)
     if (stored === undefined || stored < quota.limit) return
-    throw quotaExceeded('stored_bytes', quota.limit, 'until data is removed', STORED_RETRY_MS)
+    throw quotaExceeded('stored_bytes', quota, 'until data is removed', STORED_RETRY_MS)
   }
 
   #now(): number {
@@ -296,12 +298,15 @@ function noteRest(allowance: Allowance, rest: number): void {
 
 /** How long a client waits before it retries while a project has too many bytes. */
 const STORED_RETRY_MS = 600_000
-const NO_QUOTA = { name: null, limit: Number.MAX_SAFE_INTEGER, rest: Number.MAX_SAFE_INTEGER }
+const NO_LIMIT = Number.MAX_SAFE_INTEGER
 
-function quotaExceeded(name: QuotaName, limit: number, until: string, ms: number): ApiError {
+function quotaExceeded(name: QuotaName, { limit, locked }: Quota, until: string, ms: number): ApiError {
+  const raised = locked
+    ? 'the operator of the service raises the quota'
+    : 'the quota is raised in the project’s settings'
   return new ApiError(
     'quota_exceeded',
-    `The project has reached its quota: ${name} is ${limit}. Its events are refused ${until}, or until the quota is raised in the project’s settings.`,
+    `The project has reached its quota: ${name} is ${limit}. Its events are refused ${until}, or until ${raised}.`,
     {
       retryAfter: Math.ceil(ms / 1000),
       limit: 'quota',

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import type { CommitMetrics } from '../ingest/group-commit.js'
+import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { readUsage, type UsageCount, type Used, type UsedOnDay, writeUsage } from '../store/project-usage.js'
 
@@ -26,11 +27,6 @@ export interface UsageOptions {
 export interface Accepting {
   /** may not be counted yet */
   readonly pending: number
-}
-
-/** The day (UTC) of a time, such as `2026-11-26`. */
-export function toDay(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10)
 }
 
 /** The first day of the month of a time. */

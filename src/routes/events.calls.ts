@@ -1,3 +1,4 @@
+import type { Static } from '@sinclair/typebox'
 import { EventParams, EventsQuery, NoQuery } from '../contract/query-schemas.js'
 import { DeleteBatchesBody, DeletedBatches, Done, EditBody, EventPage, OneEvent } from '../contract/schemas.js'
 import { describeCalls, EXAMPLE_EVENT } from '../http/openapi/description.js'
@@ -49,6 +50,8 @@ export const CALLS = describeCalls('Events', {
   },
   deleteBatches: {
     schema: { body: DeleteBatchesBody, response: { 200: DeletedBatches } },
+    audit: ({ body: { batches, dry_run: isDryRun } }: { body: Static<typeof DeleteBatchesBody> }) =>
+      isDryRun ? null : { action: 'batches_deleted', changes: { batches: { from: null, to: new Set(batches).size } } },
     summary: 'Delete what batches have stored',
     description:
       'Deletes the events that 1 to 1000 requests to `/public/track/batch` or `/public/import` have stored, by the ids in ' +

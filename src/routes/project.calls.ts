@@ -1,3 +1,4 @@
+import type { Static } from '@sinclair/typebox'
 import { ProjectAnswer, ProjectErased, ProjectParams, ProjectUsage, SettingsBody } from '../contract/project-schemas.js'
 import { DEFAULT_SETTINGS } from '../contract/project-settings.js'
 import { NoQuery, UsageQuery } from '../contract/query-schemas.js'
@@ -21,10 +22,11 @@ export const CALLS = describeCalls('Operation', {
     description:
       'What is absent stays, and null sets the default, also within `page_fields`, `keep` and `quotas`. Every process knows a change within ' +
       '10 s. A shorter `keep` hides what is older immediately and removes it from the disk within a day: it cannot be ' +
-      'brought back. `dry_run` changes nothing, and counts what would expire.',
+      'brought back. `dry_run` changes nothing, and counts what would expire. A `locked` quota was set by the operator of ' +
+      'the service, and no key can change it.',
     example: { timezone: 'Europe/Vienna', keep: { events: '25m' } },
     response: { example },
-    errors: ['revision_conflict'],
+    errors: ['revision_conflict', 'quota_locked'],
   },
   readUsage: {
     schema: { querystring: UsageQuery },
@@ -43,10 +45,12 @@ export const CALLS = describeCalls('Operation', {
   },
   eraseProject: {
     schema: { params: ProjectParams, querystring: NoQuery },
+    audit: ({ params, projectId }: { params: Static<typeof ProjectParams>; projectId: string }) =>
+      params.project === projectId ? { action: 'project_erased', changes: {} } : null,
     tag: 'Users',
-    summary: 'Erase everything of the key’s project except its keys and its usage',
+    summary: 'Erase everything of the key’s project except its keys, its usage and locked quotas',
     description:
-      'Events, sessions, profiles, aliases, dead letters, saved questions, boards and, once `complete`, the settings. A call works for some 20 s; while `complete` is ' +
+      'Events, sessions, profiles, aliases, dead letters, saved questions, boards and, once `complete`, the settings except for `locked` quotas. Usage of the day and the month goes on counting for quotas. A call works for some 20 s; while `complete` is ' +
       'false, repeat it. `gone_at` and `purge_error` are as for erased users.',
     parameters: { project: 'default' },
     response: {

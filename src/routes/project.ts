@@ -6,12 +6,12 @@ import type { ProjectAnswer } from '../contract/project-schemas.js'
 import { changeSettings } from '../contract/project-settings.js'
 import type * as responses from '../contract/responses.js'
 import { toActor } from '../keys/keys.js'
+import { toDay } from '../lib/day.js'
 import { checkSettings } from '../projects/check-settings.js'
-import { type Project, type Projects, readProject } from '../projects/projects.js'
+import { type Project, type Projects, readProject, refuseLocked } from '../projects/projects.js'
 import type { QuotaWatch } from '../projects/quota-watch.js'
 import type { Retention } from '../projects/retention.js'
-import { toDay, toUsageStart, type Usage } from '../projects/usage.js'
-import { insertAuditEntries } from '../store/audit.js'
+import { toUsageStart, type Usage } from '../projects/usage.js'
 import { readStoredBytes } from '../store/project-usage.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { ProjectErasure } from '../users/erasure/project-erasure.js'
@@ -39,13 +39,15 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app.patch('/project', CALLS.changeProject, async (request) => {
     const { projectId, body } = request
     const { apiKey: _, revision, dry_run: isDryRun, ...change } = body
+    const by = toActor(request.grant)
     if (!isDryRun) {
-      const options = { by: toActor(request.grant), expected: revision ?? undefined }
+      const options = { by, expected: revision ?? undefined }
       return describe(projectId, await projects.change(shards, projectId, change, options))
     }
     await checkSettings(shards, change)
     const project = await readProject(shards, projectId, revision ?? undefined)
     const settings = changeSettings(project.settings, change)
+    refuseLocked(project.settings, settings, by)
     const expired = await retention.preview(projectId, settings.keep)
     return { ...describe(projectId, { ...project, settings }), expired }
   })
@@ -81,11 +83,8 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app.delete('/projects/:project', CALLS.eraseProject, async ({ projectId, params, grant }) => {
     // Requiring the name prevents erasing another project by mistake.
     if (params.project !== projectId) throw notTheProject()
-    const by = toActor(grant)
-    const entry = { projectId, actor: by, action: 'project_erased', target: null, changes: {} } as const
-    await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry]))
     const { isComplete, unreadableDeadLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
-    if (isComplete) await projects.reset(shards, projectId, by)
+    if (isComplete) await projects.reset(shards, projectId, toActor(grant))
     return {
       status: 1,
       error: null,

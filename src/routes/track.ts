@@ -26,7 +26,13 @@ import { readInsertIds } from '../model/identified-events.js'
 import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
 import { type EventContexts as Kept, verbatimBatch, verbatimEvent } from '../model/verbatim.js'
-import { type KeptSince, refuseExpiredEvent, refuseExpiredEvents } from '../projects/late-events.js'
+import {
+  findExpiredEvent,
+  findExpiredEvents,
+  type KeptSince,
+  type RequestMemory,
+  refuseExpired,
+} from '../projects/late-events.js'
 import { CALLS } from './track.calls.js'
 
 export interface TrackOptions extends KnownEventsParts {
@@ -42,6 +48,7 @@ export interface TrackOptions extends KnownEventsParts {
   /** levels of objects and arrays, including the properties object itself */
   maxDepth: number
   keptSince: KeptSince
+  ids: RequestMemory
   ignored: Pick<IgnoredFields, 'note'>
 }
 
@@ -85,7 +92,7 @@ function createIdFormatter(journals: TrackOptions['journals']): (appended: Appen
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
-  { journals, buffers, commits, contexts, admission, bodyLimit, maxDepth, keptSince, ignored, shards, barrier },
+  { journals, buffers, commits, contexts, admission, bodyLimit, maxDepth, keptSince, ids, ignored, shards, barrier },
 ) => {
   const known = new KnownEvents({ shards, barrier })
   const formatId = createIdFormatter(journals)
@@ -100,10 +107,12 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { key, rawBody, body } = request
     const sender = getSender(request)
     const kept = chooseContexts(contexts, request, checkContext)
-    refuseExpiredEvent(keptSince(sender.projectId), rawBody, body)
+    const expired = findExpiredEvent(keptSince(sender.projectId), rawBody, body)
     if (!(body instanceof ScannedBody) || body.hasOthers) ignored.note(request)
     const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
+    if (expired)
+      await refuseExpired(expired, ids, sender, omitUndefined({ idempotencyKey, insertIds: insertIds?.digests }))
     const event = verbatimEvent(rawBody, body, key, kept)
     releaseUnless(event, rawBody)
     const appended = idempotencyKey
@@ -123,15 +132,16 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { stored_before: storedBefore } = request.query as Static<typeof BatchQuery>
     if (storedBefore !== undefined) requireSecretKey(request)
     const kept = chooseContexts(contexts, request, checkContexts)
-    refuseExpiredEvents(keptSince(request.projectId), rawBody, body)
+    const sender = getSender(request)
+    const expired = findExpiredEvents(keptSince(request.projectId), rawBody, body)
     const idempotencyKey = parseIdempotencyKey(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
     const found = readInsertIds(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)
+    if (expired) await refuseExpired(expired, ids, sender, omitUndefined({ idempotencyKey, insertIds: found?.digests }))
     const warned = withWarnings(batchWarnings(request))
     const entry = verbatimBatch(rawBody, body, key, kept)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
     releaseUnless(entry, rawBody)
-    const sender = getSender(request)
     const batch = { sender, entry, count, insertIds, ...omitUndefined({ idempotencyKey }) }
     const { appended, skipped } =
       storedBefore === undefined

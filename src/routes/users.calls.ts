@@ -1,3 +1,4 @@
+import type { Static } from '@sinclair/typebox'
 import { AliasParams, NoQuery, UserParams, UsersQuery } from '../contract/query-schemas.js'
 import {
   AliasBody,
@@ -24,6 +25,9 @@ const user = {
 /** Route options of the calls with which pages change users. */
 const CHANGE = { access: 'send', changesUsers: true } as const
 const STATE = { ...CHANGE, maxWeight: MAX_STATE_WEIGHT }
+
+const usersErased = (count: number) =>
+  ({ action: 'users_erased', changes: { users: { from: null, to: count } } }) as const
 
 export const CALLS = describeCalls('Users', {
   identify: {
@@ -77,6 +81,7 @@ export const CALLS = describeCalls('Users', {
     description: 'If the service runs with `DELETE_USER_EVENTS=true`, the user’s events and sessions are deleted, too.',
     parameters: { userId: 'ada' },
     errors: ['not_found', 'overloaded'],
+    audit: () => usersErased(1),
   },
   takeBackAlias: {
     schema: { params: AliasParams, querystring: NoQuery, response: { 200: Done } },
@@ -89,6 +94,7 @@ export const CALLS = describeCalls('Users', {
   },
   eraseUsers: {
     schema: { body: EraseBody },
+    audit: ({ body }: { body: Static<typeof EraseBody> }) => usersErased(new Set(body.distinct_ids).size),
     summary: 'Erase up to 100 users with all of their data',
     description:
       '`gone_at` says when the data has left the disk. It is null if that takes longer than the call, or has failed so far; `purge_error` then says why.',

@@ -87,7 +87,10 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     return { status: 1, error: null } as const
   })
 
-  app.delete('/users/:userId', CALLS.deleteUser, async ({ projectId, params }) => {
+  // Without its events and sessions, a user is not erased: that is a change of a profile.
+  const { audit: _, ...plain } = CALLS.deleteUser.config
+  const deleteUser = deletesEvents ? CALLS.deleteUser : { ...CALLS.deleteUser, config: plain }
+  app.delete('/users/:userId', deleteUser, async ({ projectId, params }) => {
     if (params.userId === ANONYMOUS) throw nobody()
     if (deletesEvents) {
       const { users } = await erasure.erase(projectId, [params.userId])

@@ -121,6 +121,7 @@ export function openKeyTable(clickhouse: ClickHouse): KeyTable {
     read: () => readKeys(clickhouse),
     isEmpty: () => hasNoKey(clickhouse),
     insert: (keys) => insertKeys(clickhouse, keys, Date.now()),
+    audit: (entries) => insertAuditEntries(clickhouse, entries),
   }
 }
 

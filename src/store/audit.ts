@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literalRows } from '../clickhouse/parameters.js'
-import type { AuditAction, AuditChanges, AuditEntry, StoredAuditEntry } from '../model/audit-entry.js'
+import type { Shards } from '../clickhouse/shards.js'
+import type { Actor, AuditAction, AuditChanges, AuditEntry, StoredAuditEntry } from '../model/audit-entry.js'
 
 /** Epoch milliseconds by the store's clock. */
 const NOW = 'toUnixTimestamp64Milli(now64(3))'
@@ -24,9 +25,14 @@ export async function insertAuditEntries(clickhouse: ClickHouse, entries: readon
   )
 }
 
+/** Like `insertAuditEntries`; the audit log is on the first shard. */
+export async function addAuditEntries(shards: Shards, entries: readonly AuditEntry[]): Promise<void> {
+  await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, entries))
+}
+
 interface AuditRow {
   changed_at: string
-  actor: string
+  actor: Actor['type']
   key_id: string
   key_label: string
   action: AuditAction
@@ -49,7 +55,7 @@ export async function listAuditEntries(
   return rows.map(({ changed_at, actor, key_id, key_label, action, target_id, target_label, changes }) => ({
     projectId,
     changedAt: Number(changed_at),
-    actor: actor === 'key' ? { type: 'key', id: key_id, label: key_label } : { type: 'command_line' },
+    actor: actor === 'key' ? { type: actor, id: key_id, label: key_label } : { type: actor },
     action,
     target: target_id === '' ? null : { id: target_id, label: target_label },
     changes: JSON.parse(changes) as AuditChanges,

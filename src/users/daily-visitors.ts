@@ -2,6 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
+import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { oncePerMinute } from '../lib/once-per-minute.js'
 import { DAILY_VISITOR_PREFIX } from '../model/user-names.js'
@@ -104,8 +105,4 @@ export class DailyVisitors {
   #now(): number {
     return (this.#options.now ?? Date.now)()
   }
-}
-
-function toDay(at: number): string {
-  return new Date(at).toISOString().slice(0, 10)
 }

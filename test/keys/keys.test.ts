@@ -70,6 +70,7 @@ t.test(
       },
       isEmpty: async () => stored.length === 0,
       insert: async (keys: StoredKey[]) => void stored.push(...keys),
+      audit: async () => undefined,
     }
     const ring = new KeyRing([])
     await new KeyRefresh({ ring, table, log: Fastify().log, closing: closing.signal }).start('p')
@@ -110,6 +111,7 @@ t.test('a key that is created during a read works immediately, too', async (t) =
     },
     isEmpty: async () => false,
     insert: async () => undefined,
+    audit: async () => undefined,
   }
   const ring = new KeyRing([])
   await new KeyRefresh({ ring, table, log: Fastify().log, closing: closing.signal }).start('p')

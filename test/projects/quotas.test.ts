@@ -1,4 +1,5 @@
 import t from 'tap'
+import { command } from '../../src/cli/projects.js'
 import { changeSettings, DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import type { Appends } from '../../src/ingest/group-commit.js'
 import type { Lane } from '../../src/lanes/lane.js'
@@ -6,6 +7,7 @@ import { LaneIds } from '../../src/lanes/lane-ids.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { INSERT_ID_BYTES, type SentIds } from '../../src/model/insert-id.js'
 import { Quotas, type QuotasOptions } from '../../src/projects/quotas.js'
+import { run } from '../cli/lanes-store.js'
 import { LAYOUTS, settingsFor, startApp, until } from '../helper.js'
 import { newProject } from '../shared-app.js'
 
@@ -172,6 +174,53 @@ for (const storage of LAYOUTS) {
         const { statusCode, body: text } = await call('POST', path, body, headers)
         t.equal(statusCode, 429, `${path}: ${text}`)
       }
+    })
+
+    t.test('a quota that the operator has set binds the project, also after an erasure', async (t) => {
+      const { projectId, call } = await newProject(client)
+      const read = async () => (await call('GET', '/public/project')).json().project
+      const operate = async (quota: string) => {
+        const { printed } = await run(command, ['set', projectId, '--quota', quota], { ...process.env, ...env })
+        const limit = /=(\d+)/.exec(quota)?.[1]
+        await until('the quota', async () => String((await read()).quotas.events_per_month?.limit) === String(limit))
+        return printed
+      }
+      const track = async () => await call('POST', '/public/track', event)
+      const locked = { limit: 5, mode: 'hard', locked: true }
+      t.match(await operate('events_per_month=5:hard'), /^quotas\.events_per_month: 5 \(hard, locked\)$/m)
+      const others: [object | null, string][] = [
+        [{ events_per_month: { ...locked, limit: 50 } }, 'events_per_month'],
+        [{ events_per_month: { limit: 5, mode: 'hard' } }, 'events_per_month'],
+        [{ events_per_month: null }, 'events_per_month'],
+        [null, 'events_per_month'],
+        [{ events_per_day: { ...locked, limit: 1 } }, 'events_per_day'],
+      ]
+      for (const [quotas, name] of others) {
+        for (const dry_run of [false, true]) {
+          const refused = await call('PATCH', '/public/project', { name: 'No', quotas, dry_run })
+          t.equal(refused.statusCode, 403, refused.body)
+          const details = [{ path: `/quotas/${name}` }]
+          t.match(refused.json(), { code: 'quota_locked', error: /operator of the service/, details })
+        }
+      }
+      t.match(await read(), { name: null, quotas: { ...DEFAULT_SETTINGS.quotas, events_per_month: locked } })
+      const own = {
+        events_per_month: { mode: 'hard', limit: 5, locked: true },
+        events_per_day: { limit: 9, mode: 'hard' },
+      }
+      const changed = await call('PATCH', '/public/project', { name: 'Shop', quotas: own })
+      t.equal(changed.statusCode, 200, 'what stays as it is, is no change')
+      for (let i = 0; i < 5; i++) t.equal((await track()).statusCode, 200)
+      t.match((await track()).json(), { code: 'quota_exceeded', error: /until the operator of the service raises/ })
+      t.match((await call('DELETE', `/public/projects/${projectId}`)).json(), { complete: true })
+      const quotas = { ...DEFAULT_SETTINGS.quotas, events_per_month: locked }
+      t.match(await read(), { ...DEFAULT_SETTINGS, quotas })
+      t.equal((await track()).json().code, 'quota_exceeded', 'what was accepted this month still counts')
+      await operate('events_per_month=6:hard')
+      t.equal((await track()).statusCode, 200)
+      await operate('events_per_month=default')
+      const free = await call('PATCH', '/public/project', { quotas: { events_per_month: { limit: 50, mode: 'hard' } } })
+      t.equal(free.statusCode, 200, 'what the operator has removed is the project’s own again')
     })
   })
 }

@@ -142,6 +142,64 @@ t.test('events that have expired are refused with too_old by every call', async 
   t.match(JSON.stringify(dead_letters), /is older than the project keeps events/)
 })
 
+t.test('a repetition of an event that has expired since is answered like the first request', async (t) => {
+  let ahead = 0
+  const client = await startApp(t, await settingsFor(t, 'lanes'), { now: () => Date.now() + ahead })
+  const { call } = client
+  await call('PATCH', '/public/project', { keep: { events: '1d' } })
+  const timestamp = Date.now() - DAY_MS + 600_000
+  const event = { event: 'e', distinct_id: 'u', timestamp }
+  const named = (...ids: string[]) => ids.map((insert_id) => ({ ...event, insert_id }))
+  const ndjson = { 'content-type': 'application/x-ndjson' }
+  const segment = (messageId: string) => {
+    const body = { event: 'e', userId: 'u', messageId, timestamp: new Date(timestamp).toISOString() }
+    return ['/segment/v1/track', body] as const
+  }
+  const requests: (readonly [string, object | string, object?])[] = [
+    ['/public/track', { ...event, insert_id: 'one' }],
+    ['/public/track', { ...event, timestamp: timestamp + 0.5, insert_id: 'parsed' }],
+    ['/public/track', event, { 'idempotency-key': 'one' }],
+    ['/public/track/batch', { events: named('two', 'three', 'two') }],
+    ['/public/track/batch', { events: [...named('four'), { event: 'e', distinct_id: 'u', insert_id: 'young' }] }],
+    ['/public/track/batch', { events: [event, ...named('five')] }, { 'idempotency-key': 'batch' }],
+    [
+      '/public/import',
+      named('six', 'seven')
+        .map((one) => JSON.stringify(one))
+        .join('\n'),
+      ndjson,
+    ],
+    segment('eight'),
+  ]
+  const firsts = []
+  for (const request of requests) firsts.push(await call('POST', ...request))
+  t.ok(firsts.every(({ statusCode }) => statusCode === 200))
+  ahead = 1_200_000
+  for (const [i, request] of requests.entries()) {
+    const again = await call('POST', ...request)
+    const name = JSON.stringify(request)
+    t.equal(again.statusCode, 200, `${name}: ${again.body}`)
+    t.equal(again.body, firsts[i]?.body, name)
+    if (i === 2) t.equal(again.headers['x-event-id'], firsts[i]?.headers['x-event-id'])
+  }
+  const mixed = { events: [...named('one', 'four'), { event: 'e', distinct_id: 'u', insert_id: 'new' }] }
+  t.equal((await call('POST', '/public/track/batch', mixed)).statusCode, 200, 'in another batch')
+  const others: [string, object | string][] = [
+    ['/public/track', { ...event, insert_id: 'other' }],
+    ['/public/track', event],
+    ['/public/track/batch', { events: named('one', 'other') }],
+    ['/public/track/batch', { events: [...named('one'), event] }],
+  ]
+  for (const [path, body] of others) {
+    const refused = await call('POST', path, body)
+    t.equal(refused.json().code, 'too_old', `${path} ${JSON.stringify(body)}`)
+  }
+  t.strictSame((await call('GET', '/public/dead-letters')).json().dead_letters, [])
+  await call('POST', ...segment('nine'))
+  t.equal((await call('GET', '/public/dead-letters')).json().dead_letters.length, 1)
+  t.strictSame((await client.events()).map(({ insert_id }) => insert_id).sort(), ['new', 'young'])
+})
+
 for (const storage of LAYOUTS) {
   t.test(`${storage}: what has expired leaves the disk, and nothing else`, async (t) => {
     let ahead = 0

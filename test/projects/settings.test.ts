@@ -8,7 +8,8 @@ import { changeProject } from '../../src/projects/projects.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
-import { LANES, settingsFor, startApp, until } from '../helper.js'
+import { TcpProxy } from '../delivery/tcp-proxy.js'
+import { LANES, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const DAY_MS = 86_400_000
 
@@ -330,6 +331,8 @@ for (const storage of LANES) {
         'source=default',
         '--sessions',
         'default',
+        '--quota',
+        'events_per_day=default',
       )
       const today = new Date().toISOString().slice(0, 10)
       await until('the usage', async () => {
@@ -368,3 +371,38 @@ for (const storage of LANES) {
     })
   })
 }
+
+t.test('a service that starts without ClickHouse stores nothing that a project may have forbidden', async (t) => {
+  const { CLICKHOUSE_URL = '', ...env } = await settingsFor(t, 'servers')
+  const proxy = await TcpProxy.open(t, CLICKHOUSE_URL)
+  const start = () => startApp(t, { ...env, CLICKHOUSE_URL: proxy.url }, { keysRefreshMs: 100 })
+  const before = await start()
+  const set = { context: 'off', keep: { events: '30d' }, quotas: { events_per_day: { limit: 3, mode: 'hard' } } }
+  t.equal((await before.call('PATCH', '/public/project', set)).statusCode, 200)
+  await before.app.close()
+  proxy.cut()
+  const client = await start()
+  const agent =
+    'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36'
+  const authorization = `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}`
+  const track = async (event: string, ageDays = 0) => {
+    const timestamp = new Date(Date.now() - ageDays * DAY_MS).toISOString()
+    const context = { userAgent: agent, locale: 'de-AT', timezone: 'Europe/Vienna' }
+    const body = { event, userId: 'ada', timestamp, context }
+    return (await client.call('POST', '/segment/v1/track', body, { authorization })).statusCode
+  }
+  t.strictSame([await track('during'), await track('expired', 40), await track('expired', 50)], [200, 200, 200])
+  proxy.mend()
+  await until('ClickHouse', async () => (await client.call('GET', '/public/project')).json().project?.revision === 1)
+  const events = await client.events()
+  t.strictSame(
+    events.map(({ event, context }) => [event, context]),
+    [['during', undefined]],
+    'neither a context nor an expired event is shown',
+  )
+  await until('the quota', async () => (await track('more')) === 429)
+  await client.call('PATCH', '/public/project', { context: null, quotas: null })
+  await until('room', async () => (await track('after')) === 200)
+  const after = (await client.events()).find(({ event }) => event === 'after')
+  t.match(after?.context, { browser: 'Chrome', country: 'AT' }, 'with the default, there is one')
+})

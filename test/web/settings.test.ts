@@ -2,6 +2,9 @@ import type { Page } from 'playwright-core'
 import t from 'tap'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import type { ListedKey } from '../../src/contract/responses.js'
+import { COMMAND_LINE } from '../../src/model/audit-entry.js'
+import { changeProject } from '../../src/projects/projects.js'
+import { openStore } from '../../src/store/open.js'
 import { SECRET_KEY, until } from '../helper.js'
 import { checkAccessibility, download, startSite } from './page.js'
 
@@ -315,6 +318,29 @@ t.test('the settings of a project', async (t) => {
     const today = new Date().toISOString().slice(0, 8)
     await usage.getByRole('rowheader', { name: today }).first().waitFor()
     t.match(await download(page, 'Download CSV'), /^\uFEFF?day,events,bytes,read_seconds\r\n\d{4}-\d\d-\d\d,\d+,/)
+  })
+
+  t.test('a quota of the operator is shown, and cannot be changed', async (t) => {
+    const quotas = { events_per_month: { limit: 70_000, mode: 'hard', locked: true } } as const
+    const { shards, close } = await openStore(site.config)
+    await changeProject(shards, site.project, { quotas }, { by: COMMAND_LINE })
+    await close()
+    await until('the service to know', async () => (await read()).quotas.events_per_month)
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Quotas and usage')
+    const perMonth = form.getByRole('group', { name: 'Events per month' })
+    await perMonth.getByText(/^70.000, hard limit$/).waitFor()
+    await perMonth.getByText('Set by the operator').waitFor()
+    t.equal(await perMonth.getByRole('combobox').count(), 0)
+    await findKind(page, 'Changes')
+      .getByText(/the quota of events per month from none to 70.000 \(hard, locked\)/)
+      .waitFor()
+    await checkAccessibility(t, page, 'a quota of the operator')
+    const names = form.getByRole('group', { name: 'New event names per day' })
+    await names.getByLabel('Limit').selectOption('Soft limit')
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.match((await read()).quotas, quotas, 'others can be changed')
   })
 })
 

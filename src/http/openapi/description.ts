@@ -2,6 +2,7 @@ import type { TSchema } from '@sinclair/typebox'
 import type { FastifyContextConfig, FastifySchema } from 'fastify'
 import type { ErrorCode } from '../../contract/errors.js'
 import type { RowFormat } from '../../contract/formats.js'
+import type { DescribeChange } from '../audit.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -50,6 +51,7 @@ interface DescribedRoute<Schema> extends Omit<CallDescription, 'id' | 'tag'> {
   tag?: Tag
   schema: Schema
   config?: FastifyContextConfig
+  audit?: DescribeChange
 }
 
 /** Makes the options of the routes of a group. Their names become the ids of the calls. */
@@ -57,8 +59,9 @@ export function describeCalls<Schemas extends Record<string, FastifySchema>>(
   tag: Tag,
   routes: { [Id in keyof Schemas]: DescribedRoute<Schemas[Id]> },
 ): { [Id in keyof Schemas]: { schema: Schemas[Id]; config: FastifyContextConfig } } {
-  const described = Object.entries<DescribedRoute<FastifySchema>>(routes).map(([id, { schema, config, ...call }]) => {
-    return [id, { schema, config: { ...config, openapi: { id, tag, ...call } } }]
+  const all = Object.entries<DescribedRoute<FastifySchema>>(routes)
+  const described = all.map(([id, { schema, config, audit, ...call }]) => {
+    return [id, { schema, config: { ...config, ...(audit && { audit }), openapi: { id, tag, ...call } } }]
   })
   return Object.fromEntries(described)
 }

@@ -79,6 +79,8 @@ export interface PlanOptions {
   since?: number | undefined
   /** returns the JSON of an event's context; default: events have none */
   findContext?(source: MessageSource): string | undefined
+  /** returns the indexes of the ids that were sent before; default: none was */
+  findKnown?(insertIds: Buffer): Promise<readonly number[]>
   /** called before each message; resolves when the request may go on, null: immediately */
   takeTurn(): Promise<void> | null
 }
@@ -87,20 +89,22 @@ export interface PlanOptions {
 export async function planMessages(
   sender: Sender,
   messages: readonly SdkMessage[],
-  { since, findContext = () => undefined, takeTurn }: PlanOptions,
+  { since, findContext = () => undefined, findKnown = async () => [], takeTurn }: PlanOptions,
 ): Promise<Plan> {
   const people = new PeoplePlan(messages)
   const { placeholders } = people
   const faults: Fault[] = []
   const texts: string[] = []
   const identities: Identity[] = []
+  const expired: Expired[] = []
   for (const message of messages) {
     const turn = takeTurn()
     if (turn) await turn
     if (message.type === 'fault') faults.push(message)
-    else if (message.type === 'event') addEvent(message, { texts, identities, faults, since, findContext })
+    else if (message.type === 'event') addEvent(message, { texts, identities, faults, expired, since, findContext })
     else people.add(message)
   }
+  faults.push(...(await listNew(sender, expired, findKnown)))
   for (const { distinct_id } of identities) if (isPlaceholder(distinct_id)) placeholders.event++
   faults.push(...people.faults)
   const { messages: kept, refused } = people
@@ -114,41 +118,70 @@ export async function planMessages(
   return plan
 }
 
+/** An event that is older than its project keeps events. */
+interface Expired {
+  identity: Identity
+  fault: Fault
+}
+
+/** The faults of expired events. One that was accepted before it expired, and is repeated, has none. */
+async function listNew(
+  { projectId }: Sender,
+  expired: readonly Expired[],
+  findKnown: NonNullable<PlanOptions['findKnown']>,
+): Promise<Fault[]> {
+  const ids = readParsedInsertIds(
+    projectId,
+    expired.map(({ identity }) => identity),
+  )
+  const known = new Set(ids ? await findKnown(ids.digests) : [])
+  return expired.filter((_, i) => !known.has(i)).map(({ fault }) => fault)
+}
+
 interface Sorted {
   texts: string[]
   identities: Identity[]
   faults: Fault[]
+  expired: Expired[]
   since: number | undefined
   findContext(source: MessageSource): string | undefined
 }
 
-function addEvent(message: SdkEvent, { texts, identities, faults, since, findContext }: Sorted): void {
+function addEvent(message: SdkEvent, { texts, identities, faults, expired, since, findContext }: Sorted): void {
   const { parts, insertId, source = {} } = message
   const { distinct_id, timestamp } = parts
   const insert_id = isName(insertId) ? insertId : null
+  // Not used before it was validated, while the event is formatted.
+  const identity = { distinct_id: distinct_id as string, insert_id }
   try {
     const text = formatEvent({ ...parts, insert_id, context: findContext(source) })
     if (isDailyVisitor(distinct_id as string))
       throw new EventFault(`distinct_id ${DAILY_VISITOR_REASON}.`, 'distinct_id')
     if (since !== undefined && timestamp !== undefined && Number(timestamp) < since) {
-      throw new EventFault(`timestamp ${tooOldReason(since)}`, 'timestamp')
+      const fault = toFault(message, new EventFault(`timestamp ${tooOldReason(since)}`, 'timestamp'))
+      expired.push({ identity, fault })
+      return
     }
     texts.push(text)
-    // Validated while it was formatted.
-    identities.push({ distinct_id: distinct_id as string, insert_id })
+    identities.push(identity)
   } catch (error) {
-    const { index } = message as SdkMessage
     // Any error is a fault of this message only, and does not affect the others.
-    const fault = error instanceof EventFault ? error : null
-    const { field, isMissing = false, message: reason = UNREADABLE } = fault ?? {}
-    faults.push({
-      type: 'fault',
-      text: formatFaultText(message),
-      reason,
-      isMissing,
-      insertId,
-      ...omitUndefined({ index, field }),
-    })
+    faults.push(toFault(message, error))
+  }
+}
+
+function toFault(event: SdkEvent, error: unknown): Fault {
+  const { index } = event as SdkMessage
+  const fault = error instanceof EventFault ? error : null
+  const { field, isMissing = false, message: reason = UNREADABLE } = fault ?? {}
+  const { insertId } = event
+  return {
+    type: 'fault',
+    text: formatFaultText(event),
+    reason,
+    isMissing,
+    insertId,
+    ...omitUndefined({ index, field }),
   }
 }
 

@@ -11,6 +11,7 @@ import { asApiError, noteFailure, retryHeaders, whenDue } from '../../http/error
 import { RequestSource } from '../../http/request-source.js'
 import { unknownCall } from '../../http/unknown-call.js'
 import { type JsonValue, readJson } from '../../json/value.js'
+import type { LaneIds } from '../../lanes/lane-ids.js'
 import type { MessageSource } from '../../model/request-context.js'
 import type { KeptSince } from '../../projects/late-events.js'
 import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
@@ -79,6 +80,7 @@ export interface VendorOptions extends IngestParts {
   /** levels of objects and arrays in properties */
   maxDepth: number
   keptSince: KeptSince
+  ids: Pick<LaneIds, 'findKnown'>
   contexts: Contexts
   /** the folder in which the operator installed the vendors' scripts */
   scriptsIn: string
@@ -176,7 +178,7 @@ async function plan(
   request: FastifyRequest,
   call: SdkCall,
   context: CallContext,
-  { admission, maxDepth, keptSince, contexts }: VendorOptions,
+  { admission, maxDepth, keptSince, ids, contexts }: VendorOptions,
 ): Promise<Plan> {
   const takeTurn = () => admission.turn(request)
   const turn = takeTurn()
@@ -191,7 +193,9 @@ async function plan(
   toll?.meet(projectId, messages.flatMap(readName))
   const source = new RequestSource(request)
   const findContext = (said: MessageSource) => contexts.findOfMessage(projectId, source, said)?.json
-  return await planMessages(getSender(request), messages, { since: keptSince(projectId), findContext, takeTurn })
+  const sender = getSender(request)
+  const findKnown = (insertIds: Buffer) => ids.findKnown(sender, insertIds)
+  return await planMessages(sender, messages, { since: keptSince(projectId), findContext, findKnown, takeTurn })
 }
 
 /**

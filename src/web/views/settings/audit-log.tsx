@@ -6,7 +6,7 @@ import type { AuditLogEntry } from '../../../contract/responses.js'
 import { readAuditLog } from '../../api/keys.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatField } from '../../lib/fields.js'
-import { formatDuration, formatTime } from '../../lib/format.js'
+import { formatCount, formatDuration, formatTime } from '../../lib/format.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -48,7 +48,7 @@ export function AuditLog({ changes }: { changes: number }) {
     <section aria-label="Changes" aria-busy={isLoading}>
       <h2>Changes</h2>
       <p class={textStyles.hint}>
-        Who changed settings and keys, by this page, the API or the command line. Kept for a year.
+        Who changed settings and keys, or removed data, by this page, the API or the command line. Kept for a year.
       </p>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the changes" />}
@@ -71,8 +71,9 @@ export function AuditLog({ changes }: { changes: number }) {
   )
 }
 
-function nameActor({ actor: { id, label } }: AuditLogEntry): string {
-  return id === null ? 'Command line' : nameKey({ id, label: label ?? '' })
+function nameActor({ actor: { type, id, label } }: AuditLogEntry): string {
+  if (id !== null) return nameKey({ id, label: label ?? '' })
+  return type === 'service' ? 'The service, at its first start' : 'Command line'
 }
 
 /** A change as a sentence without its subject. */
@@ -85,6 +86,11 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
   }
   if (action === 'key_revoked') return `Revoked ${name}`
   if (action === 'project_erased') return 'Erased everything of the project'
+  if (action === 'users_erased') return `Erased ${formatCount(Number(changes.users?.to), 'user')}`
+  if (action === 'batches_deleted')
+    return `Deleted the events of ${formatCount(Number(changes.batches?.to), 'batch', 'batches')}`
+  if (action === 'facts_left_out') return 'Left the project out of the facts'
+  if (action === 'facts_taken_in') return 'Took the project into the facts'
   if (action !== 'key_changed' && action !== 'project_changed') return `${action} ${name}`
   const fields = Object.entries(changes).map(([field, { from, to }]) => {
     const format = FORMATS[field.split('.')[0] ?? ''] ?? formatValue

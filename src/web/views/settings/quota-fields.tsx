@@ -50,6 +50,17 @@ interface LimitFieldsProps {
 
 function LimitFields({ name, quota, onChange }: LimitFieldsProps) {
   const limit = quota?.limit ?? USUAL_LIMITS[name]
+  if (quota?.locked) {
+    return (
+      <fieldset>
+        <legend>{QUOTA_NAMES[name]}</legend>
+        <p>
+          {formatAmount(name, quota.limit)}, {quota.mode} limit
+        </p>
+        <p class={textStyles.hint}>Set by the operator of this service, who alone can change it.</p>
+      </fieldset>
+    )
+  }
   return (
     <fieldset>
       <legend>{QUOTA_NAMES[name]}</legend>

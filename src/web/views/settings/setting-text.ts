@@ -72,8 +72,8 @@ export function isQuota(value: unknown): value is Quota {
 }
 
 /** Formats a quota without its unit, such as `1,000 (hard)`. */
-export function formatQuota({ limit, mode }: Quota): string {
-  return `${formatNumber(limit)} (${mode})`
+export function formatQuota({ limit, mode, locked }: Quota): string {
+  return `${formatNumber(limit)} (${mode}${locked ? ', locked' : ''})`
 }
 
 /** Formats what a session is. */

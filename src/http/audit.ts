@@ -1,0 +1,33 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { toActor } from '../keys/keys.js'
+import type { AuditEntry } from '../model/audit-entry.js'
+
+/** What a call changes, for the audit log of its project. */
+type AuditedChange = Pick<AuditEntry, 'action' | 'changes'>
+
+/** Describes what a call changes, null if nothing. Its schemas decide the types of `params` and `body`. */
+export type DescribeChange = (request: { projectId: string; params: never; body: never }) => AuditedChange | null
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    audit?: DescribeChange
+  }
+}
+
+/**
+ * Adds an entry to the audit log for each call whose route describes its change, before the change, so that none is
+ * missing. If the call fails, the log has a change that was not made. Calls that note what was there before, such as
+ * changes of keys and settings, add their entries themselves.
+ */
+export function auditCalls(scope: FastifyInstance, insert: (entry: AuditEntry) => Promise<void>): void {
+  scope.addHook('onRoute', (route) => {
+    const describe = route.config?.audit
+    if (!describe) return
+    const add = async (request: FastifyRequest) => {
+      const change = describe(request as FastifyRequest & Parameters<DescribeChange>[0])
+      const { projectId, grant } = request
+      if (change) await insert({ projectId, actor: toActor(grant), target: null, ...change })
+    }
+    route.preHandler = [route.preHandler ?? [], add].flat()
+  })
+}

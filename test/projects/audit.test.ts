@@ -1,0 +1,146 @@
+import t from 'tap'
+import { command as facts } from '../../src/cli/facts.js'
+import type { AuditLogEntry } from '../../src/contract/responses.js'
+import type { KeysFound } from '../../src/keys/key-refresh.js'
+import { run } from '../cli/lanes-store.js'
+import { type Client, settingsFor, startApp, until } from '../helper.js'
+import { listRoutes } from '../list-routes.js'
+
+/** Why a call that changes something is not in the audit log, by `METHOD path`. */
+const NOT_LOGGED = {
+  'takes in what clients send': [
+    'POST /public/track',
+    'POST /public/track/batch',
+    'POST /public/import',
+    'POST /public/sessions/start',
+    'POST /public/sessions/update',
+    'POST /public/sessions/end',
+    'POST /public/users/batch',
+  ],
+  'changes one thing that clients have sent, as often as they like': [
+    'POST /public/users/identify',
+    'POST /public/users/profile',
+    'POST /public/users/alias',
+    'DELETE /public/users/:userId/aliases/:alias',
+    'PUT /public/events/:eventId',
+    'DELETE /public/events/:eventId',
+  ],
+  'stores what clients have sent': ['POST /public/dead-letters/replay'],
+  'is how people look at the data, and has revisions': [
+    'PUT /public/questions/:id',
+    'DELETE /public/questions/:id',
+    'PUT /public/boards/:id',
+    'DELETE /public/boards/:id',
+  ],
+  'must work while the journal is full because ClickHouse is down': ['DELETE /public/ids'],
+  'changes nothing': ['POST /public/query'],
+}
+
+/** Makes each of the other calls. Later ones may use what earlier ones have made. */
+const LOGGED: [
+  call: string,
+  action: string,
+  make: (client: Client) => Promise<{ statusCode: number; body: string }>,
+][] = [
+  ['POST /public/keys', 'key_created', ({ call }) => call('POST', '/public/keys', { kind: 'read' })],
+  [
+    'PATCH /public/keys/:keyId',
+    'key_changed',
+    async (client) => client.call('PATCH', await keyPath(client), { label: 'x' }),
+  ],
+  [
+    'POST /public/keys/:keyId/rotate',
+    'key_rotated',
+    async (client) => client.call('POST', `${await keyPath(client)}/rotate`, {}),
+  ],
+  ['DELETE /public/keys/:keyId', 'key_revoked', async (client) => client.call('DELETE', await keyPath(client))],
+  ['PATCH /public/project', 'project_changed', ({ call }) => call('PATCH', '/public/project', { name: 'Shop' })],
+  ['DELETE /public/users/:userId', 'users_erased', ({ call }) => call('DELETE', '/public/users/ada')],
+  [
+    'POST /public/users/erase',
+    'users_erased',
+    ({ call }) => call('POST', '/public/users/erase', { distinct_ids: ['bob', 'carol', 'bob'] }),
+  ],
+  [
+    'POST /public/events/delete',
+    'batches_deleted',
+    async ({ call }) => {
+      const { headers } = await call('POST', '/public/track/batch', { events: [{ event: 'e', distinct_id: 'u' }] })
+      return await call('POST', '/public/events/delete', { batches: String(headers['x-batch-ids']).split(',') })
+    },
+  ],
+  ['DELETE /public/projects/:project', 'project_erased', ({ call }) => call('DELETE', '/public/projects/default')],
+]
+
+/** The path of a key that can be changed. */
+async function keyPath({ call }: Client): Promise<string> {
+  const { keys } = (await call('GET', '/public/keys')).json()
+  const { id } = keys.find(
+    ({ source, state }: { source: string; state: string }) => source === 'store' && state === 'valid',
+  )
+  return `/public/keys/${id}`
+}
+
+const readLog = async ({ call }: Client): Promise<AuditLogEntry[]> =>
+  (await call('GET', '/public/audit?limit=100')).json().entries
+
+t.test('each call that changes something is in the audit log, or there is a reason why not', async (t) => {
+  const env = { ...(await settingsFor(t, 'embedded')), DELETE_USER_EVENTS: 'true' }
+  const client = await startApp(t, env)
+  const routes = listRoutes(client.app).filter((route) => /^(?!GET|HEAD|OPTIONS)\w+ \/public\//.test(route))
+  t.strictSame(routes.sort(), [...Object.values(NOT_LOGGED).flat(), ...LOGGED.map(([call]) => call)].sort())
+  for (const distinct_id of ['ada', 'bob']) await client.call('POST', '/public/users/identify', { distinct_id })
+  for (const [call, action, make] of LOGGED) {
+    const before = (await readLog(client)).length
+    const { statusCode, body } = await make(client)
+    t.equal(statusCode, 200, `${call}: ${body}`)
+    const entries = await readLog(client)
+    const added = entries.slice(0, entries.length - before)
+    t.ok(
+      added.some((entry) => entry.action === action && entry.actor.id === 'SECRET_KEY'),
+      call,
+    )
+  }
+  const log = JSON.stringify(await readLog(client))
+  t.match(log, /"users":{"from":null,"to":2}/, 'with how many')
+  t.notMatch(log, /bob|carol|ada/, 'what was erased is not kept in the log')
+})
+
+t.test('what changes nothing is not in the log', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const { call } = client
+  await call('POST', '/public/users/identify', { distinct_id: 'ada' })
+  const { headers } = await call('POST', '/public/track/batch', { events: [{ event: 'e', distinct_id: 'u' }] })
+  const batches = String(headers['x-batch-ids']).split(',')
+  t.equal((await call('POST', '/public/events/delete', { batches, dry_run: true })).statusCode, 200)
+  t.equal((await call('DELETE', '/public/projects/other')).statusCode, 400)
+  t.equal((await call('POST', '/public/users/erase', { distinct_ids: [] })).statusCode, 400)
+  t.equal((await call('DELETE', '/public/users/ada')).statusCode, 200, 'the profile alone')
+  t.strictSame(await readLog(client), [])
+})
+
+t.test('the first keys and what commands do are in the log, too', async (t) => {
+  const { PUBLIC_API_KEY: _, SECRET_KEY: __, ...env } = await settingsFor(t, 'embedded')
+  const found: KeysFound[] = []
+  const client = await startApp(t, env, { onKeys: (keys) => found.push(keys) })
+  const pair = await found[0]?.makeFirst?.()
+  const call: Client['call'] = (method, url, body) => client.call(method, url, body, { 'x-api-key': pair?.secretKey })
+  const entries = await until('the keys', async () => {
+    const response = await call('GET', '/public/audit')
+    return response.statusCode === 200 && (response.json().entries as AuditLogEntry[])
+  })
+  t.match(entries.map(({ action, changes }) => [action, changes.kind?.to]).sort(), [
+    ['key_created', 'public'],
+    ['key_created', 'secret'],
+  ])
+  for (const { actor, target } of entries) {
+    t.strictSame(actor, { type: 'service', id: null, label: null })
+    t.ok(target && `${pair?.publicKey} ${pair?.secretKey}`.includes(target.id))
+  }
+  for (const what of ['leave-out', 'take-in']) {
+    t.match(await run(facts, [what, 'default'], { ...process.env, ...env }), { code: 0 })
+  }
+  const [takenIn, leftOut] = (await call('GET', '/public/audit')).json().entries
+  t.match(leftOut, { actor: { type: 'command_line' }, action: 'facts_left_out' })
+  t.match(takenIn, { actor: { type: 'command_line' }, action: 'facts_taken_in' })
+})
