@@ -36,8 +36,11 @@ const DICTIONARIES: readonly PageName[] = ['host', 'path', 'referrer']
 const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const satisfies PagePlace[]
 type Parameter = (typeof PARAMETERS)[number]
 
-/** By the parameter that an ad added: the kind and the name of the site, as in `SITES`. */
-const AD_SITES = { keys: Object.keys(AD_CLICKS), values: Object.values(AD_CLICKS).map((name) => `search\t${name}`) }
+/** By the parameter that an ad added: a host of the site, as in `SITES`. */
+const AD_HOSTS = {
+  keys: Object.keys(AD_CLICKS),
+  values: Object.values(AD_CLICKS).map((name) => `${name.toLowerCase()}.com`),
+}
 
 /**
  * Columns with the fields of the page of an event. The texts of all places are found with one pass of the parser over
@@ -167,12 +170,12 @@ export class PageColumns {
     })
   }
 
-  /** The host that the visitor came from, empty if it is the host of the page; and the site whose ad was clicked. */
+  /** The host that the visitor came from, empty if it is the host of the page; and that of the ad they clicked on. */
   #selectReferrer(): string[] {
     if (!this.#places().includes('referrer')) return []
     const [own, other] = ['host_url', 'host_referrer'].map(withoutWww)
     const referrer = `${toDictionary(`if(${other} = ${own}, '', ${other})`)} AS referrer`
-    return this.#hasSource ? [referrer, `${this.#find('ad_click', AD_SITES)} AS ad_site`] : [referrer]
+    return this.#hasSource ? [referrer, `${this.#find('ad_click', AD_HOSTS)} AS ad_host`] : [referrer]
   }
 
   /**
@@ -181,35 +184,34 @@ export class PageColumns {
    */
   #selectSites(): string[][] {
     if (!this.#hasSource) return []
+    // An `if` would evaluate `ad_host` for each row, and not for each value in its dictionary.
+    const cameFrom = `extract(${toDictionary(`concat(referrer, '\t', ad_host)`)}, '^\t?([^\t]+)') AS came_from`
     const name = this.#names.has('source') ? this.#findSites('came_from', `extract(site, '\t(.*)$') AS site_name`) : []
-    const cameFrom = `${toDictionary(`if(referrer = '', ad_site, referrer)`)} AS came_from`
     if (!this.#names.has('channel')) return [[cameFrom], ...name]
     return [
-      [cameFrom],
-      ...name,
       [
+        cameFrom,
         ...['source', 'medium'].map((place) => {
           // A tab marks a result, so the text must not contain one.
           return `${toDictionary(`replaceAll(lower(utm_${place}), '\t', ' ')`)} AS small_${place}`
         }),
       ],
+      ...name,
       [`${this.#find('small_source', SITES.names)} AS named_source`],
       [`${toDictionary(`if(small_source = '', came_from, ${withoutWww('named_source')})`)} AS origin`],
       ...this.#findSites('origin', `extract(site, '^(.*)\t') AS site_kind`),
-      // Any other site may link to a URL that somebody copied after a click on an ad.
-      [
-        `${toDictionary(`if(small_medium = '' AND ad_site != '' AND site_kind IN ('search', 'video'), 'cpc', small_medium)`)} AS known_medium`,
-      ],
       [
         `${this.#find('small_source', SOURCE_CLASSES)} AS source_found`,
-        `${this.#find('known_medium', MEDIUM_CLASSES)} AS medium_found`,
+        `${this.#find('small_medium', MEDIUM_CLASSES)} AS medium_found`,
       ],
       [
         `replaceRegexpOne(source_found, '^[^\t]+$', '\tother') AS source_class`,
         `${MEDIUM_PATTERNS.reduce((text, [pattern, name]) => `replaceRegexpOne(${text}, '^(?:${pattern})$', '\t${name}')`, 'medium_found')} AS medium_class`,
       ],
       [
-        `concat('\t', site_kind, if(medium_class = '', '\t', medium_class),
+        // Any other site may link to a URL that somebody copied after a click on an ad.
+        `concat('\t', site_kind, multiIf(medium_class != '', medium_class,
+          ad_host != '' AND site_kind IN ('search', 'video'), '\tpaid', '\t'),
           multiIf(source_class != '', source_class, referrer = '', '\t', '\tsite')) AS channel_key`,
       ],
       [`${toDictionary('channel_key')} AS channel_entry`],
