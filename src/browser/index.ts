@@ -53,7 +53,6 @@ export class Tallyhouse {
   /** what to do once the page is visible and the visitor has agreed */
   readonly #waiting: (() => void)[] = []
   #isShown = false
-  #isLeft = false
   /** the visit and path of the last page view */
   #viewed = ''
   #referrer: string
@@ -152,9 +151,14 @@ export class Tallyhouse {
     document.addEventListener('visibilitychange', () => (document.hidden ? this.#hide() : this.#show()))
     addEventListener('pagehide', () => {
       this.#hide()
-      this.#isLeft = true
+      // If the page comes back, it is viewed again. It becomes visible before `pageshow`.
+      this.#viewed &&= ' '
     })
-    addEventListener('pageshow', ({ persisted }) => persisted && this.#show())
+    addEventListener('pageshow', ({ persisted }) => {
+      if (!persisted) return
+      this.#outbox.forgetRequests()
+      this.#show()
+    })
     const route = () => setTimeout(() => this.#viewPage(), ROUTE_MS)
     addEventListener('popstate', route)
     for (const name of ['pushState', 'replaceState'] as const) {
@@ -169,12 +173,6 @@ export class Tallyhouse {
   }
 
   #show(): void {
-    // The page has come back from the back/forward cache. It becomes visible before `pageshow`.
-    if (this.#isLeft) {
-      this.#isLeft = false
-      this.#outbox.forgetRequests()
-      this.#viewed = ''
-    }
     this.#isShown = !document.hidden
     this.#beat()
   }
