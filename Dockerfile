@@ -1,4 +1,6 @@
-FROM node:24-bookworm-slim AS build
+# The first two stages run on the machine that builds, whatever the image is for: nothing that they make depends on the
+# processor, and npm crashes in an emulated one.
+FROM --platform=$BUILDPLATFORM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts
@@ -9,7 +11,7 @@ COPY src ./src
 RUN npm run build
 
 # Without the optional packages, which are the embedded ClickHouse and the embedded journal's binaries: 0.6 GB less.
-FROM node:24-bookworm-slim AS packages
+FROM --platform=$BUILDPLATFORM node:24-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --omit=dev --omit=optional --ignore-scripts
@@ -20,7 +22,7 @@ FROM node:24-bookworm-slim
 LABEL org.opencontainers.image.source=https://github.com/tallyhouse/tallyhouse org.opencontainers.image.licenses=MIT
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
 WORKDIR /app
-COPY package.json LICENSE ./
+COPY package.json LICENSE THIRD-PARTY.md ./
 COPY schema ./schema
 COPY --from=packages /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist

@@ -37,8 +37,15 @@ try {
   const commit = await release()
   isReady = true
   if (values.go) {
-    run('git', ['tag', '--annotate', `v${version}`, '--message', `Tallyhouse ${version}`, commit], ROOT)
-    run('git', ['merge', '--ff-only', '--quiet', commit], ROOT)
+    const tag = `v${version}`
+    run('git', ['tag', '--annotate', tag, '--message', `Tallyhouse ${version}`, commit], ROOT)
+    try {
+      run('git', ['merge', '--ff-only', '--quiet', commit], ROOT)
+    } catch (error) {
+      // With the tag, the next attempt would take the version for released.
+      run('git', ['tag', '--delete', tag], ROOT)
+      throw error
+    }
     console.log(`\n${version} is committed and tagged. To publish it: git push origin ${BRANCH} v${version}`)
   } else {
     console.log(`\nThis was a dry run: nothing has changed. To release ${version}, add --go.`)

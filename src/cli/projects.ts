@@ -81,8 +81,8 @@ set   changes the named settings; the value "default" restores the default. Show
                                   locked then: no key of the project can change or remove it
         --dry-run                 changes nothing, and counts what would expire
 remove  erases everything of a project, including its settings, through the running service. Its keys
-      stay until "keys revoke" revokes them, and so do its daily usage and locked quotas. This cannot
-      be undone, so name the project again with --yes. The secret key must be one of this project.
+        stay until "keys revoke" revokes them, and so do its daily usage and locked quotas. This cannot
+        be undone, so name the project again with --yes. The secret key must be one of this project.
 ${TARGET_USAGE}
 
 Services apply a change within 10 s. Data that a shorter age removes cannot be brought back.

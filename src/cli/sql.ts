@@ -23,9 +23,9 @@ nothing, and can read no file and no other server.
   --timeout SECONDS  when to cancel the query, 1 to 3600 (default: 60)
 
 The tables are events, profiles, sessions, aliases, saved (questions and boards), api_keys (hashes
-only), key_usage, audit, dead_letters, dead_letter_replays, deletions, deleted_events, ledger_bases, journals, layouts,
-shard_identity, known_parts, lost_parts and schema_migrations. Profiles, sessions, aliases, saved and
-keys show their current state without FINAL. Events of the last second may still be in the journal.
+only), key_usage, audit, projects (their settings), project_usage and dead_letters, and those that
+docs/sql.md lists. Profiles, sessions, aliases, saved, keys and projects show their current state
+without FINAL. Events of the last second may still be in the journal.
 
 With several shards, these are the first shard's own tables, and the ones whose names end in _all,
 such as events_all, have the rows of all shards. A query that names a table without _all is run,

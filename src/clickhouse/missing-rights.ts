@@ -2,8 +2,17 @@ import type { Log } from '../lib/log.js'
 import { isStoreError } from './errors.js'
 import type { Shard, Shards } from './shards.js'
 
-/** The system tables that the service reads, to find pending deletions, running queries and free space. */
-const READ = ['parts', 'detached_parts', 'mutations', 'merge_tree_settings', 'processes', 'disks', 'storage_policies']
+/** The system tables that the service reads, to find pending deletions, running queries, lost parts and free space. */
+const READ = [
+  'parts',
+  'parts_columns',
+  'detached_parts',
+  'mutations',
+  'merge_tree_settings',
+  'processes',
+  'disks',
+  'storage_policies',
+]
 /** Time limit of the whole check, ms. */
 const LIMIT_MS = 5_000
 
@@ -21,7 +30,7 @@ export async function warnOfMissingRights({ all }: Shards, log: Pick<Log, 'warn'
       log.warn(
         { shard: shard.name, grant },
         'the user of CLICKHOUSE_URL lacks rights: deleted data may stay on disk, blocks that exceed the memory of ' +
-          'ClickHouse may not be divided, disks may not be measured, and lost parts may go unnoticed; grant the user what `grant` says',
+          'ClickHouse may not be divided, disks may not be measured, lost parts may go unnoticed, and facts may be missing; grant the user what `grant` says',
       )
     }),
   )

@@ -15,7 +15,8 @@ import { findPeriodEnd, type Usage } from './usage.js'
 
 /**
  * All processes together may accept this share of a quota before they ask what the others have accepted. A process does not
- * know of those that join later, so eight of them may be 0.7 % over it: 1/400 · (1 + 1/2 + … + 1/8).
+ * know of those that join later, so eight of them may be 0.7 % over it: 1/400 · (1 + 1/2 + … + 1/8). A share is at least
+ * one event, so each event of a small quota asks; a larger one would not be exact to 1 %.
  */
 const SHARES = 400
 /** How often a request tries to get what is left, in the midst of those of other processes, and the pause, ms. */

@@ -46,7 +46,7 @@ import { ValueColumns } from './value-columns.js'
 interface QuestionLimits {
   /** time limit of a question in ClickHouse, seconds */
   QUERY_TIMEOUT: number
-  /** memory limit of a question, bytes */
+  /** memory limit of a question, bytes; it is lower if that is more than MEMORY_SHARE of the server's memory */
   QUERY_MEMORY: number
 }
 
@@ -132,6 +132,13 @@ const OF_EVENTS: StoreErrorName[] = ['FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 'AMB
 
 /** How often a question reads facts that change in the meantime before it reads `events` instead. */
 const MAX_FACTS_READS = 2
+/** How long a project is assumed to have chains of aliases, ms. They are settled within seconds. */
+const CHAINED_MS = 60_000
+/**
+ * How much of ClickHouse's memory one question may use at most. With more, it would meet the limit of the whole server,
+ * and look like one for which others have left none.
+ */
+const MEMORY_SHARE = 0.5
 /** A question that takes longer would benefit from columns for its properties. */
 const SLOW_MS = 200
 
@@ -179,12 +186,16 @@ export class Questions {
   readonly #slots: ReadSlots
   readonly #repaired = new UnusualProjects()
   readonly #tied = new UnusualProjects()
+  readonly #chained = new UnusualProjects(CHAINED_MS)
   /** by the `shards` of a point, which stay the same object while the point is used */
   readonly #changed = new WeakMap<object, { appended: Position; found: FoundSessions }>()
   #settings: Promise<ClickHouseSettings> | undefined
+  /** of a question, bytes */
+  #memory: number
 
   constructor(options: QuestionsOptions) {
     this.#options = options
+    this.#memory = options.limits.QUERY_MEMORY
     this.#load = options.load ?? new ThreadLoad()
     this.#slots = new ReadSlots(createSlotLimits(this.#load))
   }
@@ -327,7 +338,7 @@ export class Questions {
 
   /**
    * Runs a query as if the project's data were ordinary, unless it is known not to be. If it turns out to have texts
-   * that need repair, simultaneous events of a user, or more values than fit in memory, the query is repeated for that.
+   * that need repair, simultaneous events of a user, chains of aliases, or more values than fit in memory, the query is repeated for that.
    * The last is not remembered, because finding out takes a fifth of the question's time at most. It is also repeated
    * if other queries left it no memory.
    */
@@ -343,10 +354,11 @@ export class Questions {
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     let repairsTexts = this.#repaired.has(projectId, now)
     let hasTies = this.#tied.has(projectId, now)
+    let hasChains = this.#chained.has(projectId, now)
     let hasManyValues = false
     let wasShort = false
     for (;;) {
-      const data = { repairsTexts, hasTies, hasManyValues }
+      const data = { repairsTexts, hasTies, hasChains, hasManyValues }
       let isGreedy = false
       try {
         return await this.#readFacts({ projectId, appended, pages, signal }, async (facts, sessions) => {
@@ -366,6 +378,9 @@ export class Questions {
         } else if (!hasTies && isStoreError(error, 'AMBIGUOUS_IDENTIFIER')) {
           this.#tied.add(projectId, now)
           hasTies = true
+        } else if (!hasChains && isStoreError(error, 'INFINITE_LOOP')) {
+          this.#chained.add(projectId, now)
+          hasChains = true
         } else if (isGreedy && isStoreError(error, 'TOO_MANY_ROWS', 'MEMORY_LIMIT_EXCEEDED')) {
           hasManyValues = true
         } else if (!wasShort && isServerOutOfMemory(error)) {
@@ -505,7 +520,8 @@ export class Questions {
 
   /** Omits settings that the server does not know. */
   async #findSettings(): Promise<ClickHouseSettings> {
-    const { shards, limits } = this.#options
+    const { shards } = this.#options
+    this.#memory = await this.#findMemory()
     const found = await shards.each(({ clickhouse }) =>
       clickhouse.rows<{ name: string }>('SELECT name FROM system.settings WHERE name IN {names:Array(String)}', {
         names: NEEDLESS_REWRITES,
@@ -514,7 +530,7 @@ export class Questions {
     const known = found.map((rows) => new Set(rows.map(({ name }) => name)))
     const taken = NEEDLESS_REWRITES.filter((name) => known.every((names) => names.has(name)))
     return {
-      max_memory_usage: String(limits.QUERY_MEMORY),
+      max_memory_usage: String(this.#memory),
       max_result_bytes: String(MAX_RESULT_BYTES),
       result_overflow_mode: 'throw',
       output_format_json_escape_forward_slashes: 0,
@@ -523,8 +539,23 @@ export class Questions {
     }
   }
 
+  /** The memory limit of a question, bytes. */
+  async #findMemory(): Promise<number> {
+    const { shards, limits } = this.#options
+    const found = await shards.each(({ clickhouse }) =>
+      clickhouse
+        .rows<{ bytes: string }>("SELECT getServerSetting('max_server_memory_usage') AS bytes")
+        .catch((error: unknown) => {
+          if (isStoreError(error, 'ACCESS_DENIED')) return []
+          throw error
+        }),
+    )
+    const memory = found.flat().map(({ bytes }) => Math.floor(Number(bytes) * MEMORY_SHARE))
+    return Math.min(limits.QUERY_MEMORY, ...memory.filter((bytes) => bytes > 0))
+  }
+
   #tooLarge(error: unknown, advice: string): ApiError {
-    const { QUERY_TIMEOUT, QUERY_MEMORY } = this.#options.limits
+    const { QUERY_TIMEOUT } = this.#options.limits
     if (isLarge(error)) {
       const message = 'The question has too many properties, filters and values. Split it into several.'
       return new ApiError('query_too_large', message, { cause: error })
@@ -534,7 +565,7 @@ export class Questions {
     }
     const over = isTimeout(error)
       ? `takes more than ${QUERY_TIMEOUT} s`
-      : `needs more than the ${Math.round(QUERY_MEMORY / 1024 / 1024)} MiB of memory that it may use`
+      : `needs more than the ${Math.round(this.#memory / 1024 / 1024)} MiB of memory that it may use`
     return new ApiError('query_too_large', `The question ${over}. ${advice}`, { cause: error })
   }
 }

@@ -11,6 +11,12 @@ const MAX_PROJECTS = 10_000
 export class UnusualProjects {
   /** by project: until when it is remembered, epoch ms; the latest last */
   readonly #until = new Map<string, number>()
+  readonly #keptMs: number
+
+  /** @param keptMs how long a project is remembered, ms */
+  constructor(keptMs = KEPT_MS) {
+    this.#keptMs = keptMs
+  }
 
   /** @param now epoch ms */
   has(projectId: string, now: number): boolean {
@@ -20,7 +26,7 @@ export class UnusualProjects {
   /** @param now epoch ms */
   add(projectId: string, now: number): void {
     this.#until.delete(projectId)
-    this.#until.set(projectId, now + KEPT_MS)
+    this.#until.set(projectId, now + this.#keptMs)
     if (this.#until.size <= MAX_PROJECTS) return
     const [oldest] = this.#until.keys()
     if (oldest !== undefined) this.#until.delete(oldest)

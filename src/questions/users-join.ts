@@ -63,14 +63,31 @@ export function joinProfiles(statement: Statement, profile: ProfileTokens, user:
   return `${global}ANY LEFT JOIN (${profiles}) AS u ON u.name = ${user}`
 }
 
+/** The code of INFINITE_LOOP, which no statement of ours fails with otherwise. */
+const CHAIN_CODE = 269
+
 /**
  * SELECT of `alias` and `user`: each alias with its user. That takes one step, unless a user has just become an alias.
- * Such chains are followed to their end; each round of the recursion doubles the distance. Two concurrent calls can
- * create a cycle until the later one undoes it: its latest alias counts as the user, as in `Aliases`.
+ * Without `hasChains`, the statement then fails with INFINITE_LOOP: planning the recursion takes longer than most
+ * questions do.
  */
 export function selectAliasEnds(statement: Statement): string {
-  const { context: asked, project, global } = statement
-  const { shards } = asked
+  const { context: asked, project } = statement
+  if (asked.hasChains) return selectChainEnds(statement)
+  const keys = `project_id = ${project}`
+  const newest = newestRows(asked.shards, 'aliases', { keys, columns: ['distinct_id', 'step_at'] })
+  statement.set({ allow_custom_error_code_in_throwif: 1 })
+  // ClickHouse may evaluate it for rows of other projects.
+  const isStep = `throwIf(step_at > 0 AND ${keys}, 'aliases have to be followed', toInt16(${CHAIN_CODE}))`
+  return `SELECT alias, distinct_id AS user FROM ${newest} WHERE ${keys} AND ${ARE_LINKS} AND NOT ${isStep}`
+}
+
+/**
+ * Like `selectAliasEnds`, with chains followed to their end; each round of the recursion doubles the distance. Two
+ * concurrent calls can create a cycle until the later one undoes it: its latest alias counts as the user, as in
+ * `Aliases`.
+ */
+function selectChainEnds({ context: { shards }, project, global }: Statement): string {
   const keys = `project_id = ${project}`
   const links = `SELECT alias, distinct_id FROM ${newestRows(shards, 'aliases', { keys, columns: ['distinct_id'] })}
     WHERE ${keys} AND ${ARE_LINKS}`

@@ -93,6 +93,8 @@ export class FactsReader {
   #columns: { names: ReadonlySet<string>; readAt: number } = { names: new Set(), readAt: Number.NEGATIVE_INFINITY }
   /** by project; the most recently read one is last */
   readonly #points = new Map<string, Known>()
+  /** by project without a point: when that was read, `performance.now()`; the latest is last */
+  readonly #without = new Map<string, number>()
   /** by column: number of slow questions about it, and when it was requested */
   readonly #slow = new Map<string, { questions: number; askedAt: number }>()
   /** by project: the columns that were requested, and when */
@@ -122,6 +124,7 @@ export class FactsReader {
   async point(projectId: string, appended: Position | null = null, signal?: AbortSignal): Promise<FactsPoint | null> {
     const known = this.#points.get(projectId)
     if (known && isFresh(known, appended)) return toPoint(known, appended)
+    if (performance.now() - (this.#without.get(projectId) ?? Number.NEGATIVE_INFINITY) < POINT_MS) return null
     const deadline = performance.now() + CHANGE_LIMIT_MS
     for (;;) {
       const at = performance.now()
@@ -148,8 +151,13 @@ export class FactsReader {
   ): Promise<Known | null> {
     const before = this.#points.get(projectId)
     this.#points.delete(projectId)
+    this.#without.delete(projectId)
     const points = found.map(({ point, isOpen }) => (isOpen ? null : point))
-    if (!points.some(Boolean)) return null
+    if (!points.some(Boolean)) {
+      this.#without.set(projectId, at)
+      removeOldest(this.#without)
+      return null
+    }
     const order = this.#shards.areSeveral ? await this.#readOrder() : [0]
     const shards = order.map((number) => points[number] ?? null)
     const hasMoved = before !== undefined && shards.some((one, i) => one?.begun !== before.point.shards[i]?.begun)
@@ -165,8 +173,7 @@ export class FactsReader {
     const known = { point, readAt: at, at, movedAt, appended }
     // While a change is being followed, each question reads the point anew.
     if (found.every(({ isOpen }) => !isOpen)) this.#points.set(projectId, known)
-    const [oldest] = this.#points.keys()
-    if (this.#points.size > MAX_POINTS && oldest !== undefined) this.#points.delete(oldest)
+    removeOldest(this.#points)
     return known
   }
 
@@ -304,6 +311,11 @@ function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
 }
 
 /** Whether a point can be reused without reading it again, including what it says about later events. */
+function removeOldest(byProject: Map<string, unknown>): void {
+  const [oldest] = byProject.keys()
+  if (byProject.size > MAX_POINTS && oldest !== undefined) byProject.delete(oldest)
+}
+
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
   const now = performance.now()
   if (now - readAt > SESSION_DAYS_MS) return false

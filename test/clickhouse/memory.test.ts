@@ -85,6 +85,15 @@ t.test('ClickHouse refuses only the query that fills its memory', async (t) => {
     return row?.n === '0'
   })
 
+  // Each event has the profile of its user, with a text of 1 MB.
+  await clickhouse.command(
+    `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
+     SELECT 'default', reinterpret(bitOr(bitShiftLeft(toUInt128(number), 64), toUInt128(1)), 'UUID'), 'a',
+       concat('p', toString(number)), 1760000000000 + number, 0, '{}', '' FROM numbers(${PROFILES})`,
+  )
+  const tooLarge = await call('POST', '/public/query', { ...question, breakdown: ['user.text'] })
+  t.match(tooLarge.json(), { code: 'query_too_large', error: `${Math.round(SERVER_BYTES / 2 ** 21)} MiB` })
+
   const hoard = `SELECT groupArray(randomPrintableASCII(1000000)) FROM numbers(2000) FORMAT Null`
   const failure = (max_memory_usage: string) =>
     clickhouse.command(hoard, {}, { max_memory_usage }).then(

@@ -1,3 +1,5 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp } from '../helper.js'
@@ -7,6 +9,10 @@ import { type Node, startNode } from '../nodes.js'
 const DEMANDED = ['GRANT ALL ON analytics.*', 'GRANT TABLE ENGINE ON *']
 /** Needed to check whether the engine is up. */
 const ENGINE = 'GRANT SELECT ON system.server_settings'
+/** System tables that ClickHouse shows to every user. */
+const OPEN = ['columns', 'databases', 'settings', 'tables']
+
+const systemTablesIn = (text: string) => [...text.matchAll(/\bsystem\.(\w+)/g)].map(([, name = '']) => name)
 
 async function startLimited(t: Test, grants: string[]): Promise<Node> {
   return await startNode(t, { isNative: false, mayReadRemote: false, grants: [...DEMANDED, ENGINE, ...grants] })
@@ -54,4 +60,18 @@ t.test('the logged GRANT gives all rights that are needed', async (t) => {
   const [warning] = denied.warnings
   const granted = await start(t, await startLimited(t, [warning?.grant ?? '']))
   t.strictSame(granted.warnings, [])
+})
+
+t.test('docs/deployment.md grants every system table that the service reads, and the log no other', async (t) => {
+  const granted = new Set(systemTablesIn(await readFile('docs/deployment.md', 'utf8')))
+  const files = await readdir('src', { recursive: true })
+  const read = new Set<string>()
+  for (const file of files.filter((name) => name.endsWith('.ts') && !name.startsWith('clickhouse/embedded/'))) {
+    for (const name of systemTablesIn(await readFile(join('src', file), 'utf8'))) read.add(name)
+  }
+  t.strictSame([...granted].sort(), [...read].filter((name) => !OPEN.includes(name)).sort())
+  const { warnings } = await start(t, await startLimited(t, []))
+  const logged = new Set(systemTablesIn(warnings.find(({ grant }) => grant)?.grant ?? ''))
+  const ofReplicas = ['macros', 'replicas', 'replication_queue']
+  t.strictSame([...logged].sort(), [...granted].filter((name) => !ofReplicas.includes(name)).sort())
 })

@@ -378,6 +378,7 @@ t.test(
         now: 0,
         shards,
         hasAliases: true,
+        hasChains: true,
         repairsTexts: false,
         pages: DEFAULT_SETTINGS,
       })
@@ -388,6 +389,40 @@ t.test(
     }
   },
 )
+
+t.test('a question expects aliases to lead to users in one step, and follows chains once it has met one', async (t) => {
+  const [shard] = single.all
+  if (!shard) throw new Error('there is no shard')
+  const events = ['x', 'y', 'z'].map((distinct_id) => ({ event: 'a', distinct_id, timestamp: 50 }))
+  const body = Buffer.from(JSON.stringify({ events }))
+  const position = 1_800_000_000_001n << 16n
+  const entry = { kind: 'events' as const, projectId: 'met', position, receivedAt: 5, count: events.length, body }
+  await openTables(shard.clickhouse, { id: 1 }).insert('events', [entry], 'met', SIGNAL)
+  const statements: string[] = []
+  const shards = open(t, one.url)
+  const rows = shards.rows.bind(shards)
+  shards.rows = (sql, ...rest) => {
+    if (sql.includes('events AS e')) statements.push(sql.includes('RECURSIVE') ? 'chains' : 'one step')
+    return rows(sql, ...rest)
+  }
+  const questions = new Questions({
+    shards,
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    aliases: { hasAny: async () => true },
+    limits: { QUERY_TIMEOUT: 30, QUERY_MEMORY: 1 << 30 },
+    now: () => 2000,
+  })
+  const countUsers = async () => {
+    const question = { kind: 'series', series: [{ event: 'a', metric: 'users' }], from: 40, to: 1000, interval: 'none' }
+    const { results } = await questions.ask('met', question, SIGNAL)
+    return [(results as { total: number }[])[0]?.total, statements.splice(0)]
+  }
+  await storeAliases('met', [{ name: 'x', distinctId: 'y', createdAt: 1, stepAt: 0 }], 10_000)
+  t.strictSame(await countUsers(), [2, ['one step']])
+  await storeAliases('met', [{ name: 'y', distinctId: 'z', createdAt: 2, stepAt: 1 }], 20_000)
+  t.strictSame(await countUsers(), [1, ['one step', 'chains']])
+  t.strictSame(await countUsers(), [1, ['chains']])
+})
 
 // This test is last, because a failing query on a shard may end libchdb, which all servers here are, when its peer
 // disconnects.
@@ -421,6 +456,7 @@ t.test('questions have the same answers over several shards as over one', async 
           now: 2000,
           shards,
           hasAliases: true,
+          hasChains: true,
           repairsTexts: true,
           pages: DEFAULT_SETTINGS,
         }
@@ -438,6 +474,7 @@ t.test('questions have the same answers over several shards as over one', async 
     now: 2000,
     shards: several,
     hasAliases: true,
+    hasChains: true,
     repairsTexts: false,
     pages: DEFAULT_SETTINGS,
   }

@@ -271,6 +271,21 @@ t.test('while the store does not answer, events are accepted, and do not wait fo
   t.ok(asked() < 110, 'nor is it asked for each event')
 })
 
+t.test(
+  'a process asks the others once for each share, which is a four-hundredth of the quota or one event',
+  async (t) => {
+    for (const [limit, events, asks] of [
+      [4_000, 1_000, 100],
+      [400, 100, 100],
+      [100, 50, 50],
+    ] as const) {
+      const { send, asked } = startQuotas({ limit, sent: 0 })
+      for (let i = 0; i < events; i++) await send('shop')
+      t.equal(asked(), asks, `${events} events of ${limit}`)
+    }
+  },
+)
+
 t.test('over a quota, the journals are asked about one request of a project at a time', async (t) => {
   const answers: ((isKnown: boolean) => void)[] = []
   const isRepetition = () => new Promise<boolean>((resolve) => answers.push(resolve))

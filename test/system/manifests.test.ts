@@ -170,9 +170,18 @@ t.test('ClickHouse may set priorities, without which questions are not held back
   }
   for (const { metadata, spec } of workloads.filter(({ metadata }) => metadata.name === 'clickhouse')) {
     const [container] = spec.template.spec.containers as (Container & {
-      securityContext: { capabilities: { add?: string[] }; allowPrivilegeEscalation: boolean }
+      args?: string[]
+      securityContext: { capabilities: { add?: string[] }; runAsUser: number }
     })[]
     t.ok(container?.securityContext.capabilities.add?.includes('SYS_NICE'), metadata.name)
-    t.equal(container?.securityContext.allowPrivilegeEscalation, true)
+    t.equal(container?.securityContext.runAsUser, 0, 'added capabilities are only given to root')
+    t.ok(container?.args?.includes('--ambient-caps=+sys_nice'), 'its own user would not have it')
   }
+})
+
+t.test("ClickHouse's own logs are limited in the same way in Compose and in Kubernetes", async (t) => {
+  const logs = (text = '') => [...text.matchAll(/^ *(<\w*(?:_log|logger)\b.*)$/gm)].map(([, line]) => line)
+  const inCompose = logs(await readFile('docs/compose/clickhouse.xml', 'utf8'))
+  t.ok(inCompose.length > 5)
+  t.strictSame(logs(named('ConfigMap', 'clickhouse')?.data?.['tallyhouse.xml']), inCompose)
 })
