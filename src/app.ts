@@ -11,8 +11,10 @@ import { GeoDatabase } from './context/geo-database.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
 import { FactCopier, type FactCopierOptions } from './facts/fact-copier.js'
+import type { SessionsPace } from './facts/session-filler.js'
 import { openAdmission } from './http/admission/admission.js'
 import { acceptDailyVisitors, type NameVisitor } from './http/admission/daily-visitors.js'
+import { countNewVisitors } from './http/admission/new-visitors.js'
 import { auditCalls } from './http/audit.js'
 import { allowOrigins } from './http/cross-origin.js'
 import { type OpenServer, openServer } from './http/server.js'
@@ -119,8 +121,8 @@ export interface AppOptions {
   purgePace?: PurgePace
   /** how often to look for expired data, ms; default: an hour */
   retentionEveryMs?: number
-  /** minimum pause between two checks of a project's session facts, ms; default: half a minute */
-  sessionsEveryMs?: number
+  /** how often the session facts of a project are checked; default: `SESSIONS_PACE` */
+  sessionsPace?: SessionsPace
 }
 
 /**
@@ -162,7 +164,7 @@ async function open(
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
   const owners = new RecentOwners()
-  const { now, retentionEveryMs, sessionsEveryMs } = options
+  const { now, retentionEveryMs, sessionsPace } = options
   const own = openProjects({ log, closing, everyMs, retentionEveryMs, now })
   const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, ...own.reads }))
   const { clickhouse, shards } = store
@@ -183,7 +185,7 @@ async function open(
   const intervalMs = HOUR_MS * config.PURGE_INTERVAL
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
   const asked = openAsked(config, { shards, journals, projects: own.projects })
-  const facts = opened.add(openFacts(config, { inBackground, barrier, journals, log, sessionsEveryMs, ...asked }))
+  const facts = opened.add(openFacts(config, { inBackground, barrier, journals, log, sessionsPace, ...asked }))
   const projects = own.open({ ...lanes, shards, purge })
   opened.add(projects.retention)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
@@ -287,7 +289,7 @@ function openAsked(
 }
 
 interface FactsOptions
-  extends Pick<FactCopierOptions, 'barrier' | 'journals' | 'log' | 'sessionsEveryMs'>,
+  extends Pick<FactCopierOptions, 'barrier' | 'journals' | 'log' | 'sessionsPace'>,
     ReturnType<typeof openAsked> {
   /** the shards, for work that nobody waits for */
   inBackground: Shards
@@ -414,6 +416,7 @@ function registerApi(
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
       acceptDailyVisitors(scope, nameVisitor)
+      countNewVisitors(scope)
       auditCalls(scope, (entry) => addAuditEntries(shards, [entry]))
       scope.register(track, { ...intake, ignored, journals, shards, barrier })
       scope.register(exports, { shards, barrier })
@@ -439,6 +442,7 @@ function registerApi(
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admission.guard(browser, ['application/json', 'text/plain'])
       acceptDailyVisitors(browser, nameVisitor)
+      countNewVisitors(browser)
       browser.register(sessionCalls, { sessions, aliases, contexts })
     },
     { prefix: '/public/sessions' },

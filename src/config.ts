@@ -252,6 +252,12 @@ const Settings = Type.Object({
     maximum: 1e9,
     message: 'a number of users and aliases, 0 for no limit',
   }),
+  NEW_VISITORS_LIMIT: Type.Integer({
+    default: 100_000,
+    minimum: 0,
+    maximum: 1e9,
+    message: 'a number of visitors, 0 for no limit',
+  }),
   WRONG_KEY_LIMIT: Type.Integer({
     default: 10_000,
     minimum: 0,

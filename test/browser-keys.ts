@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
+import type { AppOptions } from '../src/app.js'
 import { type Grant, makeKey, storedKey } from '../src/keys/keys.js'
 import { insertKeys } from '../src/store/api-keys.js'
 import { openStore } from '../src/store/open.js'
@@ -34,11 +35,20 @@ export function freshAddress(): string {
  * @param limits settings
  * @param grant what the keys of pages may do
  */
-export async function startLimited(t: Test, env: NodeJS.ProcessEnv, limits: object, grant: Partial<Grant> = {}) {
+export async function startLimited(
+  t: Test,
+  env: NodeJS.ProcessEnv,
+  limits: object,
+  { log, ...grant }: Partial<Grant> & Pick<AppOptions, 'log'> = {},
+) {
   const start = Date.now()
   let passed = 0
   // The clock does not move, so that no bucket fills while a test runs.
-  const client = await startApp(t, { ...env, ...limits }, { keysRefreshMs: 200, now: () => start + passed })
+  const client = await startApp(
+    t,
+    { ...env, ...limits },
+    { keysRefreshMs: 200, now: () => start + passed, ...(log && { log }) },
+  )
   const keys = { write: makeKey('write'), public: makeKey('public'), secret: makeKey('secret') }
   const { clickhouse, close } = await openStore(client.config)
   const stored = (['write', 'public', 'secret'] as const).map((kind) => {

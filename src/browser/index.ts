@@ -149,11 +149,14 @@ export class Tallyhouse {
 
   #watchPage(): void {
     document.addEventListener('visibilitychange', () => (document.hidden ? this.#hide() : this.#show()))
-    addEventListener('pagehide', () => this.#hide())
+    addEventListener('pagehide', () => {
+      this.#hide()
+      // If the page comes back, it is viewed again. It becomes visible before `pageshow`.
+      this.#viewed &&= ' '
+    })
     addEventListener('pageshow', ({ persisted }) => {
       if (!persisted) return
       this.#outbox.forgetRequests()
-      this.#viewed = ''
       this.#show()
     })
     const route = () => setTimeout(() => this.#viewPage(), ROUTE_MS)

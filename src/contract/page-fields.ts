@@ -44,6 +44,17 @@ function list(names: string, inContext: string, others: readonly string[] = []):
   return all.map((name) => `properties.${name}`)
 }
 
+/**
+ * The parameters that ads add to the URL of their page by default (Google Ads: auto-tagging; Microsoft Advertising:
+ * Click ID), and the source that they stand for.
+ */
+export const AD_CLICKS: Readonly<Record<string, 'Google' | 'Bing'>> = {
+  gclid: 'Google',
+  gbraid: 'Google',
+  wbraid: 'Google',
+  msclkid: 'Bing',
+}
+
 export type PagePlace = keyof typeof PAGE_FIELDS
 export const PAGE_PLACES = Object.keys(PAGE_FIELDS) as readonly PagePlace[]
 

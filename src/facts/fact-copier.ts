@@ -18,7 +18,7 @@ import { isCarriedOut, isDiskShort } from '../store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../store/fact-lead.js'
 import type { SessionFactsMaker } from '../store/session-facts.js'
 import { type CountedRange, FactBacklog } from './fact-backlog.js'
-import { SessionFiller } from './session-filler.js'
+import { SessionFiller, type SessionsPace } from './session-filler.js'
 import { StepSize } from './step-size.js'
 
 export interface FactCopierOptions {
@@ -39,8 +39,8 @@ export interface FactCopierOptions {
   guessEvery?: number
   /** defines the rows of session facts; absent: none are kept */
   sessions?: SessionFactsMaker | undefined
-  /** minimum pause between two checks of a project's session facts, ms */
-  sessionsEveryMs?: number | undefined
+  /** how often the session facts of a project are checked */
+  sessionsPace?: SessionsPace | undefined
   /** pause between two checks for new events, ms */
   pauseMs?: number
   /** how long to wait for a change that has not ended, ms */
@@ -112,8 +112,8 @@ export class FactCopier {
   constructor(options: FactCopierOptions) {
     this.#options = options
     this.#size = new StepSize(options.maxStep ?? MAX_STEP)
-    const { sessions: maker, sessionsEveryMs: everyMs } = options
-    this.#filler = maker ? new SessionFiller({ ...options, maker, everyMs }) : null
+    const { sessions: maker, sessionsPace: pace } = options
+    this.#filler = maker ? new SessionFiller({ ...options, maker, pace }) : null
     this.#backlog = this.#newBacklog(new Set())
     this.#stopListening = options.journals.map((journal) => journal.listen({ onWake: () => this.wake() }))
   }

@@ -20,16 +20,22 @@ export interface SessionFillerOptions {
   barrier: Pick<Barrier, 'reach'>
   maker: SessionFactsMaker
   log: Pick<Log, 'warn'>
-  /** minimum pause between two checks of a project, ms */
-  everyMs?: number | undefined
+  /** default: `SESSIONS_PACE` */
+  pace?: SessionsPace | undefined
 }
+
+/** How often the session facts of a project are checked. */
+export interface SessionsPace {
+  /** minimum pause between two checks, ms */
+  everyMs: number
+  /** the pause after a check, as a multiple of the time that the check and its fills took */
+  pauseFactor: number
+}
+
+const SESSIONS_PACE: SessionsPace = { everyMs: 30_000, pauseFactor: 20 }
 
 /** How often the filler reads which projects need session facts, ms. */
 const ASKED_MS = 5_000
-/** Minimum pause between two checks of a project, ms. */
-const CHECK_MS = 30_000
-/** The pause after a check, as a multiple of the time that the check and its fills took. */
-const PAUSE_FACTOR = 20
 /** Interval at which old rows are removed, as a multiple of the minimum pause. */
 const PRUNE_FACTOR = 6
 /** Limits of one statement: days, and events that it reads. That takes some seconds of CPU. */
@@ -72,6 +78,7 @@ interface Plan {
  */
 export class SessionFiller {
   readonly #options: SessionFillerOptions
+  readonly #pace: SessionsPace
   /** projects that need session facts, in the order of their turns: when to check each next, `performance.now()` */
   readonly #checkAt = new Map<string, number>()
   readonly #plans = new Map<string, Plan>()
@@ -88,6 +95,7 @@ export class SessionFiller {
 
   constructor(options: SessionFillerOptions) {
     this.#options = options
+    this.#pace = options.pace ?? SESSIONS_PACE
   }
 
   /** Drops all plans, because another process may lead, or the facts were rebuilt. */
@@ -98,11 +106,11 @@ export class SessionFiller {
 
   /** Whether there may be days to fill. Also removes old rows from time to time. */
   async isDue(lead: FactLead): Promise<boolean> {
-    if (performance.now() - this.#askedAt > Math.min(ASKED_MS, this.#everyMs)) {
+    if (performance.now() - this.#askedAt > Math.min(ASKED_MS, this.#pace.everyMs)) {
       this.#askedAt = performance.now()
       await this.#readAsking()
     }
-    if (performance.now() - this.#prunedAt > PRUNE_FACTOR * this.#everyMs) {
+    if (performance.now() - this.#prunedAt > PRUNE_FACTOR * this.#pace.everyMs) {
       this.#prunedAt = performance.now()
       await this.#retire(lead)
       await lead.sessions.prune()
@@ -129,10 +137,6 @@ export class SessionFiller {
     return this.#plans.size > 0
   }
 
-  get #everyMs(): number {
-    return this.#options.everyMs ?? CHECK_MS
-  }
-
   async #readAsking(): Promise<void> {
     const asking = await readAskingProjects(this.#options.clickhouse)
     for (const projectId of this.#checkAt.keys()) if (!asking.has(projectId)) this.#forget(projectId)
@@ -149,7 +153,8 @@ export class SessionFiller {
   /** Schedules the next check of a project. @param tookMs duration of the last one and its fills */
   #pause(projectId: string, tookMs: number): void {
     const hasFailed = (this.#failures.get(projectId) ?? 0) >= MAX_FAILURES
-    const pauseMs = hasFailed ? FAILED_MS : Math.max(this.#everyMs, PAUSE_FACTOR * tookMs)
+    const { everyMs, pauseFactor } = this.#pace
+    const pauseMs = hasFailed ? FAILED_MS : Math.max(everyMs, pauseFactor * tookMs)
     this.#checkAt.set(projectId, performance.now() + pauseMs)
   }
 

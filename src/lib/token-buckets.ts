@@ -49,6 +49,11 @@ export class TokenBuckets {
     return Math.max(0, Math.ceil((missing * this.#rate.inMs) / this.#rate.tokens - ROUNDING_MS))
   }
 
+  /** How many names have to wait. */
+  countEmpty(now: number): number {
+    return [...this.#buckets.keys()].filter((name) => this.wait(name, now) > 0).length
+  }
+
   /**
    * Takes tokens out of the name's bucket, whether or not it holds them.
    * @param amount negative to put tokens back

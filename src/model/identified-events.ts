@@ -50,6 +50,12 @@ export function readParsedInsertIds(
   return { digests, spans: null }
 }
 
+/** The distinct_id of each event in a body that was scanned. */
+export function readUserNames(raw: Buffer, { offsets, count, firstUser }: ScannedBody): string[] {
+  if (!offsets) return [textAt(raw, firstUser)]
+  return Array.from({ length: count }, (_, i) => textAt(raw, offsets[i * OFFSETS_PER_EVENT + 2] ?? 0))
+}
+
 /** The JSON string at an offset of valid JSON. */
 function textAt(raw: Buffer, at: number): string {
   let end = at + 1

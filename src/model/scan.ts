@@ -249,7 +249,7 @@ class Scan {
     const hasContexts = (this.#seen & CONTEXT) !== 0
     const found = hasIds || count > 1 ? offsets.slice(0, count * OFFSETS_PER_EVENT) : null
     const mayNameVisitor = (this.#seen & VISITOR) !== 0
-    const marks = { hasOthers, hasIds, hasContexts, mayNameVisitor }
+    const marks = { hasOthers, hasIds, hasContexts, mayNameVisitor, firstUser: offsets[2] ?? 0 }
     return new ScannedBody(count, this.#apiKey, this.#keyStart, marks, found)
   }
 

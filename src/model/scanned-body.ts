@@ -40,13 +40,15 @@ export class ScannedBody {
   readonly offsets: Uint32Array | null
   /** whether a distinct_id may begin with the prefix of daily visitors; if so, it has to be parsed to know */
   readonly mayNameVisitor: boolean
+  /** the offset of the JSON string of the first event's distinct_id */
+  readonly firstUser: number
   readonly #keyStart: number
 
   constructor(
     count: number,
     apiKey: string | undefined,
     keyStart: number,
-    marks: Pick<ScannedBody, 'hasOthers' | 'hasIds' | 'hasContexts' | 'mayNameVisitor'>,
+    marks: Pick<ScannedBody, 'hasOthers' | 'hasIds' | 'hasContexts' | 'mayNameVisitor' | 'firstUser'>,
     offsets: Uint32Array | null,
   ) {
     this.count = count
@@ -55,6 +57,7 @@ export class ScannedBody {
     this.hasIds = marks.hasIds
     this.hasContexts = marks.hasContexts
     this.mayNameVisitor = marks.mayNameVisitor
+    this.firstUser = marks.firstUser
     this.offsets = offsets
     this.#keyStart = keyStart
   }

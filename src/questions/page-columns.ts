@@ -1,4 +1,4 @@
-import type { PageName, PagePlace } from '../contract/page-fields.js'
+import { AD_CLICKS, type PageName, type PagePlace } from '../contract/page-fields.js'
 import { FirstTexts } from '../store/first-texts.js'
 import { emptyToUnset, failIf, repairText, unmarkHalves } from '../store/json-sql.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
@@ -35,6 +35,12 @@ const DICTIONARIES: readonly PageName[] = ['host', 'path', 'referrer']
 /** What is in the query of a page's URL, too, as `utm_source` and so on. */
 const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const satisfies PagePlace[]
 type Parameter = (typeof PARAMETERS)[number]
+
+/** By the parameter that an ad added: a host of the site, as in `SITES`. */
+const AD_HOSTS = {
+  keys: Object.keys(AD_CLICKS),
+  values: Object.values(AD_CLICKS).map((name) => `${name.toLowerCase()}.com`),
+}
 
 /**
  * Columns with the fields of the page of an event. The texts of all places are found with one pass of the parser over
@@ -143,7 +149,7 @@ export class PageColumns {
     ]
   }
 
-  /** The page's host, the referrer's host, the path, and the parameters in the page's URL. */
+  /** The page's host, the referrer's host, the path, the parameters in the page's URL, and the one that an ad added. */
   #selectHosts(): string[] {
     const places = this.#places().filter((place) => place === 'url' || place === 'referrer')
     const hosts = places.map((place) => `${computeHost(`text_${place}`)} AS host_${place}`)
@@ -152,6 +158,7 @@ export class PageColumns {
       ...hosts,
       ...(this.#names.has('path') ? [`${path} AS path`] : []),
       ...this.#parameters().map((place) => `${findParameter('text_url', `utm_${place}`)} AS given_${place}`),
+      ...(this.#hasSource ? [`${findAdClick('text_url')} AS ad_click`] : []),
     ]
   }
 
@@ -163,30 +170,35 @@ export class PageColumns {
     })
   }
 
-  /** The host that the visitor came from; empty if it is the host of the page. */
+  /** The host that the visitor came from, empty if it is the host of the page; and that of the ad they clicked on. */
   #selectReferrer(): string[] {
     if (!this.#places().includes('referrer')) return []
     const [own, other] = ['host_url', 'host_referrer'].map(withoutWww)
-    return [`${toDictionary(`if(${other} = ${own}, '', ${other})`)} AS referrer`]
+    const referrer = `${toDictionary(`if(${other} = ${own}, '', ${other})`)} AS referrer`
+    return this.#hasSource ? [referrer, `${this.#find('ad_click', AD_HOSTS)} AS ad_host`] : [referrer]
   }
 
   /**
-   * The name of the referrer's site, and the kind of site that determines the channel: that of the source, or else of
-   * the referrer.
+   * The name of the site that the visitor came from, and the kind of site that determines the channel: that of the
+   * source, or else of that site.
    */
   #selectSites(): string[][] {
-    const name = this.#names.has('source') ? this.#findSites('referrer', `extract(site, '\t(.*)$') AS site_name`) : []
-    if (!this.#names.has('channel')) return name
+    if (!this.#hasSource) return []
+    // An `if` would evaluate `ad_host` for each row, and not for each value in its dictionary.
+    const cameFrom = `extract(${toDictionary(`concat(referrer, '\t', ad_host)`)}, '^\t?([^\t]+)') AS came_from`
+    const name = this.#names.has('source') ? this.#findSites('came_from', `extract(site, '\t(.*)$') AS site_name`) : []
+    if (!this.#names.has('channel')) return [[cameFrom], ...name]
     return [
-      ...name,
       [
+        cameFrom,
         ...['source', 'medium'].map((place) => {
           // A tab marks a result, so the text must not contain one.
           return `${toDictionary(`replaceAll(lower(utm_${place}), '\t', ' ')`)} AS small_${place}`
         }),
       ],
+      ...name,
       [`${this.#find('small_source', SITES.names)} AS named_source`],
-      [`${toDictionary(`if(small_source = '', referrer, ${withoutWww('named_source')})`)} AS origin`],
+      [`${toDictionary(`if(small_source = '', came_from, ${withoutWww('named_source')})`)} AS origin`],
       ...this.#findSites('origin', `extract(site, '^(.*)\t') AS site_kind`),
       [
         `${this.#find('small_source', SOURCE_CLASSES)} AS source_found`,
@@ -197,7 +209,9 @@ export class PageColumns {
         `${MEDIUM_PATTERNS.reduce((text, [pattern, name]) => `replaceRegexpOne(${text}, '^(?:${pattern})$', '\t${name}')`, 'medium_found')} AS medium_class`,
       ],
       [
-        `concat('\t', site_kind, if(medium_class = '', '\t', medium_class),
+        // Any other site may link to a URL that somebody copied after a click on an ad.
+        `concat('\t', site_kind, multiIf(medium_class != '', medium_class,
+          ad_host != '' AND site_kind IN ('search', 'video'), '\tpaid', '\t'),
           multiIf(source_class != '', source_class, referrer = '', '\t', '\tsite')) AS channel_key`,
       ],
       [`${toDictionary('channel_key')} AS channel_entry`],
@@ -271,6 +285,10 @@ export class PageColumns {
     return kept.find({ firstOf: listPaths(this.#statement, place) })
   }
 
+  get #hasSource(): boolean {
+    return this.#names.has('source') || this.#names.has('channel')
+  }
+
   #parameters(): Parameter[] {
     return PARAMETERS.filter((name) => this.#places().includes(name))
   }
@@ -318,6 +336,13 @@ function findParameter(url: string, name: string): string {
   // Most URLs do not have it, and are left out of the dictionary.
   const having = `if(position(${url}, '${name}=') > 0, ${url}, '')`
   return `extract(${toDictionary(having)}, '^[^?#]*[?](?:[^#]*?&)??${name}=([^&#]+)')`
+}
+
+/** The first of the parameters of ads that has a value; empty if there is none. */
+function findAdClick(url: string): string {
+  const names = Object.keys(AD_CLICKS)
+  const having = `if(multiSearchAny(${url}, [${names.map((name) => `'${name}='`).join(', ')}]), ${url}, '')`
+  return `extract(${toDictionary(having)}, '^[^?#]*[?](?:[^#]*?&)??(${names.join('|')})=[^&#]')`
 }
 
 function withoutWww(host: string): string {

@@ -263,6 +263,28 @@ t.test('the script in a browser', async (t) => {
     t.equal(new Set(events.map(({ session_id }) => session_id)).size, 1)
   })
 
+  t.test('a page that returns from the back/forward cache after a reset belongs to the new visitor', async (t) => {
+    const site = await startSite(t, service)
+    const { page } = await openPage(t, browser, `${site.origin}/one`)
+    await site.waitFor('/one')
+    await run(page, "tallyhouse.identify('left')")
+    await run(page, "addEventListener('pageshow', ({ persisted }) => persisted && tallyhouse.track('from the cache'))")
+    await page.click('#next')
+    await site.waitForEvents(2, 'left')
+    await waitForScript(page)
+    await run(page, "tallyhouse.reset(), tallyhouse.track('signed out')")
+    await site.waitForEvents(4, 'left')
+    run(page, 'history.back()').catch(() => undefined)
+    const isBack = (events: StoredEvent[]) => events.some(({ event }) => event === 'from the cache') && events
+    const events = await until('the event', async () => isBack(await site.findEvents('left')))
+    t.strictSame(site.describe(events), ['/one', '/next', '/next', 'signed out', '/one', 'from the cache'])
+    const visits = events.map(({ session_id, distinct_id }) => `${session_id} ${distinct_id}`)
+    t.equal(new Set(visits.slice(2)).size, 1, 'one visit of the new visitor')
+    for (const visit of visits.slice(0, 2)) t.notOk(visits.slice(2).includes(visit))
+    t.not(events[5]?.distinct_id, events[0]?.distinct_id)
+    t.not(events[5]?.session_id, events[0]?.session_id)
+  })
+
   t.test('several tabs are one visit, and a tab in the background is viewed once it is in sight', async (t) => {
     const site = await startSite(t, service)
     const { page: first } = await openPage(t, browser, `${site.origin}/first`)

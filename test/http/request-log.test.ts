@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { Writable } from 'node:stream'
+import type { InjectOptions } from 'fastify'
 import { type Logger, pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.js'
@@ -9,6 +10,7 @@ import { type LeftOut, LogLimit } from '../../src/http/request-log.js'
 import type { KeysFound } from '../../src/keys/key-refresh.js'
 import { KEY_KINDS, makeKey } from '../../src/keys/keys.js'
 import { describeError, openTerminalLog } from '../../src/lib/log.js'
+import { doorsOf, inflating, json, keyed, sending, startLimited } from '../browser-keys.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, settingsFor, startClickHouse, startService, until } from '../helper.js'
 
 interface Line {
@@ -22,6 +24,8 @@ interface Line {
   key?: string
   ms?: number
   count?: number
+  limit?: string
+  addresses?: number
   codes?: Record<string, number>
   msg: string
 }
@@ -230,6 +234,56 @@ t.test('all parts write to the same log', async (t) => {
       [30, 'rate_limited'],
     ],
   )
+})
+
+t.test('no line names an address, whatever is refused', async (t) => {
+  const { log, lines, text } = recorder()
+  const limits = {
+    ADDRESS_LIMIT: '3',
+    NEW_USERS_LIMIT: '1',
+    WORK_ADDRESS_LIMIT: '16384',
+    WORK_KEY_LIMIT: '32768',
+    WRONG_KEY_LIMIT: '1',
+  }
+  const service = await startLimited(t, { ...settings, ...limits, TRUST_PROXY: '198.51.100.7' }, {}, { log })
+  const { app, keys, pass } = service
+  const send = (call: InjectOptions, address: string) => {
+    const headers = { ...call.headers, 'x-forwarded-for': address, 'user-agent': address }
+    return app.inject({ ...call, headers, remoteAddress: '198.51.100.7' })
+  }
+  const wrong = keyed('wk_wrong')
+  const body = { distinct_id: 'u', properties: { pad: 'x'.repeat(600_000) } }
+  let user = 0
+  for (const address of ['203.0.113.7', '::ffff:203.0.113.8', '2001:db8:7::8']) {
+    const said = { ip: address, $ip: address, context: { ip: address } }
+    for (const { method, url } of await doorsOf(t, service, keys.write)) {
+      for (const headers of [{}, wrong, keyed(keys.write)]) {
+        const call = sending(method, url, headers)
+        await send({ ...call, ...(call.payload && { payload: JSON.stringify(said) }) }, address)
+      }
+      pass(60_000)
+    }
+    const identify = () => json('/public/users/identify', keys.write, { distinct_id: `new ${++user}`, ...said })
+    const track = () => json('/public/track', keys.write, { event: 'e', distinct_id: 'u', ...said })
+    const costly = () => inflating('/public/track', keyed(keys.write), { event: 'e', ...body })
+    for (const make of [identify, costly, track]) {
+      pass(3_600_000)
+      const codes = []
+      for (let i = 0; i < 5; i++) codes.push((await send(make(), address)).statusCode)
+      t.equal(codes.at(-1), 429, codes.join())
+    }
+    pass(3_600_000)
+    // From other addresses, which have done nothing yet.
+    const others = [1, 2].map((n) => address.replace(/[78]$/, `${n}`).replace('db8:7', `db8:${n}`))
+    const codes = []
+    for (const other of others) codes.push((await send(costly(), other)).statusCode)
+    t.strictSame(codes, [200, 429])
+  }
+  const refused = lines.filter(({ msg }) => msg === 'calls with browser keys are refused')
+  const reasons = refused.map(({ limit, addresses, key }) => `${limit} ${addresses ?? key}`)
+  t.strictSame([...new Set(reasons)].sort(), ['new_users 1', 'requests 1', 'work 1', `work ${keys.write.slice(0, 11)}`])
+  t.ok(lines.some(({ msg, addresses }) => msg === 'many wrong keys are being sent' && addresses === 1))
+  t.notMatch(text(), /203\.0\.113|198\.51\.100|2001:0?db8/i)
 })
 
 t.test('a request that is not HTTP gets an id and a line, too', async (t) => {

@@ -178,7 +178,7 @@ export class Copiers {
     const log = { info: () => undefined, warn: silent.warn }
     const journals: [] = []
     const barrier = { reach: lastReach }
-    const sessions = { sessions: makers.last, sessionsEveryMs: PAUSE_MS }
+    const sessions = { sessions: makers.last, sessionsPace: { everyMs: PAUSE_MS, pauseFactor: 20 } }
     return { clickhouse, barrier, journals, isOn: true, isShared: false, log, pauseMs: PAUSE_MS, ...sessions }
   }
 }

@@ -195,6 +195,7 @@ t.test('pages are the same, whether their texts have columns or are in the prope
     '{"$referrer":"https://t.co/x","utm_source":"","context":{"campaign":{"source":"bing","medium":"cpc","name":"brand"}}}',
     '{"title":"of a page","utm_medium":7,"utm":{"medium":"social"}}',
     '{}',
+    '{"url":"https://shop.example/?gclid=x"}',
   ]
   const rows = given.map((properties, index) => ({
     project_id: 'p',
@@ -235,6 +236,7 @@ t.test('pages are the same, whether their texts have columns or are in the prope
   t.match(expected[17], { page_source: '"Google"', page_campaign: '"spring"', page_channel: '"Organic Search"' })
   t.match(expected[18], { page_source: '"bing"', page_channel: '"Paid Search"' })
   t.match(expected[19], { page_medium: '"social"' })
+  t.match(expected[21], { page_source: '"Google"', page_medium: '', page_channel: '"Paid Search"' })
   const missing = await read(false)
   t.strictSame(missing.found, expected, 'no columns')
   const { sources } = missing.values

@@ -85,7 +85,11 @@ export class Projects {
     const starters = Array.from({ length: count }, () => makeKey('public'))
     const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', FACTS: 'all' }
     const config = loadConfig({ ...common, DATA_DIR: await dataFolder(scope), ...settings })
-    const options: AppOptions = { now: () => clock.getStore() ?? 0, sessionsEveryMs: 100, ...(load && { load }) }
+    const options: AppOptions = {
+      now: () => clock.getStore() ?? 0,
+      sessionsPace: { everyMs: 100, pauseFactor: 20 },
+      ...(load && { load }),
+    }
     const app = await buildApp(config, options)
     scope.teardown(() => app.close())
     const store = await openStore(config)

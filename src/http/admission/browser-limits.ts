@@ -6,6 +6,7 @@ import { isBrowserKey, type StoredKey } from '../../keys/keys.js'
 import { oncePerMinute } from '../../lib/once-per-minute.js'
 import { TokenBuckets } from '../../lib/token-buckets.js'
 import { SMALL_BODY } from './body-budget.js'
+import { KnownNames } from './known-names.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -26,6 +27,8 @@ export interface BrowserLimitSettings {
   WORK_KEY_LIMIT: number
   /** profiles and aliases per hour */
   NEW_USERS_LIMIT: number
+  /** names in events and sessions per hour */
+  NEW_VISITORS_LIMIT: number
 }
 
 const SECOND_MS = 1_000
@@ -44,21 +47,23 @@ class Limit {
   readonly #max: number
   readonly #buckets: TokenBuckets
   readonly #refusal: { limit: LimitName; reason: string }
-  readonly #warn: (name: string) => void
+  readonly #warn: (name: string, now: number) => void
 
-  constructor(max: number, { inMs, burst, refusal, log }: LimitOptions) {
+  constructor(max: number, { inMs, burst, refusal, of, log }: LimitOptions) {
     this.#max = max
     this.#buckets = new TokenBuckets({ tokens: max, inMs }, burst)
     this.#refusal = refusal
-    this.#warn = oncePerMinute((name) =>
-      log.warn({ name, limit: refusal.limit }, 'calls with browser keys are refused'),
-    )
+    this.#warn = oncePerMinute((name, now) => {
+      // No line may name an address, so it says how many addresses are refused.
+      const whose = of === 'key' ? { key: name } : { addresses: this.#buckets.countEmpty(now) }
+      log.warn({ limit: refusal.limit, ...whose }, 'calls with browser keys are refused')
+    })
   }
 
   /** @throws ApiError `rate_limited` while nothing is left */
   check(name: string, now: number): void {
     const wait = this.#max === 0 ? 0 : this.#buckets.wait(name, now)
-    if (wait > 0) throw this.#refuse(name, wait)
+    if (wait > 0) throw this.#refuse(name, wait, now)
   }
 
   /**
@@ -68,15 +73,15 @@ class Limit {
   spend(name: string, amount: number, now: number, spender?: number): void {
     if (this.#max === 0) return
     const mayGoOn = this.#buckets.spend(name, amount, now, spender)
-    if (!mayGoOn) throw this.#refuse(name, this.#buckets.wait(name, now))
+    if (!mayGoOn) throw this.#refuse(name, this.#buckets.wait(name, now), now)
   }
 
   refund(name: string, amount: number, now: number, spender: number): void {
     if (this.#max > 0) this.#buckets.spend(name, -amount, now, spender)
   }
 
-  #refuse(name: string, wait: number): Error {
-    this.#warn(name)
+  #refuse(name: string, wait: number, now: number): Error {
+    this.#warn(name, now)
     const { limit, reason } = this.#refusal
     return rateLimited(limit, reason, wait, this.#max)
   }
@@ -87,6 +92,8 @@ interface LimitOptions {
   inMs: number
   burst: number
   refusal: { limit: LimitName; reason: string }
+  /** what each bucket belongs to: a client's address, or the id of a key */
+  of: 'address' | 'key'
   log: FastifyBaseLogger
 }
 
@@ -100,24 +107,31 @@ export class BrowserLimits {
   readonly #workOfAddress: Limit
   readonly #workOfKey: Limit
   readonly #newUsers: Limit
+  readonly #newVisitors: Limit
+  /** null if new ones are not limited */
+  readonly #knownNames: KnownNames | null
   readonly #now: () => number
 
   constructor(settings: BrowserLimitSettings, log: FastifyBaseLogger, now: () => number = Date.now) {
-    const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT } = settings
-    const limit = (max: number, limit: LimitName, inMs: number, reason: string, burst = max) => {
-      return new Limit(max, { inMs, burst, refusal: { limit, reason }, log })
+    const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT, NEW_VISITORS_LIMIT } = settings
+    const ofAddress = (max: number, limit: LimitName, inMs: number, reason: string) => {
+      return new Limit(max, { inMs, burst: max, refusal: { limit, reason }, of: 'address', log })
     }
-    const work = (max: number, of: string) => {
+    const work = (max: number, of: 'address' | 'key') => {
       const reason = `This ${of} may cause ${max} bytes of work a second beyond what it sends. Compressed bodies and changes of large profiles and sessions cause such work.`
-      return limit(max, 'work', SECOND_MS, reason, WORK_BURST_S * max)
+      const refusal = { limit: 'work', reason } as const
+      return new Limit(max, { inMs: SECOND_MS, burst: WORK_BURST_S * max, refusal, of, log })
     }
     this.#now = now
     const requests = `This address may make ${ADDRESS_LIMIT} requests a minute with public and write keys.`
-    this.#requests = limit(ADDRESS_LIMIT, 'requests', MINUTE_MS, requests)
+    this.#requests = ofAddress(ADDRESS_LIMIT, 'requests', MINUTE_MS, requests)
     this.#workOfAddress = work(WORK_ADDRESS_LIMIT, 'address')
     this.#workOfKey = work(WORK_KEY_LIMIT, 'key')
     const users = `This address may create ${NEW_USERS_LIMIT} users and aliases an hour with write keys.`
-    this.#newUsers = limit(NEW_USERS_LIMIT, 'new_users', HOUR_MS, users)
+    this.#newUsers = ofAddress(NEW_USERS_LIMIT, 'new_users', HOUR_MS, users)
+    const visitors = `This address may send ${NEW_VISITORS_LIMIT} new values of distinct_id an hour with public and write keys.`
+    this.#newVisitors = ofAddress(NEW_VISITORS_LIMIT, 'new_users', HOUR_MS, visitors)
+    this.#knownNames = NEW_VISITORS_LIMIT > 0 ? new KnownNames() : null
   }
 
   /**
@@ -177,6 +191,19 @@ export class BrowserLimits {
     this.#newUsers.check(address, now)
     this.#newUsers.spend(address, 1, now)
   }
+
+  /**
+   * Charges an address for the names that are new to this process. A request may run into debt.
+   * @throws ApiError `rate_limited`
+   */
+  spendVisitors(address: string, projectId: string, names: readonly string[]): void {
+    const found = this.#knownNames?.findNew(projectId, names) ?? []
+    if (found.length === 0) return
+    const now = this.#now()
+    this.#newVisitors.check(address, now)
+    this.#newVisitors.spend(address, found.length, now)
+    this.#knownNames?.add(found)
+  }
 }
 
 let tolls = 0
@@ -214,6 +241,11 @@ export class Toll {
   /** Counts a profile or an alias that the request makes. @throws ApiError `rate_limited` */
   newUser(): void {
     this.#limits.spendNewUser(this.address)
+  }
+
+  /** Counts those of its names that no earlier event or session had. @throws ApiError `rate_limited` */
+  meet(projectId: string, names: readonly string[]): void {
+    this.#limits.spendVisitors(this.address, projectId, names)
   }
 
   /** Charges the key, once it is known. @param key its id @throws ApiError `rate_limited` */

@@ -78,7 +78,7 @@ function refuseVisitors({ body, rawBody }: FastifyRequest): void {
  * The objects in a parsed body that may have a `distinct_id`: first the body, then its events. A single event may have
  * a field `events` as well, which must not hide its own name.
  */
-function listNamed(body: unknown): Named[] {
+export function listNamed(body: unknown): Named[] {
   if (!isObject(body)) return []
   return [body, ...(Array.isArray(body.events) ? body.events.filter(isObject) : [])]
 }

@@ -13,13 +13,16 @@ const MINUTE_MS = 60_000
 export class WrongKeys {
   readonly #max: number
   readonly #buckets: TokenBuckets
-  readonly #warn: (address: string) => void
+  readonly #warn: (now: number) => void
 
   /** @param max wrong keys per minute; 0 for no limit */
   constructor(max: number, log: FastifyBaseLogger) {
     this.#max = max
     this.#buckets = new TokenBuckets({ tokens: max, inMs: MINUTE_MS }, max)
-    this.#warn = oncePerMinute((address) => log.warn({ address }, 'an address sends many wrong keys'))
+    // No line may name an address.
+    this.#warn = oncePerMinute((now) =>
+      log.warn({ addresses: this.#buckets.countEmpty(now) }, 'many wrong keys are being sent'),
+    )
   }
 
   /**
@@ -34,7 +37,7 @@ export class WrongKeys {
       this.#buckets.spend(name, 1, now)
       return
     }
-    this.#warn(name)
+    this.#warn(now)
     throw rateLimited('wrong_keys', 'This address has sent too many wrong keys.', wait, this.#max)
   }
 }

@@ -168,6 +168,11 @@ function createContext(
   }
 }
 
+function readName(message: SdkMessage): string[] {
+  const name = message.type === 'event' ? message.parts.distinct_id : null
+  return typeof name === 'string' ? [name] : []
+}
+
 /** Reads the messages of a request. Those of a large one take long, so others go first in between. */
 async function plan(
   request: FastifyRequest,
@@ -184,7 +189,8 @@ async function plan(
   const messages = request.grant?.eventsOnly ? all.filter(({ type }) => type === 'event' || type === 'fault') : all
   // Fields stored in addition to an event's properties are nested one level deeper than they were sent.
   if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
-  const { projectId } = request
+  const { projectId, toll } = request
+  toll?.meet(projectId, messages.flatMap(readName))
   const source = new RequestSource(request)
   const findContext = (said: MessageSource) => contexts.findOfMessage(projectId, source, said)?.json
   const sender = getSender(request)

@@ -1,5 +1,5 @@
 import type { FieldName } from '../../contract/filters.js'
-import type { PagePlace } from '../../contract/page-fields.js'
+import { AD_CLICKS, type PagePlace } from '../../contract/page-fields.js'
 import { isObject } from '../../contract/read-fields.js'
 import { getProjectSettings } from './project-settings.js'
 
@@ -25,7 +25,7 @@ export function findVisitOrigin(events: readonly Viewed[]): { path: string; sour
   const referrer = parseUrl(read('referrer'))
   const [own, other] = [url, referrer].map((one) => one?.hostname.replace(/^www\./, ''))
   const from = other && other !== own ? other : null
-  const source = read('source') ?? findParameter(address ?? '', 'utm_source') ?? from
+  const source = read('source') ?? findParameter(address ?? '', 'utm_source') ?? from ?? findAdSite(address ?? '')
   return { path: url?.pathname ?? address?.replace(/[?#].*$/s, '') ?? read('path') ?? '', source }
 }
 
@@ -41,8 +41,22 @@ function findText(properties: Record<string, unknown>, fields: readonly FieldNam
 
 /** The first value of a parameter in the query of a URL, which may be relative. */
 function findParameter(url: string, name: string): string | null {
+  return (
+    readQuery(url)
+      .getAll(name)
+      .find((value) => value !== '') ?? null
+  )
+}
+
+/** The site whose ad led to a URL. */
+function findAdSite(url: string): string | null {
+  const [name = ''] = [...readQuery(url)].find(([name, value]) => Object.hasOwn(AD_CLICKS, name) && value !== '') ?? []
+  return AD_CLICKS[name] ?? null
+}
+
+function readQuery(url: string): URLSearchParams {
   const [, query = ''] = /^[^?#]*\?([^#]*)/.exec(url) ?? []
-  return new URLSearchParams(query).getAll(name).find((value) => value !== '') ?? null
+  return new URLSearchParams(query)
 }
 
 function parseUrl(text: string | null): URL | null {

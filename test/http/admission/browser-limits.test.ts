@@ -1,5 +1,6 @@
-import type { LightMyRequestResponse } from 'fastify'
+import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import t from 'tap'
+import { KnownNames } from '../../../src/http/admission/known-names.js'
 import { doorsOf, freshAddress, inflating, json, keyed, sending, startLimited } from '../../browser-keys.js'
 import { STORAGES, settingsFor, startClickHouse } from '../../helper.js'
 
@@ -249,11 +250,80 @@ for (const storage of STORAGES) {
       const user = await call('GET', `/public/users/${name('identify-4')}`, undefined, keyed(keys.secret))
       t.equal(user.statusCode, 404, 'nothing of a refused call is there')
     })
+
+    t.test('new visitors from one address', async (t) => {
+      const { send, keys, pass } = await startLimited(t, env, { NEW_VISITORS_LIMIT: '3' })
+      let count = 0
+      const fresh = () => `visitor-${storage}-${++count} \u00fc"`
+      const batch = (...names: string[]) =>
+        json('/public/track/batch', keys.write, { events: names.map((name) => ({ event: 'e', distinct_id: name })) })
+      const lines = (name: string) => ({
+        ...({ method: 'POST', url: '/public/import' } as const),
+        headers: { ...keyed(keys.write), 'content-type': 'application/x-ndjson' },
+        payload: `${JSON.stringify({ event: 'e', distinct_id: name })}\n`,
+      })
+      const ways: Record<string, (name: string) => InjectOptions> = {
+        'an event': (name) => json('/public/track', keys.write, { event: 'e', distinct_id: name }),
+        'a parsed event': (name) => ({
+          ...lines(name),
+          url: '/public/track',
+          headers: { ...keyed(keys.write), 'content-type': 'application/json' },
+          payload: `{"\\u0065vent":"e","distinct_id":${JSON.stringify(name)}}`,
+        }),
+        'a batch': (name) => batch(name, name),
+        lines,
+        'a session': (name) => json('/public/sessions/start', keys.public, { distinct_id: name, session_id: name }),
+        "a vendor's": (name) =>
+          json('/segment/v1/track', keys.write, { type: 'track', event: 'e', userId: name, messageId: name }),
+      }
+      for (const [what, way] of Object.entries(ways)) {
+        const address = freshAddress()
+        const names = [fresh(), fresh(), fresh(), fresh()]
+        const statuses = []
+        for (const name of names) statuses.push((await send(way(name), address)).statusCode)
+        t.strictSame(statuses, [200, 200, 200, 429], what)
+        const refused = await send(way(fresh()), address)
+        t.match(refused.headers, { 'ratelimit-limit': '3', 'retry-after': '1200' })
+        for (const name of names.slice(0, 3))
+          t.equal((await send(way(name), address)).statusCode, 200, 'one who is known')
+        t.equal((await send(way(names[3] ?? ''))).statusCode, 200, 'from another address')
+        pass(1_200_000)
+        t.equal((await send(way(fresh()), address)).statusCode, 200, 'later')
+      }
+      const address = freshAddress()
+      const many = batch(...Array.from({ length: 10 }, fresh))
+      t.equal((await send(many, address)).statusCode, 200, 'one request may overdraw')
+      t.equal((await send(batch(fresh()), address)).statusCode, 429)
+      t.equal((await send(many, address)).statusCode, 200, 'repeated')
+      const secret = json('/public/track', keys.secret, { event: 'e', distinct_id: fresh() })
+      t.equal((await send(secret, address)).statusCode, 200, 'a secret key')
+      const daily = (browser: string) => ({
+        ...json('/public/track?visitor=daily', keys.write, { event: 'e' }),
+        headers: { ...keyed(keys.write), 'user-agent': browser },
+      })
+      const other = freshAddress()
+      const statuses = []
+      for (const browser of 'abcda') statuses.push((await send(daily(browser), other)).statusCode)
+      t.strictSame(statuses, [200, 200, 200, 429, 200], 'daily visitors')
+    })
   })
 }
 
+t.test('names of visitors are known in their project, until a million others have come', async (t) => {
+  const known = new KnownNames()
+  const names = Array.from({ length: 100_000 }, (_, i) => `user ${i}`)
+  const found = known.findNew('a', [...names, ...names])
+  t.equal(found.length, names.length)
+  known.add(found)
+  t.ok(known.findNew('a', names).length < 100, 'hardly any has replaced another')
+  t.equal(known.findNew('b', names).length, names.length, 'of another project')
+  for (let i = 0; i < 30; i++) known.add(known.findNew(`other ${i}`, names))
+  t.ok(known.findNew('a', names).length > 90_000, 'forgotten')
+})
+
 t.test('a limit of 0 means no limit', async (t) => {
-  const none = { ADDRESS_LIMIT: '0', WORK_ADDRESS_LIMIT: '0', WORK_KEY_LIMIT: '0', NEW_USERS_LIMIT: '0' }
+  const limits = ['ADDRESS', 'WORK_ADDRESS', 'WORK_KEY', 'NEW_USERS', 'NEW_VISITORS']
+  const none = Object.fromEntries(limits.map((name) => [`${name}_LIMIT`, '0']))
   const { send, keys } = await startLimited(t, await settingsFor(t, 'embedded'), none)
   const address = freshAddress()
   const body = { distinct_id: 'u', properties: { pad: PADDING } }

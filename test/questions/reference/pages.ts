@@ -27,7 +27,7 @@ export function pageField(name: string, fact: Fact): Value {
     case 'referrer':
       return referrer
     case 'source':
-      return utm('source', fact) ?? (referrer === null ? null : (known(referrer)?.name ?? referrer))
+      return utm('source', fact) ?? (referrer === null ? adOf(fact) : (known(referrer)?.name ?? referrer))
     case 'channel':
       return channelOf(fact, referrer)
     default:
@@ -57,12 +57,25 @@ function utm(name: 'source' | 'medium' | 'campaign' | 'term' | 'content', fact: 
 
 /** The first of the parameters with this name that has a value. */
 function parameterOf(url: string, name: string): string | null {
+  const found = parametersOf(url).find((parameter) => parameter.startsWith(`${name}=`))
+  return found ? decoded(found.slice(name.length + 1)) : null
+}
+
+/** The parameters that have a value. */
+function parametersOf(url: string): string[] {
   const [beforeFragment = ''] = url.split('#')
   const [, ...query] = beforeFragment.split('?')
-  for (const parameter of query.join('?').split('&')) {
-    if (parameter.startsWith(`${name}=`) && parameter.length > name.length + 1) {
-      return decoded(parameter.slice(name.length + 1))
-    }
+  return query
+    .join('?')
+    .split('&')
+    .filter((parameter) => /^[^=]*=./s.test(parameter))
+}
+
+/** Whose ad was clicked, by the parameter that it added to the page's URL. */
+function adOf(fact: Fact): 'Google' | 'Bing' | null {
+  for (const parameter of parametersOf(placed('url', fact) ?? '')) {
+    if (/^(?:gclid|gbraid|wbraid)=/.test(parameter)) return 'Google'
+    if (parameter.startsWith('msclkid=')) return 'Bing'
   }
   return null
 }
@@ -137,10 +150,13 @@ function sourceKind(source: string): string | null {
 function channelOf(fact: Fact, referrer: string | null): string | null {
   const lower = (text: string | null) => (text ?? '').replace(/[A-Z]/g, (letter) => letter.toLowerCase())
   const source = lower(utm('source', fact))
-  const medium = lower(utm('medium', fact))
+  const ad = adOf(fact)
+  const given = lower(utm('medium', fact))
   const hasPage = (['url', 'path', 'title', 'referrer', 'campaign'] as const).some((place) => placed(place, fact))
+  const kindOfSite = referrer === null ? (ad === null ? null : 'search') : (known(referrer)?.kind ?? null)
+  const kind = source === '' ? kindOfSite : sourceKind(source)
+  const medium = given === '' && ad !== null && (kind === 'search' || kind === 'video') ? 'cpc' : given
   if (source === '' && medium === '' && referrer === null) return hasPage || isPageView(fact) ? 'Direct' : null
-  const kind = source === '' ? (referrer === null ? null : (known(referrer)?.kind ?? null)) : sourceKind(source)
   const isPaid = /cp|^ppc$|^retargeting$|^paid/.test(medium)
   if (isPaid && kind === 'search') return 'Paid Search'
   if (isPaid && kind === 'social') return 'Paid Social'

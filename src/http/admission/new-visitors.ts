@@ -1,0 +1,19 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { readUserNames } from '../../model/identified-events.js'
+import { ScannedBody } from '../../model/scanned-body.js'
+import { listNamed } from './daily-visitors.js'
+
+/** Counts the visitors that are new to this process, in a scope. Calls that change users count those that they create. */
+export function countNewVisitors(scope: FastifyInstance): void {
+  scope.addHook('preHandler', (request, _reply, done) => {
+    const { access, changesUsers } = request.routeOptions.config
+    const isOfVisitors = !changesUsers && (access === 'send' || access === 'session')
+    if (request.toll && isOfVisitors) request.toll.meet(request.projectId, readNames(request))
+    done()
+  })
+}
+
+function readNames({ body, rawBody }: FastifyRequest): string[] {
+  if (body instanceof ScannedBody) return readUserNames(rawBody, body)
+  return listNamed(body).flatMap(({ distinct_id }) => (typeof distinct_id === 'string' ? [distinct_id] : []))
+}
