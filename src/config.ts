@@ -253,7 +253,7 @@ const Settings = Type.Object({
     message: 'a number of users and aliases, 0 for no limit',
   }),
   NEW_VISITORS_LIMIT: Type.Integer({
-    default: 100_000,
+    default: 1_000_000,
     minimum: 0,
     maximum: 1e9,
     message: 'a number of visitors, 0 for no limit',
