@@ -2,7 +2,7 @@ import type { FieldName, Filter } from '../contract/questions.js'
 import { groupSql } from '../model/user-names.js'
 import { ARE_LINKS } from '../store/aliases.js'
 import { decodeText, isText, repairText, unmarkToken } from '../store/json-sql.js'
-import { newestRows } from '../store/newest-rows.js'
+import { allVersions, newestRows } from '../store/newest-rows.js'
 import { EventRows } from './event-rows.js'
 import { Faults } from './faults.js'
 import { splitField } from './field-name.js'
@@ -38,8 +38,8 @@ const HOUR_MS = 3_600_000
  * and longer times: the index on `timestamp` skips what is older.
  */
 const WINDOWS_MS = [2 * HOUR_MS, 24 * HOUR_MS, 12 * 24 * HOUR_MS]
-/** With fewer events, one statement about all users takes less time than several about times. */
-const FEW_EVENTS = 500_000
+/** With fewer events and profiles, one statement about all users takes less time than several about times. */
+const FEW_ROWS = 500_000
 
 /**
  * The users of a page, without duplicates for aliases, most recently seen first. A user of whom `text` is a name comes
@@ -49,16 +49,17 @@ const FEW_EVENTS = 500_000
 export async function listUsers(
   questions: Pick<Questions, 'read'>,
   projectId: string,
-  { list, signal, now = Date.now() }: { list: UserList; signal: AbortSignal; now?: number },
+  { list, signal, few = FEW_ROWS }: { list: UserList; signal: AbortSignal; few?: number },
 ): Promise<ListedUser[]> {
   const patterns = findPatterns(list.where, '/where')
   const options = { advice: 'Search for the distinct_id, or try again later.', signal, patterns }
   const read = async (since: number | null) => {
     return (await questions.read(projectId, (asked) => queryUsers(asked, list, since), options)) as ListedUser[]
   }
+  const now = Date.now()
   const hasMany = async () => {
-    const [row] = await questions.read(projectId, queryEvents, options)
-    return (row as { events: number }).events === FEW_EVENTS
+    const [row] = await questions.read(projectId, (asked) => queryRows(asked, few), options)
+    return (row as { found: number }).found >= few
   }
   // An exact name comes first, however long ago it was seen.
   for (const window of list.text === '' && (await hasMany()) ? WINDOWS_MS : []) {
@@ -68,11 +69,13 @@ export async function listUsers(
   return await read(null)
 }
 
-/** The number of the project's events, at most FEW_EVENTS. */
-function queryEvents(asked: QueryContext): Query {
+/** How many events and profiles the project has; of each, at most `limit` are counted. */
+function queryRows(asked: QueryContext, limit: number): Query {
   const statement = new Statement(asked)
-  const events = `SELECT 1 FROM ${asked.shards.table('events')} WHERE project_id = ${statement.project} LIMIT ${FEW_EVENTS}`
-  return statement.query(`SELECT toUInt32(count()) AS events FROM (${events})`)
+  const rows = [asked.shards.table('events'), allVersions(asked.shards, 'profiles')].map((table) => {
+    return `SELECT 1 FROM ${table} WHERE project_id = ${statement.project} LIMIT ${statement.count(limit)}`
+  })
+  return statement.query(`SELECT toUInt32(count()) AS found FROM (${rows.join(' UNION ALL ')})`)
 }
 
 /** @param since epoch ms: only users with an event since then; null: all users */

@@ -1,9 +1,14 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { Questions } from '../../src/questions/run.js'
+import { listUsers } from '../../src/questions/user-list.js'
+import { openStore } from '../../src/store/open.js'
 import { callsOf } from '../alias-calls.js'
 import { type Client, SECRET_KEY, startApp, startRedis } from '../helper.js'
 import { type Node, shardsUrl, startNodes } from '../nodes.js'
 import { newProject } from '../shared-app.js'
+
+const SIGNAL = new AbortController().signal
 
 type Listed = { distinct_id: string; properties: object; created_at: number | null; last_seen: number | null }
 
@@ -227,6 +232,30 @@ t.test('everybody', async (t) => {
   const { call } = client
   t.strictSame(await list(client, { order: 'last_seen' }), [], 'of an empty project')
   await listsUsers(t, client, true)
+
+  t.test('a large project is searched from the latest events on', async (t) => {
+    const { shards, close } = await openStore(client.config)
+    const questions = new Questions({
+      shards,
+      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+      aliases: { hasAny: async () => true },
+      limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
+    })
+    const everybody = toNames(await list(client, { order: 'last_seen' }))
+    for (const limit of [1, 4, 9, 10, 40]) {
+      for (let offset = 0; offset < everybody.length; offset += limit) {
+        const which = { text: '', where: null, offset, limit }
+        const found = await listUsers(questions, client.projectId, { list: which, signal: SIGNAL, few: 1 })
+        const wanted = everybody.slice(offset, offset + limit)
+        t.strictSame(
+          found.map(({ name }) => name),
+          wanted,
+          `${offset} to ${offset + limit}`,
+        )
+      }
+    }
+    await close()
+  })
 
   t.test('a filter that users cannot have is refused, by its place', async (t) => {
     const refused: [string, string][] = [
