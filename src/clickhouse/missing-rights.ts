@@ -2,7 +2,7 @@ import type { Log } from '../lib/log.js'
 import { isStoreError } from './errors.js'
 import type { Shard, Shards } from './shards.js'
 
-/** The system tables that the service reads, to find pending deletions, running queries, lost parts and free space. */
+/** The system tables that the service reads, to find pending deletions, running queries, lost parts, memory and free space. */
 const READ = [
   'parts',
   'parts_columns',
@@ -10,6 +10,7 @@ const READ = [
   'mutations',
   'merge_tree_settings',
   'processes',
+  'server_settings',
   'disks',
   'storage_policies',
 ]

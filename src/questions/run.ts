@@ -133,7 +133,7 @@ const OF_EVENTS: StoreErrorName[] = ['FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 'AMB
 /** How often a question reads facts that change in the meantime before it reads `events` instead. */
 const MAX_FACTS_READS = 2
 /** How long a project is assumed to have chains of aliases, ms. They are settled within seconds. */
-const CHAINED_MS = 60_000
+export const CHAINED_MS = 60_000
 /**
  * How much of ClickHouse's memory one question may use at most. With more, it would meet the limit of the whole server,
  * and look like one for which others have left none.
@@ -338,9 +338,9 @@ export class Questions {
 
   /**
    * Runs a query as if the project's data were ordinary, unless it is known not to be. If it turns out to have texts
-   * that need repair, simultaneous events of a user, chains of aliases, or more values than fit in memory, the query is repeated for that.
-   * The last is not remembered, because finding out takes a fifth of the question's time at most. It is also repeated
-   * if other queries left it no memory.
+   * that need repair, simultaneous events of a user, chains of aliases, or more values than fit in memory, the query is
+   * repeated for that. The last is not remembered, because finding out takes a fifth of the question's time at most. It
+   * is also repeated if other queries left it no memory.
    */
   async #read(
     { projectId, now, slot, appended }: QuestionRun,
@@ -354,7 +354,8 @@ export class Questions {
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     let repairsTexts = this.#repaired.has(projectId, now)
     let hasTies = this.#tied.has(projectId, now)
-    let hasChains = this.#chained.has(projectId, now)
+    // A query that fails on purpose would leave the other shards at work.
+    let hasChains = shards.areSeveral || this.#chained.has(projectId, now)
     let hasManyValues = false
     let wasShort = false
     for (;;) {
@@ -544,7 +545,9 @@ export class Questions {
     const { shards, limits } = this.#options
     const found = await shards.each(({ clickhouse }) =>
       clickhouse
-        .rows<{ bytes: string }>("SELECT getServerSetting('max_server_memory_usage') AS bytes")
+        .rows<{ bytes: string }>(
+          "SELECT value AS bytes FROM system.server_settings WHERE name = 'max_server_memory_usage'",
+        )
         .catch((error: unknown) => {
           if (isStoreError(error, 'ACCESS_DENIED')) return []
           throw error

@@ -22,7 +22,13 @@ t.test('ClickHouse refuses only the query that fills its memory', async (t) => {
   const limit = `<clickhouse><max_server_memory_usage>${SERVER_BYTES}</max_server_memory_usage></clickhouse>`
   await writeFile(join(folder, 'conf.d', 'memory.xml'), limit)
   const { url } = await startClickHouse(t, folder)
-  const settings = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', CLICKHOUSE_URL: url }
+  const settings = {
+    PUBLIC_API_KEY: PUBLIC_KEY,
+    SECRET_KEY,
+    LOG_LEVEL: 'silent',
+    CLICKHOUSE_URL: url,
+    QUERY_TIMEOUT: '600',
+  }
   const { app, call, config } = await startApp(
     t,
     { ...settings, DATA_DIR: await dataFolder(t) },

@@ -9,7 +9,7 @@ import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
 import { getKind } from '../../src/questions/kinds.js'
 import { type IdRange, queryEventNames, queryFieldValues, queryPropertyNames } from '../../src/questions/names.js'
 import { parseQuestion } from '../../src/questions/parse.js'
-import { Questions } from '../../src/questions/run.js'
+import { CHAINED_MS, Questions } from '../../src/questions/run.js'
 import { type QueryContext, Statement } from '../../src/questions/statement.js'
 import { selectAliasEnds } from '../../src/questions/users-join.js'
 import { ALIASES } from '../../src/store/aliases.js'
@@ -399,6 +399,7 @@ t.test('a question expects aliases to lead to users in one step, and follows cha
   const entry = { kind: 'events' as const, projectId: 'met', position, receivedAt: 5, count: events.length, body }
   await openTables(shard.clickhouse, { id: 1 }).insert('events', [entry], 'met', SIGNAL)
   const statements: string[] = []
+  let now = 2000
   const shards = open(t, one.url)
   const rows = shards.rows.bind(shards)
   shards.rows = (sql, ...rest) => {
@@ -410,7 +411,7 @@ t.test('a question expects aliases to lead to users in one step, and follows cha
     barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
     aliases: { hasAny: async () => true },
     limits: { QUERY_TIMEOUT: 30, QUERY_MEMORY: 1 << 30 },
-    now: () => 2000,
+    now: () => now,
   })
   const countUsers = async () => {
     const question = { kind: 'series', series: [{ event: 'a', metric: 'users' }], from: 40, to: 1000, interval: 'none' }
@@ -422,6 +423,14 @@ t.test('a question expects aliases to lead to users in one step, and follows cha
   await storeAliases('met', [{ name: 'y', distinctId: 'z', createdAt: 2, stepAt: 1 }], 20_000)
   t.strictSame(await countUsers(), [1, ['one step', 'chains']])
   t.strictSame(await countUsers(), [1, ['chains']])
+
+  const settled = [
+    { name: 'x', distinctId: 'z', createdAt: 1, stepAt: 0 },
+    { name: 'y', distinctId: 'z', createdAt: 2, stepAt: 0 },
+  ]
+  await storeAliases('met', settled, 30_000)
+  now += CHAINED_MS
+  t.strictSame(await countUsers(), [1, ['one step']], 'once it is settled and forgotten')
 })
 
 // This test is last, because a failing query on a shard may end libchdb, which all servers here are, when its peer
