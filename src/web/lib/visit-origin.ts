@@ -39,24 +39,28 @@ function findText(properties: Record<string, unknown>, fields: readonly FieldNam
   return null
 }
 
-/** The first value of a parameter in the query of a URL, which may be relative. */
+/** The first value of a parameter in the query of a URL. */
 function findParameter(url: string, name: string): string | null {
-  return (
-    readQuery(url)
-      .getAll(name)
-      .find((value) => value !== '') ?? null
-  )
+  const [, value] = listParameters(url).find(([found]) => found === name) ?? []
+  return value === undefined ? null : new URLSearchParams(`value=${value}`).get('value')
 }
 
 /** The site whose ad led to a URL. */
 function findAdSite(url: string): string | null {
-  const [name = ''] = [...readQuery(url)].find(([name, value]) => Object.hasOwn(AD_CLICKS, name) && value !== '') ?? []
+  const [name = ''] = listParameters(url).find(([name]) => Object.hasOwn(AD_CLICKS, name)) ?? []
   return AD_CLICKS[name] ?? null
 }
 
-function readQuery(url: string): URLSearchParams {
+/**
+ * The parameters with a value in the query of a URL, which may be relative. They are encoded, because questions find
+ * only names that are not.
+ */
+function listParameters(url: string): [name: string, value: string][] {
   const [, query = ''] = /^[^?#]*\?([^#]*)/.exec(url) ?? []
-  return new URLSearchParams(query)
+  return query.split('&').flatMap((parameter) => {
+    const [, name = '', value = ''] = /^([^=]*)=(.+)$/s.exec(parameter) ?? []
+    return value === '' ? [] : [[name, value]]
+  })
 }
 
 function parseUrl(text: string | null): URL | null {

@@ -43,7 +43,12 @@ export const URLS = [
   ...['"?xutm_source=x&utm_source=&utm_source=fb.example&utm_source=y"', '"/#?utm_medium=email"', '"/?utm_content"'],
   ...['"/?utm_term=%C3%BC%zz%4&utm_content=%FF%41"', '"/?a?utm_source=x&utm_campaign=%F0%9F%98%80%00%09\\u00e9"'],
   ...['"/?utm_source=a&utm_medium=email&utm_source=b&utm_medium=cpc"', '"/?gclid=a"', '"/?utm_source=bing&wbraid=a"'],
-  ...['"/?gclid=&a?gclid=b&msclkid=%00&gbraid=c#d"', '"/#?gclid=a"', '"/?xgclid=a&gclid&GCLID=a"'],
+  ...[
+    '"/?gclid=&a?gclid=b&msclkid=%00&gbraid=c#d"',
+    '"/#?gclid=a"',
+    '"/?%67clid=a&utm%5Fsource=b"',
+    '"/?xgclid=a&gclid&GCLID=a"',
+  ],
 ]
 export const NO_TEXTS = ['5', 'null', '{"a":"b"}', '["https://x.example/"]', 'true', '-1', '""']
 /** Where visitors came from, as JSON. */

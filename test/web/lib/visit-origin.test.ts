@@ -29,6 +29,7 @@ t.test('a campaign counts before the referrer, and the site itself is no source'
     [{ url: `${url}?utm_source=&utm_source=News+letter#?utm_source=x` }, 'News letter'],
     [{ url: '/?utm_source=relative' }, 'relative'],
     [{ url: '/?a=b&gclid=&msclkid=x&gclid=y' }, 'Bing'],
+    [{ url: '/?%67clid=x&utm%5Fsource=y' }, null],
     [{ url: `${url}?gbraid=x`, referrer: 'https://news.example/' }, 'news.example'],
     [{ url: `${url}?toString=x#?gclid=y` }, null],
     [{ url, utm_source: 5, campaign: null }, null],
