@@ -8,6 +8,7 @@ import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatField } from '../../lib/fields.js'
 import { formatCount, formatDuration, formatTime } from '../../lib/format.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import { Pagination } from '../../ui/pagination.js'
@@ -44,6 +45,7 @@ export function AuditLog({ changes }: { changes: number }) {
   const { value, error, isLoading, reload } = useLoaded(`${page} ${changes}`, (signal) =>
     readAuditLog(page, LIMIT, signal),
   )
+  const rowKeys = useRowKeys((value?.entries ?? []).map(({ at, action, target }) => `${at} ${action} ${target?.id}`))
   return (
     <section aria-label="Changes" aria-busy={isLoading}>
       <h2>Changes</h2>
@@ -55,8 +57,8 @@ export function AuditLog({ changes }: { changes: number }) {
       {value?.entries.length === 0 && <p class={textStyles.hint}>None yet.</p>}
       {value && value.entries.length > 0 && (
         <ul class={`${cardStyles.card} ${styles.entries}`}>
-          {value.entries.map((entry) => (
-            <li key={`${entry.at} ${entry.action} ${entry.target?.id}`}>
+          {value.entries.map((entry, i) => (
+            <li key={rowKeys[i]}>
               <bdi>{describeChange(entry)}</bdi>
               <p class={textStyles.hint}>
                 <bdi>{nameActor(entry)}</bdi> ·{' '}
