@@ -165,11 +165,13 @@ export class KeyRefresh {
       storedKey(pair.secretKey, { projectId, kind: 'secret' }),
     ]
     const hashes = new Set(made.map(({ hash }) => hash))
+    let isLogged = false
     do {
       try {
         // The stored keys may be this very pair, from an attempt whose response was lost.
         if (!(await table.isEmpty()) && !(await table.read()).some(({ hash }) => hashes.has(hash))) return null
-        await table.audit(made.map((key) => toCreation(key, SERVICE)))
+        if (!isLogged) await table.audit(made.map((key) => toCreation(key, SERVICE)))
+        isLogged = true
         await table.insert(made)
         ring.replaceStored(made)
         return pair

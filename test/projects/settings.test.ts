@@ -394,7 +394,10 @@ t.test('a service that starts without ClickHouse stores nothing that a project m
   t.strictSame([await track('during'), await track('expired', 40), await track('expired', 50)], [200, 200, 200])
   proxy.mend()
   await until('ClickHouse', async () => (await client.call('GET', '/public/project')).json().project?.revision === 1)
-  const events = await client.events()
+  const events = await until('the event', async () => {
+    const found = await client.events()
+    return found.length > 0 && found
+  })
   t.strictSame(
     events.map(({ event, context }) => [event, context]),
     [['during', undefined]],
