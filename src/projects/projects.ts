@@ -175,8 +175,8 @@ export interface ChangeOptions {
 /**
  * Changes settings of a project. The entry in the audit log is stored first, so that none is missing. If the store fails
  * in between, or another change of the same settings comes first, the log has a change that was not made.
- * @throws ApiError `invalid_request`, `quota_locked`, `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is
- * unknown then
+ * @throws ApiError `invalid_request`, `quota_locked`, `revision_conflict`; StoreError, StoreUnreachableError: whether it
+ * was changed is unknown then
  */
 export async function changeProject(
   shards: Shards,
@@ -210,8 +210,7 @@ export async function changeProject(
 }
 
 /**
- * Refuses a key a change of locked quotas: they are limits that the operator sets to the project, and thus to everyone with
- * a key of it.
+ * Refuses to let a key change locked quotas: with them, the operator limits the project, and so everyone with a key of it.
  * @throws ApiError `quota_locked`
  */
 export function refuseLocked(before: ProjectSettings, after: ProjectSettings, by: Actor): void {

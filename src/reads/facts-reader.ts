@@ -93,7 +93,10 @@ export class FactsReader {
   #columns: { names: ReadonlySet<string>; readAt: number } = { names: new Set(), readAt: Number.NEGATIVE_INFINITY }
   /** by project; the most recently read one is last */
   readonly #points = new Map<string, Known>()
-  /** by project without a point: when that was read, `performance.now()`; the latest is last */
+  /**
+   * by project whose facts may not be read, for lack of facts or because they have not followed a change in time: when
+   * that was read, `performance.now()`; the latest is last
+   */
   readonly #without = new Map<string, number>()
   /** by column: number of slow questions about it, and when it was requested */
   readonly #slow = new Map<string, { questions: number; askedAt: number }>()
@@ -310,12 +313,12 @@ function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
   return new Set([...first].filter((name) => others.every((set) => set.has(name))))
 }
 
-/** Whether a point can be reused without reading it again, including what it says about later events. */
 function removeOldest(byProject: Map<string, unknown>): void {
   const [oldest] = byProject.keys()
   if (byProject.size > MAX_POINTS && oldest !== undefined) byProject.delete(oldest)
 }
 
+/** Whether a point can be reused without reading it again, including what it says about later events. */
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
   const now = performance.now()
   if (now - readAt > SESSION_DAYS_MS) return false

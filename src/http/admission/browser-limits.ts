@@ -244,7 +244,7 @@ export class Toll {
   }
 
   /** Counts those of its names that no earlier event or session had. @throws ApiError `rate_limited` */
-  meet(projectId: string, names: readonly string[]): void {
+  countVisitors(projectId: string, names: readonly string[]): void {
     this.#limits.spendVisitors(this.address, projectId, names)
   }
 

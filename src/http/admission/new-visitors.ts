@@ -8,7 +8,7 @@ export function countNewVisitors(scope: FastifyInstance): void {
   scope.addHook('preHandler', (request, _reply, done) => {
     const { access, changesUsers } = request.routeOptions.config
     const isOfVisitors = !changesUsers && (access === 'send' || access === 'session')
-    if (request.toll && isOfVisitors) request.toll.meet(request.projectId, readNames(request))
+    if (request.toll && isOfVisitors) request.toll.countVisitors(request.projectId, readNames(request))
     done()
   })
 }

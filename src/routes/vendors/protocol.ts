@@ -190,7 +190,7 @@ async function plan(
   // Fields stored in addition to an event's properties are nested one level deeper than they were sent.
   if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
   const { projectId, toll } = request
-  toll?.meet(projectId, messages.flatMap(readName))
+  toll?.countVisitors(projectId, messages.flatMap(readName))
   const source = new RequestSource(request)
   const findContext = (said: MessageSource) => contexts.findOfMessage(projectId, source, said)?.json
   const sender = getSender(request)
