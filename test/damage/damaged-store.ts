@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { pino } from 'pino'
 import { startEmbeddedClickHouse } from '../../src/clickhouse/embedded/engine.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
-import { silent } from '../helper.js'
+import { silent, until } from '../helper.js'
 
 /** A part on the disk. */
 export interface PartFolder {
@@ -34,6 +34,23 @@ export async function onEngine<T>(
     await shards.close()
     await engine.close()
   }
+}
+
+/**
+ * Waits until the running service has recorded its parts of events. One that stops does so only if that takes a second or
+ * so.
+ * @param url of its ClickHouse
+ */
+export async function untilRecorded(url: string): Promise<void> {
+  const shards = openShards(url, { log: silent } as never)
+  await until('recorded parts', async () => {
+    const rows = await shards.first.rows(
+      `SELECT 1 FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events'
+       AND name NOT IN (SELECT arrayJoin(parts.name) FROM known_parts FINAL WHERE table_name = 'events')`,
+    )
+    return rows.length === 0
+  })
+  await shards.close()
 }
 
 /** The active parts of a table of an engine that is not running. */

@@ -16,7 +16,7 @@ import {
   temporaryFolder,
   until,
 } from '../helper.js'
-import { ACCIDENTS, damage, keepLog, onEngine, type PartFolder, partsOf } from './damaged-store.js'
+import { ACCIDENTS, damage, keepLog, onEngine, type PartFolder, partsOf, untilRecorded } from './damaged-store.js'
 
 const EVENTS = 50
 
@@ -47,6 +47,7 @@ async function fill(count: number): Promise<string> {
   await clickhouse.command('SYSTEM STOP MERGES')
   await clickhouse.close()
   await track(client, count)
+  await untilRecorded(url)
   await client.app.close()
   return folder
 }

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { command } from '../../src/cli/verify.js'
 import { run } from '../cli/lanes-store.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startService, temporaryFolder, until } from '../helper.js'
-import { ACCIDENTS, damage, onEngine, partsOf } from './damaged-store.js'
+import { ACCIDENTS, damage, onEngine, partsOf, untilRecorded } from './damaged-store.js'
 
 const EVENTS = 40
 
@@ -15,12 +15,17 @@ const filled = fill()
 
 async function fill(): Promise<string> {
   const folder = await dataFolder(t)
-  const { app, call, events } = await startApp(t, { ...settings, DATA_DIR: folder })
+  let url = ''
+  const onClickHouse = (found: string) => {
+    url = found
+  }
+  const { app, call, events } = await startApp(t, { ...settings, DATA_DIR: folder }, { onClickHouse })
   for (const part of [1, 2]) {
     const events_ = Array.from({ length: EVENTS }, (_, i) => ({ event: `e${part}`, distinct_id: `u${i}` }))
     await call('POST', '/public/track/batch', { events: events_ })
     await until('the events', async () => (await events()).length === EVENTS * part)
   }
+  await untilRecorded(url)
   await app.close()
   return folder
 }
