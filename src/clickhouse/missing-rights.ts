@@ -2,7 +2,7 @@ import type { Log } from '../lib/log.js'
 import { isStoreError } from './errors.js'
 import type { Shard, Shards } from './shards.js'
 
-/** The system tables that the service reads, to find pending deletions, running queries, lost parts, memory and free space. */
+/** The system tables that the service reads: about pending deletions, running queries, lost parts, memory and disks. */
 const READ = [
   'parts',
   'parts_columns',

@@ -50,7 +50,7 @@ export const CALLS = describeCalls('Operation', {
     tag: 'Users',
     summary: 'Erase everything of the key’s project except its keys, its usage and locked quotas',
     description:
-      'Events, sessions, profiles, aliases, dead letters, saved questions, boards and, once `complete`, the settings except for `locked` quotas. Usage of the day and the month goes on counting for quotas. A call works for some 20 s; while `complete` is ' +
+      'Events, sessions, profiles, aliases, dead letters, saved questions, boards and, once `complete`, the settings except for `locked` quotas. What the project has used today and this month still counts toward its quotas. A call works for some 20 s; while `complete` is ' +
       'false, repeat it. `gone_at` and `purge_error` are as for erased users.',
     parameters: { project: 'default' },
     response: {
