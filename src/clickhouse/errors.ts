@@ -23,6 +23,7 @@ const CODES = {
   CANNOT_CONVERT_TYPE: 70,
   CANNOT_PARSE_NUMBER: 72,
   CANNOT_READ_FROM_FILE_DESCRIPTOR: 74,
+  CANNOT_WRITE_TO_FILE_DESCRIPTOR: 75,
   CANNOT_OPEN_FILE: 76,
   UNKNOWN_DATABASE: 81,
   CANNOT_SEEK_THROUGH_FILE: 87,
@@ -363,6 +364,25 @@ export function isShardLost(error: unknown): error is StoreError {
     'SOCKET_TIMEOUT',
     'ATTEMPT_TO_READ_AFTER_EOF',
     'ABORTED',
+  )
+}
+
+/**
+ * Whether a failure says nothing about the statement itself, so that the same one may soon succeed: ClickHouse was
+ * stopped or busy, or others took its memory or disk.
+ */
+export function isPassing(error: unknown): boolean {
+  if (isTimeout(error)) return false
+  if (error instanceof StoreUnreachableError || isServerOutOfMemory(error) || isShardLost(error)) return true
+  return isStoreError(
+    error,
+    'QUERY_WAS_CANCELLED',
+    'TOO_MANY_SIMULTANEOUS_QUERIES',
+    'NOT_ENOUGH_SPACE',
+    // without space, if ClickHouse was not short of it when the statement began
+    'CANNOT_WRITE_TO_FILE_DESCRIPTOR',
+    'TOO_MANY_PARTS',
+    'TABLE_IS_READ_ONLY',
   )
 }
 

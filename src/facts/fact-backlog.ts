@@ -1,5 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { countEvents, countEventsBetween, type FactRange, findStepEnd, type Waiting } from '../store/fact-backlog.js'
+import type { Setbacks } from './setbacks.js'
 
 /** A range, with an upper bound on the number of its events. */
 export interface CountedRange extends FactRange {
@@ -18,7 +19,7 @@ export class FactBacklog {
   readonly #limit: Waiting
   readonly #minEvents: number
   readonly #leftOut: ReadonlySet<string>
-  readonly #last: ReadonlySet<string>
+  readonly #setbacks: Pick<Setbacks, 'has' | 'isPaused'>
   /** projects that are too small to be copied, with their event counts */
   readonly #small = new Map<string, Waiting>()
   /** by project, in the order of their turns */
@@ -28,7 +29,7 @@ export class FactBacklog {
 
   /**
    * @param options `limit`: what a step may copy; `minEvents`: a project with fewer events is not copied; `leftOut`: nor are
-   * these projects; `last`: these projects come after the others
+   * these projects; `setbacks`: projects that failed come after the others, and get their own steps
    */
   constructor(
     clickhouse: ClickHouse,
@@ -36,19 +37,30 @@ export class FactBacklog {
       limit,
       minEvents,
       leftOut,
-      last = new Set(),
-    }: { limit: Waiting; minEvents: number; leftOut: ReadonlySet<string>; last?: ReadonlySet<string> },
+      setbacks,
+    }: {
+      limit: Waiting
+      minEvents: number
+      leftOut: ReadonlySet<string>
+      setbacks: Pick<Setbacks, 'has' | 'isPaused'>
+    },
   ) {
     this.#clickhouse = clickhouse
     this.#limit = limit
     this.#minEvents = minEvents
     this.#leftOut = leftOut
-    this.#last = last
+    this.#setbacks = setbacks
   }
 
   /** An upper bound on the number of waiting events. */
   get rows(): number {
     return [...this.#waiting.values()].reduce((sum, { rows }) => sum + rows, 0)
+  }
+
+  /** The same without projects that failed and are tried again later. */
+  get dueRows(): number {
+    const due = [...this.#waiting].filter(([projectId]) => !this.#setbacks.isPaused(projectId))
+    return due.reduce((sum, [, { rows }]) => sum + rows, 0)
   }
 
   /**
@@ -63,7 +75,7 @@ export class FactBacklog {
         ? await countEvents(this.#clickhouse, progress)
         : await countEventsBetween(this.#clickhouse, this.#counted, upTo)
     this.#counted = upTo
-    const isLast = ([projectId]: readonly [string, Waiting]) => Number(this.#last.has(projectId))
+    const isLast = ([projectId]: readonly [string, Waiting]) => Number(this.#setbacks.has(projectId))
     for (const [projectId, { rows, bytes }] of [...found].sort((a, b) => isLast(a) - isLast(b))) {
       if (this.#leftOut.has(projectId)) continue
       const known = this.#waiting.get(projectId) ?? this.#small.get(projectId) ?? { rows: 0, bytes: 0 }
@@ -77,7 +89,7 @@ export class FactBacklog {
   }
 
   /**
-   * The ranges of the next step; empty if nothing waits.
+   * The ranges of the next step; empty if nothing is due.
    * @param progress by project: facts have its events up to here
    */
   async next(progress: ReadonlyMap<string, bigint>): Promise<CountedRange[]> {
@@ -85,6 +97,7 @@ export class FactBacklog {
     const ranges: CountedRange[] = []
     const sum = { rows: 0, bytes: 0 }
     for (const [projectId, { rows, bytes }] of this.#waiting) {
+      if (this.#setbacks.isPaused(projectId)) continue
       const range = { projectId, lo: progress.get(projectId) ?? 0n, hi: upTo, rows }
       // An earlier leader has copied more than this one has counted. The next call of `look` catches up.
       if (range.lo >= upTo) {
@@ -92,7 +105,8 @@ export class FactBacklog {
         continue
       }
       const isLarge = rows > this.#limit.rows || bytes > this.#limit.bytes
-      if (isLarge && ranges.length > 0) break
+      const isAlone = isLarge || this.#setbacks.has(projectId)
+      if (isAlone && ranges.length > 0) break
       if (isLarge) {
         const end = await this.#end(range, { rows, bytes })
         if (end) return [end]
@@ -103,6 +117,7 @@ export class FactBacklog {
       const isFull = sum.rows > this.#limit.rows || sum.bytes > this.#limit.bytes || ranges.length === MAX_PROJECTS
       if (isFull && ranges.length > 0) break
       ranges.push(range)
+      if (isAlone) break
     }
     for (const { projectId } of ranges) this.#waiting.delete(projectId)
     return ranges

@@ -1,11 +1,20 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { findUnreadablePart, isTooLarge, StoreUnreachableError } from '../clickhouse/errors.js'
+import {
+  findUnreadablePart,
+  isPassing,
+  isTimeout,
+  isTooLarge,
+  StoreError,
+  StoreUnreachableError,
+} from '../clickhouse/errors.js'
+import { ApiError } from '../contract/errors.js'
 import type { Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import { idNumber, lastIdAt } from '../model/event-id.js'
+import type { Position } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import {
   type EventChange,
@@ -19,6 +28,7 @@ import { FactLead, LeadLostError } from '../store/fact-lead.js'
 import type { SessionFactsMaker } from '../store/session-facts.js'
 import { type CountedRange, FactBacklog } from './fact-backlog.js'
 import { SessionFiller, type SessionsPace } from './session-filler.js'
+import { Setbacks } from './setbacks.js'
 import { StepSize } from './step-size.js'
 
 export interface FactCopierOptions {
@@ -41,6 +51,8 @@ export interface FactCopierOptions {
   sessions?: SessionFactsMaker | undefined
   /** how often the session facts of a project are checked */
   sessionsPace?: SessionsPace | undefined
+  /** pauses before a project that failed is tried again; default: a second up to five minutes */
+  setbackPauses?: Backoff
   /** pause between two checks for new events, ms */
   pauseMs?: number
   /** how long to wait for a change that has not ended, ms */
@@ -57,7 +69,7 @@ const GUESS_EVERY = 1_000_000
 const PAUSE_MS = 1_000
 /** How often a process that does not lead checks whether it should take over. */
 const FOLLOWER_PAUSE_MS = 3_000
-/** How often an idle leader records that it still leads. */
+/** How often a leader records that it still leads. */
 const BEAT_MS = 3_000
 /** How often changes that facts have followed are removed. */
 const FORGET_MS = 5 * 60_000
@@ -69,6 +81,8 @@ const MIN_PAUSE_MS = 10
 const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
 /** Changes are followed together until they name this many events; a change that names more is followed alone. */
 const EVENTS_TOGETHER = 2_000
+/** After facts of a project have failed to follow its changes this often, all facts are copied again. */
+const MAX_FAILURES = 10
 /** Copying yields while the journals have a larger backlog than this. */
 const BACKLOG_BYTES = 16 * 1024 * 1024
 /** Twice as long as the service waits for any statement that changes events. */
@@ -105,6 +119,9 @@ export class FactCopier {
   #lookedAt = Number.NEGATIVE_INFINITY
   #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
   readonly #size: StepSize
+  readonly #copies: Setbacks
+  readonly #changes: Setbacks
+  #forgetting: Promise<void> | null = null
   readonly #filler: SessionFiller | null
   /** by project: events that were copied since its properties were last checked */
   readonly #unseen = new Map<string, number>()
@@ -112,6 +129,8 @@ export class FactCopier {
   constructor(options: FactCopierOptions) {
     this.#options = options
     this.#size = new StepSize(options.maxStep ?? MAX_STEP)
+    this.#copies = new Setbacks(options.setbackPauses)
+    this.#changes = new Setbacks(options.setbackPauses)
     const { sessions: maker, sessionsPace: pace } = options
     this.#filler = maker ? new SessionFiller({ ...options, maker, pace }) : null
     this.#backlog = this.#newBacklog(new Set())
@@ -120,7 +139,7 @@ export class FactCopier {
 
   #newBacklog(leftOut: ReadonlySet<string>): FactBacklog {
     const { clickhouse, minEvents = 0 } = this.#options
-    return new FactBacklog(clickhouse, { minEvents, leftOut, limit: this.#size.limit, last: this.#size.failed })
+    return new FactBacklog(clickhouse, { minEvents, leftOut, limit: this.#size.limit, setbacks: this.#copies })
   }
 
   async #resetBacklog(): Promise<void> {
@@ -143,7 +162,9 @@ export class FactCopier {
   }
 
   start(): void {
-    this.#running ??= this.#run()
+    if (this.#running) return
+    this.#running = this.#run()
+    if (this.#options.isShared) void this.#beat()
   }
 
   /** Looks for changes soon, because a reader waits for them. Only ever a hint. */
@@ -181,6 +202,18 @@ export class FactCopier {
     await this.#lead?.release().catch(() => undefined)
   }
 
+  /** Records that this process leads, even during a long statement: others take over after ten seconds without it. */
+  async #beat(): Promise<void> {
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      await wait(BEAT_MS, undefined, { signal, ref: false }).catch(() => undefined)
+      const isDue = performance.now() - this.#beatAt > BEAT_MS
+      if (!isDue || !this.#lead || signal.aborted) continue
+      // Another process that leads now is noticed by the next round.
+      await this.#lead.beat().catch(() => undefined)
+    }
+  }
+
   async #report(error: unknown, failures: number): Promise<void> {
     if (error instanceof LeadLostError) return
     // The writer already logs that ClickHouse is unavailable. But a statement can also break the connection.
@@ -204,30 +237,63 @@ export class FactCopier {
     return lead
   }
 
+  /** @returns whether to continue immediately */
+  async #round(lead: FactLead): Promise<boolean> {
+    this.#isWoken = false
+    try {
+      return await this.#work(lead)
+    } catch (error) {
+      // Whatever found the damage would find it again.
+      if (findUnreadablePart(error)?.table !== 'event_facts') throw error
+      await this.#rebuild(lead, 'ClickHouse cannot read a part of the facts; copying them again', error)
+      return true
+    }
+  }
+
   /**
    * Follows some changes and copies a step, so that neither waits for the other.
    *
    * @returns whether to continue immediately
    */
-  async #round(lead: FactLead): Promise<boolean> {
-    this.#isWoken = false
+  async #work(lead: FactLead): Promise<boolean> {
     await this.#keep(lead)
-    const { changes, areAll } = await this.#endedChanges(lead)
-    const followed = changes.length > 0 ? await lead.follow(changes) : 0
-    // After an operator leaves a project out or takes it in, other events are waiting.
-    if (changes.slice(0, followed).some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
+    const { groups, areAll } = await this.#endedChanges(lead)
+    let haveFollowed = areAll
+    for (const changes of groups) haveFollowed = (await this.#follow(lead, changes)) && haveFollowed
     const isMore = this.#options.isOn ? await this.#copyStep(lead) : await this.#remove(lead)
     // Session facts come last: changes and events are handled first, and again between two fills.
     const isFilling = await this.#fillSessions(lead)
-    return isMore || isFilling || !areAll || followed < changes.length
+    return isMore || isFilling || !haveFollowed
+  }
+
+  /** Follows changes: those of any projects, or of one that failed before. @returns whether all were followed */
+  async #follow(lead: FactLead, changes: readonly EventChange[]): Promise<boolean> {
+    const projects = [...new Set(changes.map(({ projectId }) => projectId))]
+    const stuck = projects.filter((projectId) => this.#changes.count(projectId) >= MAX_FAILURES)
+    if (stuck.length > 0) {
+      // Nothing of a statement that failed is still running: this process has taken the lead again since.
+      await this.#rebuild(lead, 'facts cannot follow the changes of a project; copying all facts again')
+      this.#changes.clear(stuck)
+    }
+    try {
+      const followed = await lead.follow(changes)
+      this.#changes.clear(projects)
+      // After an operator leaves a project out or takes it in, other events are waiting.
+      if (changes.slice(0, followed).some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
+      return followed === changes.length
+    } catch (error) {
+      if (isOwn(error)) this.#changes.note(projects)
+      throw error
+    }
   }
 
   /** Fills some days of session facts, unless copying is far behind. @returns whether there is more to fill */
   async #fillSessions(lead: FactLead): Promise<boolean> {
     if (!this.#options.isOn || !this.#filler || !(await this.#filler.isDue(lead))) return false
-    if (this.#backlog.rows >= this.#size.limit.rows || !(await this.#check(lead))) return false
-    if ((await this.#mustYield()) || (await this.#lacksDisk())) return false
-    return await this.#filler.fill(lead)
+    if (this.#backlog.dueRows >= this.#size.limit.rows || !(await this.#check(lead))) return false
+    if (await this.#lacksDisk()) return false
+    const stored = await this.#findStored()
+    return stored !== null && (await this.#filler.fill(lead, stored))
   }
 
   /** Does the periodic work, even while there is a lot to copy. */
@@ -237,9 +303,20 @@ export class FactCopier {
       this.#beatAt = performance.now()
     }
     if (performance.now() - this.#forgotAt > FORGET_MS) {
-      await forgetSettledChanges(this.#options.clickhouse)
       this.#forgotAt = performance.now()
+      this.#forgetting ??= this.#forget()
     }
+  }
+
+  /** Removes settled changes. Nothing waits for this: ClickHouse may have to finish long merges first. Never rejects. */
+  async #forget(): Promise<void> {
+    try {
+      await forgetSettledChanges(this.#options.clickhouse)
+    } catch (err) {
+      const isKnown = err instanceof StoreUnreachableError || this.#stop.signal.aborted
+      if (!isKnown) this.#options.log.warn({ err }, 'settled changes cannot be removed from the log; retrying later')
+    }
+    this.#forgetting = null
   }
 
   /** Removes all facts, because they are turned off. */
@@ -254,26 +331,30 @@ export class FactCopier {
     // Readers wake the copier only for changes; they read events that are not copied yet from `events`.
     const sinceLookMs = performance.now() - this.#lookedAt
     if (this.#backlog.rows === 0 && sinceLookMs < (this.#options.pauseMs ?? PAUSE_MS)) return false
-    if (await this.#mustYield()) return false
+    const stored = await this.#findStored()
+    if (stored === null) return false
     this.#lookedAt = performance.now()
-    const { stored } = await this.#options.barrier.reach()
     await this.#backlog.look(idNumber(lastIdAt(stored)), lead.progress)
     if (this.#backlog.rows > 0 && (await this.#lacksDisk())) return false
     const ranges = await this.#backlog.next(lead.progress)
-    if (ranges.length > 0) await this.#copy(lead, ranges)
+    if (ranges.length === 0) return false
+    await this.#copy(lead, ranges)
     return this.#backlog.rows > 0
   }
 
   /** Copies a step. If it needs more memory or time than ClickHouse has, the next ones are smaller. */
   async #copy(lead: FactLead, ranges: readonly CountedRange[]): Promise<void> {
+    const projects = ranges.map(({ projectId }) => projectId)
     try {
       for (const range of ranges) await this.#guessColumns(lead, range)
       await lead.copy(ranges)
     } catch (error) {
-      if (isTooLarge(error)) this.#size.noteFailure(ranges.map(({ projectId }) => projectId))
+      if (isTooLarge(error)) this.#size.noteFailure()
+      if (isOwn(error)) this.#copies.note(projects)
       throw error
     }
-    this.#size.noteSuccess(ranges.map(({ projectId }) => projectId))
+    this.#size.noteSuccess()
+    this.#copies.clear(projects)
   }
 
   /** Adds columns for frequent properties, before a project's first events are copied and from time to time. */
@@ -281,39 +362,54 @@ export class FactCopier {
     const unseen = (this.#unseen.get(range.projectId) ?? 0) + range.rows
     const isDue = range.lo === 0n || unseen >= (this.#options.guessEvery ?? GUESS_EVERY)
     this.#unseen.set(range.projectId, isDue ? 0 : unseen)
-    if (isDue) await lead.guessColumns(range)
+    if (!isDue) return
+    await lead.guessColumns(range).catch((error: unknown) => {
+      // Questions that are slow without columns ask for them.
+      if (!(error instanceof StoreError) && !isTimeout(error)) throw error
+    })
   }
 
   /** Whether the facts are complete, so that copying may continue: ClickHouse lost none of them at its last start. */
   async #check(lead: FactLead): Promise<boolean> {
-    const found = await lead.check().catch((error: unknown) => {
-      if (findUnreadablePart(error)?.table !== 'event_facts') throw error
-      return 'different' as const
-    })
+    const found = await lead.check()
     if (found !== 'different') return found === 'equal'
-    this.#options.log.warn(
-      {},
-      'facts differ from their events, perhaps because ClickHouse has lost a part; copying them again',
-    )
-    await lead.rebuild()
-    await this.#resetBacklog()
+    const reason = 'facts differ from their events, perhaps because ClickHouse has lost a part; copying them again'
+    await this.#rebuild(lead, reason)
     return true
   }
 
-  /** The next changes that are over; only a few, because one statement names all of them. */
-  async #endedChanges(lead: FactLead): Promise<{ changes: EventChange[]; areAll: boolean }> {
+  async #rebuild(lead: FactLead, reason: string, err?: unknown): Promise<void> {
+    this.#options.log.warn(err ? { err } : {}, reason)
+    await lead.rebuild()
+    await this.#resetBacklog()
+  }
+
+  /**
+   * The next changes that are over, in groups that are followed one after another: those of projects that have failed,
+   * and before them all others. Only a few, because one statement names all of a group.
+   */
+  async #endedChanges(lead: FactLead): Promise<{ groups: EventChange[][]; areAll: boolean }> {
     const ended: EventChange[] = []
+    const alone = new Map<string, EventChange[]>()
+    const group = () => [...(ended.length > 0 ? [ended] : []), ...alone.values()]
     let events = 0
-    for (const change of await readOpenChanges(this.#options.clickhouse)) {
+    for (const change of await readOpenChanges(this.#options.clickhouse, this.#changes.paused)) {
       if (!change.hasEnded && !(await this.#isOver(change))) {
         if (this.#isOverdue(change)) await lead.abandon(change)
         continue
       }
-      events += change.scope.kind === 'events' ? change.scope.ids.length : 1
-      if (ended.length > 0 && events > EVENTS_TOGETHER) return { changes: ended, areAll: false }
+      const { projectId, scope } = change
+      if (this.#changes.has(projectId)) {
+        const own = alone.get(projectId) ?? []
+        own.push(change)
+        alone.set(projectId, own)
+        continue
+      }
+      events += scope.kind === 'events' ? scope.ids.length : 1
+      if (ended.length > 0 && events > EVENTS_TOGETHER) return { groups: group(), areAll: false }
       ended.push(change)
     }
-    return { changes: ended, areAll: true }
+    return { groups: group(), areAll: true }
   }
 
   /** Whether an abandoned change is over. */
@@ -324,10 +420,15 @@ export class FactCopier {
     return isRunning === null ? ageMs > (this.#options.abandonedMs ?? ABANDONED_MS) : !isRunning
   }
 
-  /** Whether the process that should end a change may be dead. */
+  /**
+   * Whether the process that should end a change may be dead. If the clock of ClickHouse was set back, the change seems
+   * to be from the future.
+   */
   #isOverdue({ scope, isAbandoned, ageMs }: EventChange): boolean {
     const { abandonedMs = ABANDONED_MS, overdueMs = OVERDUE_MS } = this.#options
-    return !isAbandoned && ageMs > (scope.kind === 'events' ? Math.min(overdueMs, abandonedMs) : abandonedMs)
+    // Noted again, so that its age is known.
+    if (isAbandoned) return ageMs < -FENCE_DELAY_MS
+    return Math.abs(ageMs) > (scope.kind === 'events' ? Math.min(overdueMs, abandonedMs) : abandonedMs)
   }
 
   async #lacksDisk(): Promise<boolean> {
@@ -343,9 +444,20 @@ export class FactCopier {
     return this.#disk.isShort
   }
 
-  async #mustYield(): Promise<boolean> {
-    const depths = await Promise.all(this.#options.journals.map((journal) => journal.depth()))
-    return depths.some(({ bytes }) => bytes > BACKLOG_BYTES)
+  /**
+   * How far events are stored. Null if copying has to yield to the journals, or if one of them does not respond: then
+   * nobody knows how far all are.
+   */
+  async #findStored(): Promise<Position | null> {
+    const { journals, barrier } = this.#options
+    try {
+      const depths = await Promise.all(journals.map((journal) => journal.depth()))
+      return depths.some(({ bytes }) => bytes > BACKLOG_BYTES) ? null : (await barrier.reach()).stored
+    } catch (error) {
+      // An unavailable journal is logged elsewhere. Changes are followed in the meantime.
+      if (error instanceof ApiError) return null
+      throw error
+    }
   }
 
   async #pause(ms: number): Promise<void> {
@@ -356,4 +468,9 @@ export class FactCopier {
     await wait(ms, undefined, { signal: woken.signal }).catch(() => undefined)
     this.#wake = null
   }
+}
+
+/** Whether a failure may be due to the events or changes themselves, so that it would happen again. */
+function isOwn(error: unknown): boolean {
+  return !(error instanceof LeadLostError) && (isTooLarge(error) || !isPassing(error))
 }

@@ -1,9 +1,9 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import { isStoreError, StoreError } from '../clickhouse/errors.js'
+import { isPassing, isStoreError, isTimeout, isTooLarge, StoreError } from '../clickhouse/errors.js'
+import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import type { Position } from '../model/position.js'
-import type { Barrier } from '../reads/read-barrier.js'
 import type { FactLead } from '../store/fact-lead.js'
 import { countSessionDays, DAY_MS, type DayCount, type DayRange, WINDOW } from '../store/session-days.js'
 import {
@@ -17,7 +17,6 @@ import {
 export interface SessionFillerOptions {
   /** the shard */
   clickhouse: ClickHouse
-  barrier: Pick<Barrier, 'reach'>
   maker: SessionFactsMaker
   log: Pick<Log, 'warn'>
   /** default: `SESSIONS_PACE` */
@@ -47,6 +46,8 @@ const MAX_RANGE_EVENTS = 2_000_000
 const FAILED_MS = 3_600_000
 /** After this many failures in a row, the whole project pauses for FAILED_MS. */
 const MAX_FAILURES = 5
+/** Pauses of a project after failures that say nothing about its fills, such as a restart of ClickHouse. */
+const RETRY: Backoff = { firstMs: 1_000, maxMs: FAILED_MS }
 /** Maximum number of failed days that are remembered. */
 const MAX_FAILED = 10_000
 /**
@@ -88,6 +89,8 @@ export class SessionFiller {
   readonly #maxDays = new Map<string, { days: number; until: number }>()
   /** by project: fills that failed in a row */
   readonly #failures = new Map<string, number>()
+  /** by project: checks and fills in a row that failed for other reasons */
+  readonly #interruptions = new Map<string, number>()
   /** by project and day: when a failed day may be retried, `performance.now()` */
   readonly #failed = new Map<string, number>()
   #askedAt = Number.NEGATIVE_INFINITY
@@ -119,9 +122,13 @@ export class SessionFiller {
     return this.#plans.size > 0 || [...this.#checkAt.values()].some((at) => at <= now)
   }
 
-  /** Fills some days of one project, if any are due. @returns whether there is more to do */
-  async fill(lead: FactLead): Promise<boolean> {
-    const projectId = (await this.#findPlan(lead)) ?? [...this.#plans.keys()][0]
+  /**
+   * Fills some days of one project, if any are due.
+   * @param stored position up to which everything is stored
+   * @returns whether there is more to do
+   */
+  async fill(lead: FactLead, stored: Position): Promise<boolean> {
+    const projectId = (await this.#findPlan(lead, stored)) ?? [...this.#plans.keys()][0]
     if (projectId === undefined) return false
     const began = performance.now()
     const plan = this.#plans.get(projectId)
@@ -130,10 +137,11 @@ export class SessionFiller {
     const range = plan?.ranges.pop()
     if (plan && range && this.#options.maker.define(projectId) === plan.definition) {
       if (plan.ranges.length > 0) this.#plans.set(projectId, plan)
-      await this.#fill(lead, projectId, range)
+      await this.#fill(lead, projectId, { range, stored })
       plan.tookMs += performance.now() - began
     }
-    if (plan && !this.#plans.has(projectId)) this.#pause(projectId, plan.tookMs)
+    const isOver = plan && !this.#plans.has(projectId) && !this.#interruptions.has(projectId)
+    if (isOver) this.#pause(projectId, plan.tookMs)
     return this.#plans.size > 0
   }
 
@@ -146,8 +154,8 @@ export class SessionFiller {
   }
 
   #forget(projectId: string): void {
-    for (const known of [this.#checkAt, this.#plans, this.#idleStates, this.#maxDays, this.#failures])
-      known.delete(projectId)
+    const byProject = [this.#checkAt, this.#plans, this.#idleStates, this.#maxDays, this.#failures, this.#interruptions]
+    for (const known of byProject) known.delete(projectId)
   }
 
   /** Schedules the next check of a project. @param tookMs duration of the last one and its fills */
@@ -158,25 +166,31 @@ export class SessionFiller {
     this.#checkAt.set(projectId, performance.now() + pauseMs)
   }
 
+  /** Schedules the next check of a project after a failure that says nothing about it. */
+  #retrySoon(projectId: string): void {
+    const failures = (this.#interruptions.get(projectId) ?? 0) + 1
+    this.#interruptions.set(projectId, failures)
+    this.#checkAt.set(projectId, performance.now() + backoffMs(RETRY, failures))
+  }
+
   /** Checks the projects that are due, until one has days to fill. */
-  async #findPlan(lead: FactLead): Promise<string | undefined> {
+  async #findPlan(lead: FactLead, stored: Position): Promise<string | undefined> {
     for (const [projectId, at] of this.#checkAt) {
       const began = performance.now()
       if (at > began || this.#plans.has(projectId)) continue
       const definition = this.#options.maker.define(projectId)
-      const ranges = await this.#choose(lead, projectId, definition).catch((error: unknown) => {
+      const ranges = await this.#choose(lead, { projectId, definition, stored }).catch((error: unknown) => {
         // The other projects still get their turns.
-        if (!(error instanceof StoreError)) throw error
+        this.#retrySoon(projectId)
+        if (!(error instanceof StoreError) && !isTimeout(error)) throw error
         this.#options.log.warn(
           { err: error, project: projectId },
-          'the session facts of a project could not be checked; retrying in an hour',
+          'the session facts of a project could not be checked; retrying',
         )
         return null
       })
-      if (ranges === null) {
-        this.#checkAt.set(projectId, performance.now() + FAILED_MS)
-        continue
-      }
+      if (ranges === null) continue
+      this.#interruptions.delete(projectId)
       const tookMs = performance.now() - began
       if (ranges.length > 0) {
         this.#plans.set(projectId, { definition, ranges, tookMs })
@@ -188,11 +202,13 @@ export class SessionFiller {
   }
 
   /** The ranges of days to fill, newest last. */
-  async #choose(lead: FactLead, projectId: string, definition: string): Promise<DayRange[]> {
-    const { clickhouse, barrier } = this.#options
+  async #choose(
+    lead: FactLead,
+    { projectId, definition, stored }: { projectId: string; definition: string; stored: Position },
+  ): Promise<DayRange[]> {
+    const { clickhouse } = this.#options
     if ((lead.progress.get(projectId) ?? 0n) === 0n) return []
     const today = Math.floor(Date.now() / DAY_MS)
-    const { stored } = await barrier.reach()
     // Whatever makes a day stale changes one of these.
     const state = [lead.epoch, lead.step, lead.sessions.voids, stored, today, definition].join(' ')
     if (this.#idleStates.get(projectId) === state) return []
@@ -230,17 +246,20 @@ export class SessionFiller {
   }
 
   /** Fills a range of days. If that fails, the next ranges are smaller. */
-  async #fill(lead: FactLead, projectId: string, range: DayRange): Promise<void> {
+  async #fill(
+    lead: FactLead,
+    projectId: string,
+    { range, stored }: { range: DayRange; stored: Position },
+  ): Promise<void> {
     // Days may have expired since the plan was made.
     const first = Math.max(range.first, this.#firstDay(projectId))
     try {
-      // Take this position before the fill reads anything.
-      const { stored } = await this.#options.barrier.reach()
       if (first <= range.last) {
         const left = { first, last: range.last }
         await this.#tryBoth(lead, projectId, { range: left, stored })
       }
       this.#failures.delete(projectId)
+      this.#interruptions.delete(projectId)
     } catch (error) {
       this.#noteFailure(projectId, range, error)
       // ClickHouse may still be running the statement; the next leader waits for it.
@@ -264,8 +283,17 @@ export class SessionFiller {
     }
   }
 
-  /** Makes the next ranges smaller, or postpones a single day that failed. */
+  /** Makes the next ranges smaller, or postpones a single day that failed, unless something else was the cause. */
   #noteFailure(projectId: string, { first, last }: DayRange, error: unknown): void {
+    const isOwn = !isPassing(error) || (isTooLarge(error) && last > first)
+    // A column was dropped.
+    if (!isOwn || isStoreError(error, 'UNKNOWN_IDENTIFIER')) {
+      this.#plans.delete(projectId)
+      this.#retrySoon(projectId)
+      if (error instanceof StoreError)
+        this.#options.log.warn({ err: error, project: projectId }, 'session facts could not be filled; retrying')
+      return
+    }
     const failures = (this.#failures.get(projectId) ?? 0) + 1
     this.#failures.set(projectId, failures)
     const until = performance.now() + FAILED_MS

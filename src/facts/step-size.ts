@@ -11,8 +11,6 @@ const ENOUGH_SUCCESSES = 10
 
 /** The size of steps: smaller after one that took too much memory or time, then growing again. */
 export class StepSize {
-  /** projects whose last step took too much: the others are copied first */
-  readonly failed = new Set<string>()
   /** limits of the next step; always the same object */
   readonly limit: StepLimit
   readonly #full: StepLimit
@@ -24,14 +22,11 @@ export class StepSize {
     this.limit = { ...full }
   }
 
-  /** @param projects those of the step */
-  noteFailure(projects: readonly string[]): void {
-    for (const project of projects) this.failed.add(project)
+  noteFailure(): void {
     this.#halve(Math.min(MAX_HALVINGS, this.#halvings + 1))
   }
 
-  noteSuccess(projects: readonly string[]): void {
-    for (const project of projects) this.failed.delete(project)
+  noteSuccess(): void {
     this.#successes++
     if (this.#halvings > 0 && this.#successes >= ENOUGH_SUCCESSES) this.#halve(this.#halvings - 1)
   }

@@ -2,12 +2,14 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import {
   findUnreadablePart,
   isServerOutOfMemory,
+  isShardLost,
   isStoreError,
   isTimeout,
   isTooLarge,
   NoSlotError,
   ShardUnreachableError,
   StatementTooLargeError,
+  StoreError,
   type StoreErrorName,
   StoreTimeoutError,
   StoreUnreachableError,
@@ -80,6 +82,8 @@ export interface QuestionsOptions {
   reviewMs?: number | undefined
   /** maximum number of changed sessions that a statement lists; default: 2000 */
   maxChanged?: number | undefined
+  /** how long the settings for the server are remembered, ms; default: a minute */
+  settingsMs?: number | undefined
   /** default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'> | undefined
 }
@@ -139,6 +143,8 @@ export const CHAINED_MS = 60_000
  * and look like one for which others have left none.
  */
 const MEMORY_SHARE = 0.5
+/** How long the settings for the server are remembered, ms. */
+const SETTINGS_MS = 60_000
 /** A question that takes longer would benefit from columns for its properties. */
 const SLOW_MS = 200
 
@@ -190,6 +196,8 @@ export class Questions {
   /** by the `shards` of a point, which stay the same object while the point is used */
   readonly #changed = new WeakMap<object, { appended: Position; found: FoundSessions }>()
   #settings: Promise<ClickHouseSettings> | undefined
+  /** when the settings were last read, `performance.now()` */
+  #settingsAt = Number.NEGATIVE_INFINITY
   /** of a question, bytes */
   #memory: number
 
@@ -399,8 +407,9 @@ export class Questions {
    * @throws if ClickHouse does not respond at all
    */
   async #withoutFacts(error: unknown): Promise<null> {
-    if (!isTimeout(error)) throw error
-    await this.#checkStore()
+    if (isTimeout(error)) await this.#checkStore()
+    // Some table about facts may be damaged.
+    else if (!(error instanceof StoreError) || isShardLost(error)) throw error
     return null
   }
 
@@ -426,7 +435,8 @@ export class Questions {
       const stillHolds = async () => {
         return await facts.stillHolds(projectId, point, isBounded).catch((error: unknown) => this.#withoutFacts(error))
       }
-      const values = new ValueColumns(await facts.readColumns())
+      const columns = await facts.readColumns().catch((error: unknown) => this.#withoutFacts(error))
+      const values = new ValueColumns(columns ?? new Set())
       const sessions = new UsableDays(point.sessionDays, {
         definition: identifySessions(pages),
         expiry: this.#options.getExpiry?.(projectId) ?? null,
@@ -488,16 +498,12 @@ export class Questions {
     seconds = this.#options.limits.QUERY_TIMEOUT,
   ): Promise<unknown[]> {
     const { shards } = this.#options
-    this.#settings ??= this.#findSettings().catch((error: unknown) => {
-      this.#settings = undefined
-      throw error
-    })
     // 0 would mean no limit.
     const max_execution_time = Math.max(1, Math.round(seconds))
     const limitMs = max_execution_time * 1000 + GRACE_MS
     try {
       const threads = this.#load.isShort && { max_threads: 1 }
-      const all = { ...(await this.#settings), max_execution_time, ...threads, ...settings }
+      const all = { ...(await this.#getSettings()), max_execution_time, ...threads, ...settings }
       return await shards.rows(sql, parameters, all, { project: slot.project, slot, signal, limitMs })
     } catch (error) {
       if (error instanceof StoreTimeoutError) await this.#checkStore()
@@ -517,6 +523,21 @@ export class Questions {
         ? error
         : new StoreUnreachableError('ClickHouse is silent', { cause: error })
     }
+  }
+
+  /** Settings for this server. It may be upgraded, or get more or less memory, while the service runs. */
+  async #getSettings(): Promise<ClickHouseSettings> {
+    const before = this.#settings
+    const now = performance.now()
+    if (!before || now - this.#settingsAt > (this.#options.settingsMs ?? SETTINGS_MS)) {
+      this.#settingsAt = now
+      this.#settings = this.#findSettings().catch((error: unknown) => {
+        if (before) return before
+        this.#settings = undefined
+        throw error
+      })
+    }
+    return (await this.#settings) ?? {}
   }
 
   /** Omits settings that the server does not know. */

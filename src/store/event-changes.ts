@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
-import { literal, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { isStoreError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
+import { literal, literalArray, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { hashName } from './fact-columns.js'
 import type { ColumnSource } from './fact-values.js'
@@ -331,8 +331,11 @@ export async function hashUsers(clickhouse: ClickHouse, distinctIds: string[]): 
   return row?.users ?? []
 }
 
-/** The changes of a shard that facts have not followed yet, in the order in which they were logged. */
-export async function readOpenChanges(clickhouse: ClickHouse): Promise<EventChange[]> {
+/**
+ * The changes of a shard that facts have not followed yet, in the order in which they were logged.
+ * @param except leaves out the changes of these projects
+ */
+export async function readOpenChanges(clickhouse: ClickHouse, except: readonly string[] = []): Promise<EventChange[]> {
   const rows = await clickhouse.rows<{
     project: string
     id: string
@@ -342,7 +345,7 @@ export async function readOpenChanges(clickhouse: ClickHouse): Promise<EventChan
     age: string
   }>(
     `SELECT project_id AS project, toString(id) AS id, kind, scope, state, date_diff('millisecond', noted_at, now64(3)) AS age
-     FROM event_changes FINAL WHERE state < ${SETTLED} ORDER BY noted_at`,
+     FROM event_changes FINAL WHERE state < ${SETTLED} AND project_id NOT IN ${literalArray(except)} ORDER BY noted_at`,
   )
   return rows.map(({ project, id, kind, scope, state, age }) => ({
     id,
@@ -366,11 +369,26 @@ export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void
     `SELECT toUnixTimestamp64Milli(now64(3)) - 1000 * ${KEPT_S} AS before FROM event_changes
      WHERE state = ${SETTLED} AND noted_at < now64(3) - ${KEPT_S} LIMIT 1`,
   )
-  if (!old) return
+  if (!old || (await isBeingMutated(clickhouse))) return
   const isOld = `state = ${SETTLED} AND noted_at < fromUnixTimestamp64Milli(toInt64(${Number(old.before)}))`
   // The order matters: a change without its last row would be open again.
   for (const rows of [`state < ${SETTLED} AND id IN (SELECT id FROM event_changes WHERE ${isOld})`, isOld]) {
     await clickhouse.command(`ALTER TABLE event_changes DELETE WHERE ${rows}`, {}, { mutations_sync: '2' })
+  }
+}
+
+/** Whether an earlier removal has not ended, because ClickHouse is busy with merges: more of them would only pile up. */
+async function isBeingMutated(clickhouse: ClickHouse): Promise<boolean> {
+  try {
+    const rows = await clickhouse.rows(
+      `SELECT 1 FROM system.mutations
+       WHERE database = currentDatabase() AND table = 'event_changes' AND NOT is_done LIMIT 1`,
+    )
+    return rows.length > 0
+  } catch (error) {
+    // The user may not read system.mutations.
+    if (isStoreError(error, 'ACCESS_DENIED')) return false
+    throw error
   }
 }
 

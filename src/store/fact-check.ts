@@ -12,6 +12,15 @@ export async function isChecked(clickhouse: ClickHouse, generation: number): Pro
   return rows.length > 0
 }
 
+/**
+ * Has the facts of a shard compared with its events again, because events have vanished or are back without a change.
+ * Until then, questions read events.
+ */
+export async function checkFactsAgain(clickhouse: ClickHouse): Promise<void> {
+  // With replicas, there are no facts.
+  if (!clickhouse.hasReplicas) await clickhouse.command('TRUNCATE TABLE facts_checked')
+}
+
 /** The result of comparing the facts of a shard with its events. */
 export type Comparison = 'equal' | 'different' | 'changing'
 

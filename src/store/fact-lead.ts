@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { isStoreError } from '../clickhouse/errors.js'
+import { findUnreadablePart, isStoreError, isTimeout, StoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, literalRows, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ABANDONED, type ChangeScope, type EventChange, SETTLED } from './event-changes.js'
@@ -24,7 +24,7 @@ import {
   noteColumnsUsed,
   type ValueColumn,
 } from './fact-values.js'
-import { DAY_MS, SessionDays } from './session-days.js'
+import { ANY_SIZE, DAY_MS, SessionDays } from './session-days.js'
 
 /** Another process leads now. */
 export class LeadLostError extends Error {
@@ -175,7 +175,8 @@ export class FactLead {
    */
   static async take(clickhouse: ClickHouse, { process, isShared, signal }: LeadOptions): Promise<FactLead | null> {
     const last = await readLeader(clickhouse)
-    const isTaken = last?.isLeading && last.process !== process && last.silentMs < SILENT_MS
+    // If the clock was set back, what is left of a dead leader seems to be from the future.
+    const isTaken = last?.isLeading && last.process !== process && Math.abs(last.silentMs) < SILENT_MS
     if (isShared && isTaken) return null
     const { epoch, begun, generation, engine } = last ?? NOBODY
     const next = { version: (epoch + 1) * VERSIONS_OF_EPOCH, epoch: epoch + 1, begun, generation, engine }
@@ -254,7 +255,12 @@ export class FactLead {
     )
     for (const { project, reached } of rows) this.progress.set(project, BigInt(reached))
     const done = rows.reduce((most, { last }) => Math.max(most, last), 0)
-    await this.#change(`DELETE FROM event_facts WHERE step > ${done}`)
+    try {
+      await this.#change(`DELETE FROM event_facts WHERE step > ${done}`)
+    } catch (error) {
+      if (findUnreadablePart(error)?.table !== 'event_facts') throw error
+      return await this.rebuild()
+    }
     // Without rows, the session facts may be of an earlier generation.
     if (rows.length > 0) await this.sessions.load()
     else await this.sessions.clear()
@@ -266,7 +272,7 @@ export class FactLead {
     // The order matters: a question that misses rows then notices that its generation is over.
     await this.#write({ engine, generation: this.#state.generation + 1 })
     await this.sessions.clear()
-    await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, {}, DELETE_LIMIT_MS)
+    await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, ANY_SIZE, DELETE_LIMIT_MS)
     await dropValueColumns(this.#clickhouse, [...this.#columns.keys()])
     await this.#loadColumns()
     await this.#noteChecked()
@@ -285,7 +291,23 @@ export class FactLead {
   }
 
   async #noteChecked(): Promise<void> {
+    await this.#dropDetached()
     await this.#change(`INSERT INTO facts_checked (generation) SELECT ${this.#state.generation} WHERE ${STILL_LEADS}`)
+  }
+
+  /**
+   * Removes what ClickHouse has put aside at its start because it was damaged: nobody needs it any more, and it may have
+   * data that is erased later.
+   */
+  async #dropDetached(): Promise<void> {
+    await this.assertLeads()
+    for (const table of ['event_facts', 'session_facts']) {
+      const drop = `ALTER TABLE ${table} DROP DETACHED PARTITION ALL`
+      await this.#clickhouse.command(drop, {}, { allow_drop_detached: 1 }).catch((error: unknown) => {
+        // The next start tries again.
+        if (!(error instanceof StoreError)) throw error
+      })
+    }
   }
 
   /** Tells the other processes that this one still leads. */
@@ -396,7 +418,7 @@ export class FactLead {
   /** @returns the events whose facts have to be recomputed */
   async #followOne(projectId: string, scope: Exclude<ChangeScope, { kind: 'events' }>): Promise<FactKey[]> {
     if (scope.kind === 'rebuild') await this.rebuild()
-    if (scope.kind === 'column') await this.#addColumn(scope.source)
+    if (scope.kind === 'column') await this.#tryToAddColumn(scope.source)
     if (scope.kind === 'calls') {
       if ('before' in scope) await this.sessions.expire(projectId, scope.before)
       else await this.sessions.eraseCalls(projectId, scope.keys)
@@ -459,6 +481,16 @@ export class FactLead {
 
   async #loadColumns(): Promise<void> {
     this.#columns = await listValueColumns(this.#clickhouse)
+  }
+
+  /** Like `#addColumn`, if ClickHouse can: only speed is lost otherwise, and questions that stay slow ask again. */
+  async #tryToAddColumn(source: ColumnSource): Promise<void> {
+    try {
+      await this.#addColumn(source)
+    } catch (error) {
+      if (!(error instanceof StoreError) && !isTimeout(error)) throw error
+      await this.#loadColumns()
+    }
   }
 
   /**

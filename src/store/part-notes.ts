@@ -65,6 +65,19 @@ export interface PartitionNote {
   parts: readonly KnownPart[]
 }
 
+/** If the latest version is so much later than the server's clock, ms, the clock was set back. */
+const CLOCK_MS = 60_000
+
+/**
+ * Returns the version of new rows.
+ * @param at by the server's clock, ms
+ */
+async function chooseVersion(clickhouse: ClickHouse, table: string, at: number): Promise<number> {
+  const [row] = await clickhouse.rows<{ last: string }>(`SELECT max(version) AS last FROM ${table}`)
+  const last = Number(row?.last ?? 0)
+  return last > at + CLOCK_MS ? last + 1 : at
+}
+
 /**
  * @param at when the parts were listed, ms by the server's clock; the latest list of any process replaces the others
  */
@@ -76,8 +89,9 @@ export async function noteKnownParts(
   if (notes.length === 0) return
   const rows = await clickhouse.rows<{ name: string; id: string }>(selectTableIds(clickhouse))
   const ids = new Map(rows.map(({ name, id }) => [name, id]))
+  const version = await chooseVersion(clickhouse, 'known_parts', at)
   const lines = notes.map(({ table, partition, parts }) => ({
-    ...{ table_name: table, table_uuid: ids.get(table), partition_id: partition, version: at },
+    ...{ table_name: table, table_uuid: ids.get(table), partition_id: partition, version },
     parts: parts.map(({ name, first, last, rows, projects }) => ({ name, first, last, rows, projects })),
   }))
   await insertLines(clickhouse, 'known_parts', lines)
@@ -105,14 +119,15 @@ export async function readLostParts(clickhouse: ClickHouse): Promise<LostPart[]>
 
 /** @param at by the server's clock, ms */
 export async function noteLostParts(clickhouse: ClickHouse, lost: readonly LostPart[], at: number): Promise<void> {
+  if (lost.length === 0) return
+  const version = await chooseVersion(clickhouse, 'lost_parts', at)
   const lines = lost.map(({ table, partition, isSettled, ...rest }) => {
-    return { table_name: table, partition_id: partition, ...rest, is_settled: isSettled ? 1 : 0, version: at }
+    return { table_name: table, partition_id: partition, ...rest, is_settled: isSettled ? 1 : 0, version }
   })
   await insertLines(clickhouse, 'lost_parts', lines)
 }
 
 async function insertLines(clickhouse: ClickHouse, table: string, lines: readonly object[]): Promise<void> {
-  if (lines.length === 0) return
   const text = lines.map((line) => JSON.stringify(line)).join('\n')
   await clickhouse.command(`INSERT INTO ${table} FORMAT JSONEachRow\n${text}`)
 }

@@ -1,6 +1,6 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { findUnreadablePart, StoreError } from '../clickhouse/errors.js'
+import { findUnreadablePart, isStoreError, isTimeout, StoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ENDED } from './event-changes.js'
@@ -40,6 +40,8 @@ const FILLS_OF_EPOCH = 2n ** 32n
 const KEPT_S = 600
 /** Limits of a fill. If it exceeds them, the next fills are smaller; a single day that is too large gets no rows. */
 const FILL_LIMITS: ClickHouseSettings = { max_execution_time: 60, max_memory_usage: String(1024 ** 3) }
+/** For TRUNCATE: by default, ClickHouse refuses to empty a table of more than 50 GB. */
+export const ANY_SIZE = { max_table_size_to_drop: '0' } as ClickHouseSettings
 /** Maximum number of pairs of fill and day whose rows one statement deletes. */
 const DELETED_TOGETHER = 2_000
 
@@ -120,20 +122,41 @@ export class SessionDays {
 
   async #truncate(): Promise<void> {
     // The next leader waits until this statement has ended.
-    await this.#clickhouse.command('TRUNCATE TABLE session_facts', {}, { log_comment: FACTS_COMMENT }, DELETE_LIMIT_MS)
+    const settings = { ...ANY_SIZE, log_comment: FACTS_COMMENT }
+    await this.#clickhouse.command('TRUNCATE TABLE session_facts', {}, settings, DELETE_LIMIT_MS)
   }
 
   /**
-   * Deletes rows. If ClickHouse cannot, because a part is unreadable or the disk has no room for another one, removes
-   * all rows; they are filled again.
+   * Deletes rows. If ClickHouse cannot, because a part is unreadable or the disk has no room for another one, or not in
+   * time, because it is busy with merges, removes all rows; they are filled again.
    */
   async #delete(which: string): Promise<void> {
     try {
       await this.#change(`ALTER TABLE session_facts DELETE WHERE ${which}`, {}, { mutations_sync: '2' })
     } catch (error) {
-      if (!(error instanceof StoreError)) throw error
+      if (!(error instanceof StoreError) && !isTimeout(error)) throw error
       await this.#discard()
     }
+  }
+
+  /**
+   * Lets ClickHouse delete rows that nobody reads, when it finds the time. If an earlier deletion has failed, removes
+   * all rows, as above.
+   */
+  async #deleteLater(which: string): Promise<void> {
+    const earlier = await this.#clickhouse
+      .rows<{ failed: number }>(
+        `SELECT max(latest_fail_reason != '') AS failed FROM system.mutations
+         WHERE database = currentDatabase() AND table = 'session_facts' AND NOT is_done HAVING count() > 0`,
+      )
+      .catch((error: unknown) => {
+        // The user may not read system.mutations.
+        if (!isStoreError(error, 'ACCESS_DENIED')) throw error
+        return []
+      })
+    if (earlier[0]?.failed === 1) await this.#discard()
+    if (earlier.length > 0) return
+    await this.#change(`ALTER TABLE session_facts DELETE WHERE ${which}`, {}, { mutations_sync: '0' })
   }
 
   /** Removes all rows. Running questions may be reading them, so a change of each project is logged first. */
@@ -299,10 +322,11 @@ export class SessionDays {
     const isAnyOld = (await this.#clickhouse.rows(`${ended} LIMIT 1`)).length > 0
     // This reads all rows.
     const old = isAnyOld || this.#mayHaveOrphans ? await this.#orDiscard(find, []) : []
-    this.#mayHaveOrphans = old.length === DELETED_TOGETHER
+    // The next call finds those that are still there.
+    this.#mayHaveOrphans = old.length > 0
     if (old.length > 0) {
       const rows = old.map(({ number, at }) => `(${number}, ${at})`)
-      await this.#delete(`(fill, toInt32(day)) IN (${rows.join(', ')})`)
+      await this.#deleteLater(`(fill, toInt32(day)) IN (${rows.join(', ')})`)
     }
     await this.#deleteIfAny('session_fact_days', `(project_id, definition, day, fill) IN (${ended})`)
     const newest = 'SELECT project_id, max(asked_at) FROM session_facts_asked GROUP BY project_id'

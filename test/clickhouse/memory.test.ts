@@ -4,7 +4,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { isMemoryError, isServerOutOfMemory } from '../../src/clickhouse/errors.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { Shards } from '../../src/clickhouse/shards.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
+import { Questions } from '../../src/questions/run.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, until } from '../helper.js'
@@ -112,4 +115,40 @@ t.test('ClickHouse refuses only the query that fills its memory', async (t) => {
   )
   const ownLimit = await failure('100000000')
   t.ok(isMemoryError(ownLimit) && !isServerOutOfMemory(ownLimit), 'its own limit')
+})
+
+t.test('the memory of a question follows that of ClickHouse', async (t) => {
+  const start = async (bytes: number) => {
+    const folder = join(await dataFolder(t), 'clickhouse')
+    await mkdir(join(folder, 'conf.d'), { recursive: true })
+    const limit = `<clickhouse><max_server_memory_usage>${bytes}</max_server_memory_usage></clickhouse>`
+    await writeFile(join(folder, 'conf.d', 'memory.xml'), limit)
+    const clickhouse = new ClickHouse({ url: (await startClickHouse(t, folder)).url })
+    t.teardown(() => clickhouse.close())
+    await migrate(clickhouse)
+    return Shards.of(clickhouse)
+  }
+  let current = await start(2_000_000_000)
+  const shards = new Proxy(current, {
+    get(_, name) {
+      const value: unknown = Reflect.get(current, name, current)
+      return typeof value === 'function' ? value.bind(current) : value
+    },
+  })
+  const questions = new Questions({
+    shards,
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    aliases: { hasAny: async () => false },
+    limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: Number.MAX_SAFE_INTEGER },
+    settingsMs: 0,
+  })
+  const sql = "SELECT toFloat64(getSetting('max_memory_usage')) AS bytes"
+  const readMemory = async () => {
+    const [row] = await questions.read('a', () => ({ sql, parameters: {} }))
+    return (row as { bytes: number }).bytes
+  }
+  t.equal(await readMemory(), 1_000_000_000)
+  // As if it had been started again.
+  current = await start(3_000_000_000)
+  t.equal(await readMemory(), 1_500_000_000)
 })

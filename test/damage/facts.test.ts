@@ -29,6 +29,10 @@ async function start(t: Test, folder: string) {
     })
     const [row] = await clickhouse.rows<{ count: string }>('SELECT count() AS count FROM event_facts')
     t.equal(row?.count, String(EVENTS))
+    const aside = await clickhouse.rows(
+      "SELECT name FROM system.detached_parts WHERE database = currentDatabase() AND table = 'event_facts'",
+    )
+    t.strictSame(aside, [], 'damaged facts do not stay on the disk')
     await close()
   }
   return { app, call, ask, complete, events, lines }

@@ -196,6 +196,7 @@ t.test('a part that ClickHouse detaches while the service runs is noticed', asyn
   })
   await watch.start(() => 0)
   t.strictSame(watch.losses, [])
+  await shards.first.command('INSERT INTO facts_checked (generation) VALUES (7)')
   const [part] = await shards.first.rows<{ name: string }>(
     "SELECT name FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events' LIMIT 1",
   )
@@ -203,6 +204,32 @@ t.test('a part that ClickHouse detaches while the service runs is noticed', asyn
   await until('the loss', () => watch.losses.length === 1)
   t.match(watch.losses, [{ part: part?.name, state: 'detached', rows: EVENTS, projects: { default: EVENTS } }])
   t.match(lines, [{ level: 50, part: part?.name }])
+  await until('facts to be compared again', async () => {
+    return (await shards.first.rows('SELECT 1 WHERE toUInt32(7) IN facts_checked')).length === 0
+  })
+})
+
+t.test('parts are recorded, and losses settled, although the clock was set back', async (t) => {
+  const { folder } = await stopped(t)
+  const engine = await startClickHouse(t, join(folder, 'clickhouse'))
+  const shards = openShards(engine.url, { log: silent } as never)
+  const { first } = shards
+  // As if they had been recorded by a clock that was a day fast.
+  await first.command('INSERT INTO known_parts SELECT * REPLACE (version + 86400000 AS version) FROM known_parts FINAL')
+  await first.command(
+    `INSERT INTO lost_parts SELECT 'events', name, partition_id, 'missing', '', rows, map(), 0,
+       toUnixTimestamp64Milli(now64(3)) + 86400000
+     FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events' LIMIT 1`,
+  )
+  const watch = new PartsWatch({ shards, log: keepLog().log, isNoting: true, everyMs: 200 })
+  t.teardown(async () => {
+    await watch.close()
+    await shards.close()
+  })
+  await watch.start(() => 0)
+  await until('the settled loss', () => watch.losses.length === 0)
+  await first.command('INSERT INTO events SELECT * REPLACE (generateUUIDv4() AS event_id) FROM events LIMIT 5')
+  await untilRecorded(engine.url)
 })
 
 t.test('PartsWatch compares checksums when three reads took too long, and finds a damaged part', async (t) => {

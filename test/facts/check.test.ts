@@ -1,9 +1,17 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
+import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreError } from '../../src/clickhouse/errors.js'
-import { logChange } from '../../src/store/event-changes.js'
+import { Questions } from '../../src/questions/run.js'
+import { FactsReader } from '../../src/reads/facts-reader.js'
+import { askForFacts, logChange } from '../../src/store/event-changes.js'
+import { EventEdits } from '../../src/store/event-edits.js'
 import { isDiskShort } from '../../src/store/fact-backlog.js'
-import { FactCheck } from '../../src/store/fact-check.js'
+import { checkFactsAgain, FactCheck } from '../../src/store/fact-check.js'
+import { damage } from '../damage/damaged-store.js'
+import { silent, temporaryFolder } from '../helper.js'
 import { openShard } from './shard.js'
 
 const EVENT = { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 20), properties: '{}' }
@@ -62,4 +70,94 @@ t.test('a copier halves a step that took too much memory', async (t) => {
   await shard.complete(['a'])
   t.equal(await shard.countFacts(), 400)
   t.equal(warned.length, 2, 'each failure is logged')
+})
+
+/** Damages all data of a table, without a word to ClickHouse. */
+async function damageTable(clickhouse: ClickHouse, table: string): Promise<void> {
+  const parts = await clickhouse.rows<{ path: string }>(
+    'SELECT path FROM system.parts WHERE database = currentDatabase() AND table = {table:String} AND active',
+    { table },
+  )
+  for (const { path } of parts) await damage(join(path, 'data.bin'), 0, 1_000_000)
+}
+
+t.test('damage that only a change meets has all facts copied again', async (t) => {
+  const shard = await openShard(t)
+  const ids = await shard.store('a', [EVENT, EVENT, EVENT])
+  await shard.store('b', [EVENT])
+  shard.copier({ log: silent })
+  await shard.complete(['a', 'b'])
+  await damageTable(shard.clickhouse, 'event_facts')
+  await new EventEdits(shard.shards).apply({ projectId: 'a', eventId: ids[0] ?? '', properties: '{"edited":true}' })
+  await shard.store('b', [EVENT])
+  await shard.complete(['a', 'b'])
+  t.equal(await shard.countDifferences(), 0)
+  t.equal(await shard.countFacts(), 5)
+})
+
+t.test('facts are compared again after events were restored by hand', async (t) => {
+  const shard = await openShard(t)
+  const { clickhouse } = shard
+  await shard.store('a', [EVENT, EVENT])
+  await clickhouse.command('CREATE TABLE kept_events AS events')
+  await clickhouse.command('INSERT INTO kept_events SELECT * FROM events')
+  await clickhouse.command('TRUNCATE TABLE events')
+  await shard.store('a', [EVENT])
+  shard.copier({ log: silent })
+  await shard.complete(['a'])
+  await clickhouse.command('INSERT INTO events SELECT * FROM kept_events')
+  await checkFactsAgain(clickhouse)
+  await shard.complete(['a'])
+  t.equal(await shard.countFacts(), 3)
+  t.equal(await shard.countDifferences(), 0)
+})
+
+t.test('facts are rebuilt however large they are', async (t) => {
+  const path = await temporaryFolder(t)
+  await mkdir(join(path, 'conf.d'), { recursive: true })
+  const limit = '<clickhouse><max_table_size_to_drop>1</max_table_size_to_drop></clickhouse>'
+  await writeFile(join(path, 'conf.d', 'limit.xml'), limit)
+  const shard = await openShard(t, path)
+  await shard.store('a', [EVENT, EVENT])
+  shard.copier()
+  await shard.complete(['a'])
+  await t.rejects(shard.clickhouse.command('TRUNCATE TABLE event_facts'), StoreError, 'ClickHouse has the limit')
+  const generation = async () => {
+    return (await shard.clickhouse.rows('SELECT max(generation) AS generation FROM facts_state'))[0]
+  }
+  const before = await generation()
+  await askForFacts(shard.clickhouse, 'rebuild', '')
+  await shard.complete(['a'])
+  t.not(await generation(), before)
+  t.equal(await shard.countDifferences(), 0)
+})
+
+t.test('questions are answered although a table about facts is damaged', async (t) => {
+  const shard = await openShard(t)
+  const { clickhouse, shards } = shard
+  const ids = await shard.store('a', [EVENT, EVENT, EVENT])
+  const copier = shard.copier()
+  await shard.complete(['a'])
+  await new EventEdits(shards).apply({ projectId: 'a', eventId: ids[0] ?? '', properties: '{"edited":true}' })
+  await shard.complete(['a'])
+  await copier.close()
+  const count = async () => {
+    const questions = new Questions({
+      shards,
+      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+      aliases: { hasAny: async () => false },
+      facts: new FactsReader(shards, []),
+      limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
+    })
+    const range = { from: EVENT.timestamp, to: EVENT.timestamp + 1000, interval: 'none' }
+    const question = { kind: 'series', series: [{ event: 'e' }], ...range }
+    const { results } = await questions.ask('a', question, new AbortController().signal)
+    return (results as { total: number }[])[0]?.total
+  }
+  t.equal(await count(), 3)
+  await clickhouse.command('SYSTEM STOP MERGES')
+  for (const table of ['facts_columns_used', 'facts_progress', 'facts_state', 'event_changes']) {
+    await damageTable(clickhouse, table)
+    t.equal(await count(), 3, table)
+  }
 })

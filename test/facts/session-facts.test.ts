@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { StoreError } from '../../src/clickhouse/errors.js'
+import { StoreError, StoreTimeoutError, StoreUnreachableError } from '../../src/clickhouse/errors.js'
 import { parseEventId } from '../../src/model/event-id.js'
 import type { Session } from '../../src/model/session.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
@@ -314,14 +314,22 @@ t.test('another leader goes on, and one that was lost while it made rows leaves 
   t.equal(await shard.countRows(), rows, 'which questions may still read')
   for (let i = 0; i < 2; i++) {
     await lead?.sessions.prune(0)
-    t.equal(await shard.countRows(), days)
+    await until('old rows to be removed', async () => (await shard.countRows()) === days)
     t.equal(await count('session_fact_days'), days)
     t.equal(await count('session_facts_asked'), 1)
     t.equal(await countWrong(clickhouse), 0)
   }
   await lead?.sessions.void('a')
-  await lead?.sessions.prune(0)
-  t.equal(await shard.countRows(), 0)
+  // As if all threads of ClickHouse were busy with merges.
+  await clickhouse.command('SYSTEM STOP MERGES session_facts')
+  const countMutations = async () => (await clickhouse.rows('SELECT 1 FROM system.mutations WHERE NOT is_done')).length
+  for (let i = 0; i < 2; i++) {
+    await lead?.sessions.prune(0)
+    t.equal(await countMutations(), 1, 'nobody waits, and they do not pile up')
+  }
+  t.equal(await shard.countRows(), days)
+  await clickhouse.command('SYSTEM START MERGES session_facts')
+  await until('void rows to be removed', async () => (await shard.countRows()) === 0)
   t.equal(await count('session_fact_days'), 0)
 })
 
@@ -362,7 +370,7 @@ t.test('fills that are too large are made smaller, and a day that fails alone is
     if (from !== undefined && to !== undefined) {
       if (to - from > 2 * DAY_MS || (from <= bad && to > bad)) {
         failures++
-        throw new StoreError(241, new Error('Memory limit exceeded'))
+        throw new StoreError(241, new Error('Query memory limit exceeded'))
       }
     }
     await command(query, ...rest)
@@ -377,6 +385,50 @@ t.test('fills that are too large are made smaller, and a day that fails alone is
   )
   t.strictSame(warned, [new Date(bad).toISOString().slice(0, 10)])
   t.ok(failures <= 5, `${failures} failures`)
+})
+
+t.test('a fill that was interrupted is soon tried again', async (t) => {
+  const shard = await openShard(t)
+  await shard.store('a', visits([TODAY]))
+  const interrupted = shard.open()
+  const command = interrupted.command.bind(interrupted)
+  const errors = [
+    // a start of ClickHouse in the meantime
+    new StoreUnreachableError('the connection was lost'),
+    new StoreError(236, new Error('Server is shutting down')),
+    // a column that was dropped in the meantime
+    new StoreError(47, new Error('Unknown identifier')),
+  ]
+  interrupted.command = async (query, ...rest) => {
+    const error = query.startsWith('INSERT INTO session_facts (') && errors.pop()
+    if (error) throw error
+    await command(query, ...rest)
+  }
+  shard.copier({ ...OFTEN, clickhouse: interrupted, sessions: openMaker(), log: silent })
+  await askForSessionFacts(shard.clickhouse, 'a')
+  await until('the day', async () => (await readSessionDays(shard.clickhouse, 'a')).length === 1)
+  t.equal(errors.length, 0)
+})
+
+t.test('a project whose days cannot be counted does not hold up the others', async (t) => {
+  const shard = await openShard(t)
+  for (const project of ['slow', 'a']) await shard.store(project, visits([TODAY]))
+  const slow = shard.open()
+  const rows = slow.rows.bind(slow)
+  slow.rows = async (query, parameters, ...rest) => {
+    if (query.includes('AS missed') && parameters?.project === 'slow') {
+      throw new StoreTimeoutError('ClickHouse did not respond in time')
+    }
+    return await rows(query, parameters, ...rest)
+  }
+  await askForSessionFacts(shard.clickhouse, 'slow')
+  shard.copier({ ...OFTEN, clickhouse: slow, sessions: openMaker(), log: silent })
+  await shard.complete(['slow', 'a'])
+  const [before] = await shard.clickhouse.rows('SELECT max(epoch) AS epoch FROM facts_state')
+  await askForSessionFacts(shard.clickhouse, 'a')
+  await until('the other project', async () => (await readSessionDays(shard.clickhouse, 'a')).length === 1)
+  const [after] = await shard.clickhouse.rows('SELECT max(epoch) AS epoch FROM facts_state')
+  t.strictSame(after, before, 'the same process leads')
 })
 
 t.test('whatever changes, the rows of a day match the facts that the day claims to include', async (t) => {

@@ -11,6 +11,7 @@ import { lanePlace, openRelocation } from '../../lanes/open-journal.js'
 import { failureText } from '../../lib/failure-text.js'
 import { openTerminalLog } from '../../lib/log.js'
 import { checkPart, listPartsToCheck } from '../../store/check-parts.js'
+import { checkFactsAgain } from '../../store/fact-check.js'
 import { readLayouts } from '../../store/layouts.js'
 import { openStore } from '../../store/open.js'
 import { type KnownPart, type LostPart, noteLostParts } from '../../store/part-notes.js'
@@ -97,6 +98,8 @@ async function checkShard(
       list.at,
     )
     for (const part of lost) report.say(`Accepted: ${describe(part, shard)}`)
+    // Events may have been inserted again from a backup.
+    await checkFactsAgain(clickhouse)
   } else {
     for (const part of lost) report.fault(`${describe(part, shard)} See ${MANUAL}.`)
   }
