@@ -140,6 +140,18 @@ t.test('the users view', async (t) => {
     await checkAccessibility(t, page, 'a user')
   })
 
+  t.test('visits are as long as their sessions, however many follow', async (t) => {
+    const [visits, minutes] = [12, 5]
+    for (let i = 0; i < visits; i++) {
+      const session_id = `stay-${i}`
+      await track(site, 'viewed', 'lea', { at: NOW - (minutes + visits - i) * 60_000, session_id })
+      await call('POST', '/public/sessions/start', { distinct_id: 'lea', session_id }, headers)
+    }
+    const page = await visit(t, '#/users/lea')
+    const timeline = page.getByRole('region', { name: 'Events' })
+    await until('all lengths', async () => (await timeline.getByText(/1\sevent in \d+/).count()) === visits)
+  })
+
   t.test('removes an alias with a secret key; it becomes a separate user', async (t) => {
     await call('POST', '/public/users/alias', { distinct_id: 'joint', alias: 'tablet/1' })
     await track(site, 'as joint', 'joint')
