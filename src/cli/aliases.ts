@@ -46,12 +46,12 @@ export const command: Command = {
   summary: 'lists the aliases of a user, and removes one',
   usage: USAGE,
   async run([name = '', ...args], io) {
-    if (name !== 'list' && name !== 'remove') throw new UsageError('Say what to do with the aliases: list or remove.')
+    if (name !== 'list' && name !== 'remove') throw new UsageError('Specify an action: list or remove.')
     const { run, takes } = ACTIONS[name]
     const values = parseOptions({ args, options: takes }).values as Options & { url?: string; 'key-file'?: string }
     const distinctId = values['distinct-id']
-    if (distinctId === undefined) throw new UsageError('Say whose aliases: --distinct-id ID.')
-    if (name === 'remove' && values.alias === undefined) throw new UsageError('Say which alias: --alias NAME.')
+    if (distinctId === undefined) throw new UsageError('Specify the user: --distinct-id ID.')
+    if (name === 'remove' && values.alias === undefined) throw new UsageError('Specify the alias: --alias NAME.')
     const { url, secretKey } = await readTarget(values, io)
     const connection = new Connection({ url, secretKey })
     await checkService(connection, url, 'read', io.signal)
@@ -77,7 +77,7 @@ async function remove(connection: Connection, distinctId: string, options: Optio
   const path = pathToAlias(distinctId, alias)
   if (!yes) {
     io.stderr.write(
-      `${replaceControls(alias)} would be a separate user again, apart from ${replaceControls(distinctId)}. Repeat the command with --yes.\n`,
+      `${replaceControls(alias)} would be a separate user again, apart from ${replaceControls(distinctId)}. To confirm, add --yes.\n`,
     )
     return 1
   }

@@ -9,7 +9,7 @@ export interface CommandIo {
   stdout: Writable & { isTTY?: boolean; columns?: number }
   /** progress and messages; only results go to `stdout` */
   stderr: Writable & { isTTY?: boolean; columns?: number }
-  /** aborted by the first Ctrl-C or SIGTERM: the command saves its progress and ends */
+  /** aborted by the first Ctrl-C or SIGTERM: the command saves its progress and exits */
   signal: AbortSignal
 }
 

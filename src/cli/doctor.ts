@@ -106,7 +106,7 @@ async function parse(
 ): Promise<{ vendor: VendorHelp; place: SdkTarget; isChecked: boolean }> {
   const { sdk, url: given, key = io.env.WRITE_KEY || PLACEHOLDER, check } = parseArguments(args)
   const vendor = sdk !== undefined && Object.hasOwn(VENDORS, sdk) ? VENDORS[sdk] : undefined
-  if (!vendor) throw new UsageError(`Say which SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)
+  if (!vendor) throw new UsageError(`Specify the SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)
   if (/^[pr]k_/.test(key)) throw new UsageError('This key cannot send events. A write key begins with wk_.')
   if (!/^[\w.-]+$/.test(key)) throw new UsageError('--key is not a valid key.')
   const url = normalizeUrl(given ?? (await defaultUrl(io.env)))

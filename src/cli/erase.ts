@@ -78,7 +78,7 @@ export const command: Command = {
       goneAt !== null
         ? `The data leaves the disks of ClickHouse by ${new Date(goneAt).toISOString()}; backups still contain it.\n`
         : purge_error
-          ? `No response has the data any longer, but it is still on disk. ${purge_error}\n`
+          ? `The data no longer appears in any response, but it is still on disk. ${purge_error}\n`
           : 'ClickHouse is still rewriting its tables. Rerun the command to see when the data has left its disks.\n',
     )
     return goneAt === null || unreadable > 0 ? 1 : 0

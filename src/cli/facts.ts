@@ -37,7 +37,7 @@ export const command: Command = {
   async run(args, io) {
     const [name = 'show', ...projects] = parseOptions({ args, options: {}, allowPositionals: true }).positionals
     if (name === 'show') return await withStore(io, (shards) => show(shards, io))
-    if (!Object.hasOwn(KINDS, name)) throw new UsageError('Say what to do: show, rebuild, leave-out or take-in.')
+    if (!Object.hasOwn(KINDS, name)) throw new UsageError('Specify an action: show, rebuild, leave-out or take-in.')
     if (name === 'rebuild' && projects.length > 0) throw new UsageError('Facts are rebuilt for all projects.')
     if (name !== 'rebuild' && projects.length === 0) throw new UsageError('Name the projects.')
     const kind = KINDS[name as keyof typeof KINDS]

@@ -42,12 +42,12 @@ export const command: Command = {
   summary: 'counts and forgets remembered insert_ids',
   usage: USAGE,
   async run([name = '', ...args], io) {
-    if (name !== 'list' && name !== 'forget') throw new UsageError('Say what to do with the ids: list or forget.')
+    if (name !== 'list' && name !== 'forget') throw new UsageError('Specify an action: list or forget.')
     const { values, positionals } = parseOptions({ args, options: ACTIONS[name], allowPositionals: true })
     const options = values as Options & { url?: string; 'key-file'?: string }
     const kind = parseKind(options)
     const [project, more] = positionals
-    if (name === 'forget' && project === undefined) throw new UsageError('Say whose ids: forget PROJECT.')
+    if (name === 'forget' && project === undefined) throw new UsageError('Specify the project: forget PROJECT.')
     const extra = name === 'list' ? project : more
     if (extra !== undefined) throw new UsageError(`Unexpected argument "${extra}".`)
     const { url, secretKey } = await readTarget(options, io)

@@ -114,7 +114,7 @@ export const command: Command = {
   usage: USAGE,
   async run([name = '', ...args], io) {
     const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
-    if (!action) throw new UsageError('Say what to do with the keys: create, list, rotate or revoke.')
+    if (!action) throw new UsageError('Specify an action: create, list, rotate or revoke.')
     const { options, ids } = parse(action, args)
     // Check the arguments before anything is opened.
     if (name === 'create' || name === 'rotate') parseProject(options)
@@ -198,7 +198,7 @@ function print(made: readonly NewKey[], io: CommandIo): void {
   io.stderr.write(`New in project ${made[0]?.projectId}, shown only this once: ${names.join(', ')}.\n`)
 }
 
-/** Says until when replaced keys work, one line for each end. @param now epoch ms */
+/** Describes how long replaced keys keep working, one line per end time. @param now epoch ms */
 function formatEnds(ended: readonly KeyRecord[], now: number): string {
   const lines = ended
     .toSorted((a, b) => (a.revokedAt ?? 0) - (b.revokedAt ?? 0))
@@ -238,7 +238,7 @@ function withoutHash({ hash: _hash, ...key }: ListedKey): Omit<ListedKey, 'hash'
   return key
 }
 
-/** Formats keys as a table. The last columns are only there if a key has something in them. */
+/** Formats keys as a table. The last columns are left out if they would be empty. */
 function formatTable(keys: readonly ListedKey[]): string {
   const cell = (time: number | null) => (time === null ? '-' : formatTime(time))
   const columns: [string, (key: ListedKey) => string][] = [
@@ -262,7 +262,7 @@ function parse({ takes }: Action, args: string[]): { options: Options; ids: stri
 }
 
 function parseProject({ project }: Options): string {
-  if (project === undefined) throw new UsageError('Say which project: --project NAME.')
+  if (project === undefined) throw new UsageError('Specify the project: --project NAME.')
   if (PROJECT.test(project)) return project
   throw new UsageError(
     'The name of a project must begin with a letter or digit, and have at most 64 letters, digits or . _ -',
@@ -275,7 +275,7 @@ function parseKinds({ kind }: Options): KeyKind[] {
   return kinds
 }
 
-/** @throws UsageError if a key of this kind cannot be like this */
+/** @throws UsageError if a key of this kind cannot have these limits */
 function parseGrants(options: Options): LabelledGrant[] {
   const { kind: asked, label, origin: origins, 'events-only': eventsOnly } = options
   const kinds = asked === undefined ? PAIR : parseKinds(options)
@@ -285,7 +285,7 @@ function parseGrants(options: Options): LabelledGrant[] {
     if (!fault) return grant
     const { field, index, message } = fault
     const given = index === undefined ? '' : `, not "${grant.origins[index]}"`
-    const missing = asked === undefined && field !== 'label' ? ' Say which kind to make: --kind.' : ''
+    const missing = asked === undefined && field !== 'label' ? ' Specify the kind: --kind.' : ''
     throw new UsageError(`${OPTIONS[field]} ${message}${given}.${missing}`)
   })
 }

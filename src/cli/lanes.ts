@@ -38,9 +38,9 @@ function parse(args: string[]): { json: boolean; lanes: number | null } {
   const { json, positionals } = parsed(args)
   const [verb, count = '', ...more] = positionals
   if (verb === undefined) return { json, lanes: null }
-  if (verb !== 'set' || json) throw new UsageError('Say `lanes`, `lanes --json` or `lanes set N`.')
+  if (verb !== 'set' || json) throw new UsageError('Use `lanes`, `lanes --json` or `lanes set N`.')
   const lanes = /^\d{1,3}$/.test(count) ? Number(count) : 0
-  if (lanes < 1 || lanes > MAX_LANES) throw new UsageError(`Say how many lanes: 1 to ${MAX_LANES}.`)
+  if (lanes < 1 || lanes > MAX_LANES) throw new UsageError(`Specify the number of lanes: 1 to ${MAX_LANES}.`)
   if (more.length > 0) throw new UsageError(`Unexpected argument "${more[0]}".`)
   return { json, lanes }
 }

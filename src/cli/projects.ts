@@ -99,7 +99,7 @@ const FLAGS = {
   context: 'context',
   sessions: 'sessions',
 } as const
-/** Profiles that a dry run counts at most. */
+/** Maximum number of profiles that a dry run counts. */
 const MAX_PROFILES = 1_000_000
 const check = compileCheck(SettingsBody, null)
 const checkDays = compileCheck(UsageQuery, null)
@@ -114,7 +114,7 @@ export const command: Command = {
     if (name === 'usage') return await usage(args, io)
     if (name === 'set') return await set(args, io)
     if (name === 'remove') return await remove(args, io)
-    throw new UsageError('Say what to do with the projects: list, show, usage, set or remove.')
+    throw new UsageError('Specify an action: list, show, usage, set or remove.')
   },
 }
 
@@ -193,7 +193,7 @@ async function set(args: string[], io: CommandIo): Promise<number> {
   })
   const id = onlyProject(positionals)
   const change = parseChange(values)
-  if (Object.keys(change).length === 0) throw new UsageError('Say what to set, for example --timezone Europe/Vienna.')
+  if (Object.keys(change).length === 0) throw new UsageError('Specify what to set, for example --timezone Europe/Vienna.')
   return await withStore(io, async (shards) => {
     const settings = await requireProject(shards, id)
     if (values['dry-run']) {
@@ -212,7 +212,7 @@ async function remove(args: string[], io: CommandIo): Promise<number> {
   const { yes, ...target } = values
   const id = onlyProject(positionals)
   if (yes !== id) {
-    throw new UsageError(`This erases everything of project ${id}. To confirm, add: --yes ${id}`)
+    throw new UsageError(`This erases all data of project ${id}. To confirm, add: --yes ${id}`)
   }
   const { url, secretKey } = await readTarget(target, io)
   const connection = new Connection({ url, secretKey, timeoutMs: ERASE_TIMEOUT_MS })
@@ -290,7 +290,7 @@ async function preview(shards: Shards, id: string, { keep }: ProjectSettings, io
 
 function write(what: string, { count, from, to, bytes }: Expired, { stdout }: CommandIo): void {
   const time = (ms: number | null) => new Date(ms ?? 0).toISOString()
-  const more = from === null ? '' : `, from ${time(from)} to ${time(to)}, some ${Math.ceil(bytes / 1e6)} MB`
+  const more = from === null ? '' : `, from ${time(from)} to ${time(to)}, about ${Math.ceil(bytes / 1e6)} MB`
   stdout.write(`${counted(count, what)} would expire${more}.\n`)
 }
 

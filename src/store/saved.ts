@@ -5,7 +5,7 @@ import { literal, type Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { buildPageQuery, PAGE_SETTINGS } from './page.js'
 
-/** The kinds of what is saved: questions, and boards of questions. Both are stored on the first shard. */
+/** What can be saved: questions, and boards of questions. Both are stored on the first shard. */
 export type SavedKind = 'question' | 'board'
 
 /** Identifies a saved question or board. */

@@ -17,7 +17,7 @@ import { type Sent, shopYear } from './shop.js'
 const USAGE = `Usage: tallyhouse demo [options]
        tallyhouse demo --remove [--url URL]
 
-Sends a year of an invented shop to a running service: visits with their page views and sources,
+Sends a year of data from an invented shop to a running service: visits with their page views and sources,
 sign-ups, purchases, profiles, and visitors who become customers. Ask about it with tallyhouse
 query; docs/questions.md has examples.
 
@@ -46,7 +46,7 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 const MAX_EVENTS = 100_000_000
 
 export const command: Command = {
-  summary: 'fills a project with a year of an invented shop',
+  summary: 'fills a project with a year of data from an invented shop',
   usage: USAGE,
   async run(args, io) {
     const { events, seed, until: wanted, url, keyFile, remove } = await parse(args, io)

@@ -92,7 +92,7 @@ export const command: Command = {
     const { values, positionals } = parse(args)
     const { paths, unsupported } = await findInputs(positionals.length > 0 ? positionals : ['-'])
     if (unsupported.length > 0) {
-      io.stderr.write(`Skipped, because such files cannot be imported: ${unsupported.join(', ')}.\n`)
+      io.stderr.write(`Skipped, because these file types cannot be imported: ${unsupported.join(', ')}.\n`)
     }
     if (paths.length === 0) throw new UsageError('The folder contains no file to import.')
     if (paths.length > 1 && (values.state !== undefined || values.rejects !== undefined)) {
@@ -106,7 +106,7 @@ export const command: Command = {
         throw new UsageError(`${own} is the input, and would be overwritten. Name another file.`)
       }
     }
-    if (new Set(paths).size < paths.length) throw new UsageError('A file is named twice.')
+    if (new Set(paths).size < paths.length) throw new UsageError('A file is listed twice.')
     if (values.undo) return await undo(paths, values, io)
     if (values.yes) throw new UsageError('--yes is for --undo.')
     if (values['dry-run']) return await dryRun(paths, readInputOptions(values), io)

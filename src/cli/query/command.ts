@@ -40,7 +40,7 @@ The exit code is 0 for an answer, 1 if there is none or accepted events are miss
 for a usage error.`
 
 const FORMATS = ['table', 'csv', 'json']
-/** Faults of a question that are shown. */
+/** Maximum number of problems shown for a question. */
 const MAX_FAULTS = 20
 
 export const command: Command = {

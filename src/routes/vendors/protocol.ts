@@ -173,7 +173,7 @@ function readName(message: SdkMessage): string[] {
   return typeof name === 'string' ? [name] : []
 }
 
-/** Reads the messages of a request. Those of a large one take long, so others go first in between. */
+/** Reads the messages of a request. A large one takes long, so other requests get their turns in between. */
 async function plan(
   request: FastifyRequest,
   call: SdkCall,

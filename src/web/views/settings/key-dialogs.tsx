@@ -64,8 +64,7 @@ export function RotateDialog({ item, onDone, onClose }: ItemProps) {
   return (
     <ConfirmDialog title={`Rotate ${nameKey(item)}?`} action="Rotate key" onConfirm={rotate} onClose={onClose}>
       <p>
-        This makes a new key with the same rights and label, and shows it once. Put it in the place of the old one while
-        that still works.
+        This creates a new key with the same rights and label, and shows it once. Replace the old key wherever it is used while it still works.
       </p>
       <Select label="The old key works" value={grace} options={GRACES} onChange={setGrace} />
       {item.current && grace === '0' && <p class={styles.ending}>{SIGNED_IN_WITH_IT}</p>}

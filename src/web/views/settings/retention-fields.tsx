@@ -130,7 +130,7 @@ function describeExpired(kind: Kept, expired: ExpiredData): string {
   const { count, from, to, bytes } = expired[kind]
   if (count === 0) return `No ${NOUNS[kind]} would be removed now.`
   const range = from === null || to === null ? '' : `, from ${formatDate(from)} to ${formatDate(to)}`
-  const size = bytes === 0 ? '' : `, some ${formatBytes(bytes)}`
+  const size = bytes === 0 ? '' : `, about ${formatBytes(bytes)}`
   return `${formatCount(count, NOUNS[kind])}${range}${size}${range || size ? ',' : ''} would be removed.`
 }
 

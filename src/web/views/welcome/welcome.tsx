@@ -79,7 +79,7 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
       <section class={cardStyles.card}>
         <h2>Only looking around?</h2>
         <p>
-          This makes a project with a year of an invented shop, and prints a key to sign in with. Your own project stays
+          This creates a project with a year of data from an invented shop, and prints a key to sign in with. Your own project stays
           empty.
         </p>
         <Code text="npx tallyhouse demo" label="How to get a project to look at" />
