@@ -9,12 +9,12 @@ import { readTarget, TARGET_USAGE } from './target.js'
 const USAGE = `Usage: tallyhouse aliases list --distinct-id ID [options]
        tallyhouse aliases remove --distinct-id ID --alias NAME --yes [options]
 
-Lists the other names of a user of a running service, and removes one that was given by mistake.
+Lists the aliases of a user of a running service, and removes one that was made by mistake.
 
 list    lists the aliases of a user, by any of its names, one per line; at most 1000.
-remove  removes an alias: it is a separate user again, with its own profile and events. Stored
-        events are not rewritten, so making the alias again joins the two as before. Without --yes,
-        it only says what it would do.
+remove  removes an alias: it becomes a separate user again, with its own profile and events.
+        Stored events are not rewritten, so making the alias again joins the two as before. Without
+        --yes, it only says what it would do.
 
   --distinct-id ID   the user
   --alias NAME       the alias to remove

@@ -9,12 +9,12 @@ const USAGE = `Usage: tallyhouse doctor --sdk NAME [options]
 Prints the line to change in your code so that another product's SDK sends its events here.
 
   --sdk NAME   ${Object.keys(VENDORS).join(', ')}
-  --url URL    address of the service as the SDK reaches it (default: http://HOST:PORT from the
+  --url URL    address at which the SDK reaches the service (default: http://HOST:PORT from the
                settings)
   --key KEY    the write key (default: the variable WRITE_KEY). The store only has hashes of keys, so
-               a lost key cannot be shown again; make another one:
+               a lost key cannot be shown again; create another one:
                tallyhouse keys create --project NAME --kind write
-  --check      also sends one test event as that SDK does, and reads it back if the variable
+  --check      also sends one test event the way that SDK does, and reads it back if the variable
                READ_KEY or SECRET_KEY has a key that may read. The event stays: it is named
                "${TEST_NAME}", and so is its user
 

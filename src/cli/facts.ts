@@ -24,7 +24,7 @@ rebuild    copies everything again; questions take longer until that is done
 leave-out  removes the facts of projects; their questions then read the events
 take-in    copies the events of these projects again
 
-The command works on the store of CLICKHOUSE_URL or DATA_DIR, also while the service runs, and the
+The command works on the store of CLICKHOUSE_URL or DATA_DIR, even while the service runs, and the
 running service carries out the request. The exit code is 0 if the facts were shown or the request
 was stored.`
 

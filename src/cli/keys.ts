@@ -24,11 +24,11 @@ const USAGE = `Usage: tallyhouse keys create --project NAME [--kind KIND] [--lab
        tallyhouse keys rotate --project NAME [--kind KIND] [--grace 24h]
        tallyhouse keys revoke ID... [--last]
 
-create  makes a public and a secret key, or one key of the given kind. A project is created with
+create  creates a public and a secret key, or one key of the given kind. A project is created with
         its first key, and can have any number of each kind: public keys make session calls, write
-        keys send events and profile changes and may be in a browser, read keys read, and secret
-        keys do everything but session calls.
-          --label        what people call it, such as "Checkout server"
+        keys send events and profile changes and may be used in a browser, read keys read, and
+        secret keys do everything but session calls.
+          --label        a name for people, such as "Checkout server"
           --origin       for a write or public key: only pages of this origin may use it; can be
                          repeated. It keeps other sites' pages out, but not a program that
                          pretends to be a page.
@@ -36,17 +36,17 @@ create  makes a public and a secret key, or one key of the given kind. A project
                          users.
 list    lists the stored keys, with the day (UTC) on which each was last used and how many of its
         requests were refused; services store both once a minute. It never shows a key.
-rotate  makes a new key of each kind that the project has; if keys of a kind differ in their labels,
-        origins or calls, one for each such group. The old keys stay valid for --grace (for example
-        30m, 24h or 7d; 0 to end them now), so that clients can switch without a gap. A key that
-        another rotation is ending already keeps its own, earlier end.
+rotate  creates a new key of each kind that the project has; if keys of a kind differ in their
+        labels, origins or calls, one for each group. The old keys stay valid for --grace (for
+        example 30m, 24h or 7d; 0 to end them now), so that clients can switch without a gap. A key
+        that already expires because of another rotation keeps that earlier time.
 revoke  revokes keys, named by their ID in the list or by the whole key. The last secret key of a
         project is only revoked with --last.
 
-A key is shown only once, when it is made. Running services accept it immediately, or within a
+A key is shown only once, when it is created. Running services accept it immediately, or within a
 second while many wrong keys arrive, and refuse a revoked key within 10 s. The keys in PUBLIC_API_KEY
-and SECRET_KEY are not stored here; change them in the settings. The page and the API change keys,
-too; each change is in the project's audit log (GET /public/audit).
+and SECRET_KEY are not stored here; change them in the settings. Keys can also be changed on the
+page and with the API; each change is in the project's audit log (GET /public/audit).
 
 The keys are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. The store
 must exist: start the service once before. Its address is printed to standard error.`

@@ -24,7 +24,7 @@ Asks a running service a question about events and prints the answer, for exampl
   tallyhouse query --start "signed up" --steps 2
 
 QUESTION is a question in JSON, or the name of a file that contains one; - is standard input.
-docs/questions.md explains them. Options are enough for simpler ones; repeat --event for several
+docs/questions.md explains questions. Options are enough for simple ones; repeat --event for several
 series, and --breakdown for a second field:
 
   --kind KIND        series, funnel, retention or paths (default: what the other options suggest)

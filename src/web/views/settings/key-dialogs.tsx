@@ -84,8 +84,8 @@ export function RevokeDialog({ item, onDone, onClose }: ItemProps) {
   return (
     <ConfirmDialog title={`Revoke ${nameKey(item)}?`} action="Revoke key" onConfirm={revoke} onClose={onClose}>
       <p>
-        What uses <code>{id}</code> is refused within 10 seconds, and the key cannot be restored. To switch to a new key
-        without a gap, rotate it instead.
+        Requests with <code>{id}</code> are refused within 10 seconds, and the key cannot be restored. To switch to a new
+        key without a gap, rotate it instead.
       </p>
       <p>{last_used === null ? 'It was never used.' : `It was last used ${formatDaysAgo(last_used)}.`}</p>
       {current && <p class={styles.ending}>{SIGNED_IN_WITH_IT}</p>}

@@ -119,8 +119,7 @@ function ExpiryDialog({ changed, shortened, onConfirm, onClose }: ExpiryDialogPr
       {!value && !error && <Loading what="what would be removed" />}
       {value && shortened.map((kind) => <p key={kind}>{describeExpired(kind, value)}</p>)}
       <p>
-        What is older is hidden immediately and removed from the disk within a day.{' '}
-        <strong>This cannot be undone.</strong>
+        Older data is hidden immediately and removed from the disk within a day. <strong>This cannot be undone.</strong>
       </p>
     </ConfirmDialog>
   )
