@@ -2,7 +2,7 @@ import type { Readable, Writable } from 'node:stream'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { createNearestFinder } from '../lib/nearest.js'
 
-/** What a command may use of the process. */
+/** The parts of the process that a command may use. */
 export interface CommandIo {
   env: NodeJS.ProcessEnv
   stdin: Readable & { isTTY?: boolean }

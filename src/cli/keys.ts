@@ -152,7 +152,7 @@ async function rotate(clickhouse: ClickHouse, options: Options, _ids: string[], 
   const wanted = parseKinds(options)
   const earlier = (await listKeys(clickhouse, project)).filter(({ isValid, kind }) => isValid && wanted.includes(kind))
   if (earlier.length === 0) throw new Error(`Project ${project} has no such key to rotate. Create one: keys create.`)
-  // By kind, as they are made.
+  // By kind, in the order in which new keys are made.
   const inOrder = wanted.flatMap((kind) => earlier.filter((key) => key.kind === kind))
   const { made, ended } = await openChanges(clickhouse).rotate(inOrder, parseGraceOption(options))
   print(made, io)

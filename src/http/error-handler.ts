@@ -41,7 +41,7 @@ const FASTIFY_ERRORS: Record<string, [code: ErrorCode, message: string]> = {
   FST_ERR_CTP_EMPTY_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
 }
 
-/** Errors that may refuse a body before all of it was read. */
+/** Errors with which a body may be refused before all of it was read. */
 const LEAVES_BODY: ReadonlySet<ErrorCode> = new Set([
   'payload_too_large',
   'overloaded',

@@ -43,7 +43,7 @@ interface Column {
 }
 
 /**
- * The sessions of days that session facts cover. The facts of a session are valid until something else of it is stored;
+ * The sessions of days that session facts cover. The facts of a session are valid until more of the session is stored;
  * the question groups the events of all changed sessions itself.
  *
  * All events and calls of a session with a row are within a day, so a question that counts the session reads all of

@@ -55,8 +55,8 @@ const CALLS = describeCalls('Users', {
 })
 
 /**
- * Makes many changes of profiles and aliases in their order, as `tallyhouse import` sends them. Each takes effect as of
- * its own time, and a refused change does not affect the others.
+ * Applies many changes of profiles and aliases in order, as `tallyhouse import` sends them. Each takes effect as of its
+ * own time, and a refused change does not affect the others.
  */
 export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (app, options) => {
   const { bodyLimit, maxDepth, ...parts } = options

@@ -103,7 +103,7 @@ export class PeoplePlan {
       return
     }
     if (!isReserved(distinctId)) this.placeholders.change++
-    // An event of the same element holds what the change says.
+    // If the element also has an event, the event contains the data of the change.
     if (!this.#events.has(index)) this.refused.push(createFault(message, nobody(distinctId)))
   }
 

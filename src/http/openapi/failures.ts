@@ -45,7 +45,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
       'A call that is signed in with a cookie and not a GET needs the header x-csrf-token; GET /session returns its value.',
   },
   quota_locked: {
-    when: 'The change is one of a quota that the operator of the service has set; nothing was changed.',
+    when: 'The change affects a quota that the operator of the service has set; nothing was changed.',
     message:
       'The quota events_per_month was set by the operator of the service, and only the operator can change it. Leave it out, or ask the operator.',
     path: '/quotas/events_per_month',

@@ -51,7 +51,9 @@ interface SdkCall {
   answer(ingested: Ingested, request: CallContext): Answer
   /** whether one invalid message refuses the whole request; default: no */
   isAllOrNone?(request: CallContext): boolean
-  /** Makes one JSON text of a text that is not valid JSON, such as lines; returns it unchanged if it cannot. */
+  /**
+   * Turns a text that is not valid JSON, such as lines, into one JSON text; returns it unchanged if that is impossible.
+   */
   toJson?(text: string): string
 }
 

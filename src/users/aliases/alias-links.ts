@@ -113,7 +113,7 @@ export class AliasLinks {
 
   /**
    * Makes `alias` another name of the user of `distinctId`, if the call may. Does nothing if it is one already, except
-   * to complete what an interrupted call has left.
+   * to complete what an interrupted call left unfinished.
    * @returns why it was refused; null if both name one user now
    */
   async link(projectId: string, asked: Link): Promise<LinkRefusal | null> {
@@ -341,7 +341,7 @@ export class AliasLinks {
       return { ...current, givenTo: user, given: [...new Set([...current.given, ...given])], isPending: false }
     })
     if (!isMade && given.length > 0) {
-      // The alias was removed concurrently, by a call that did not know what it has given. It may have been made again.
+      // The alias was removed concurrently, by a call that did not know what it had given. It may have been made again.
       await this.#takeGiven(projectId, alias, { ...made, givenTo: user, given })
       await this.#absorb(projectId, alias)
       return
