@@ -22,7 +22,7 @@ With --check the exit code is 1 if the SDK would not consider the event delivere
 be read back.`
 
 const PLACEHOLDER = 'YOUR_WRITE_KEY'
-const HOW_TO_MAKE = 'Make a write key: tallyhouse keys create --project NAME --kind write\n'
+const HOW_TO_MAKE = 'Create a write key: tallyhouse keys create --project NAME --kind write\n'
 const TIMEOUT_MS = 10_000
 const READ_INTERVAL_MS = 200
 

@@ -79,7 +79,7 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
   const change = planChange(latest, active, { lanes, shards: shards.all.length })
   const guards = await checkLanes(change, parts)
   if (isThere(change, guards)) {
-    report(`The store has ${describeLayout(active)} already. There is nothing to do.`)
+    report(`The store already has ${describeLayout(active)}. There is nothing to do.`)
     return active
   }
   const record = (state: RecordedLayout['state']) =>
@@ -101,7 +101,7 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
   }
   step(parts, `Recording layout ${change.to.version} as active.`)
   await record('active')
-  report(`The store has ${describeLayout(change.to)} now.`)
+  report(`The store now has ${describeLayout(change.to)}.`)
   return change.to
 }
 

@@ -32,7 +32,7 @@ const CALLS = describeCalls('Users', {
   changeUsers: {
     schema: { body: ChangesBody, response: { 200: Changed } },
     config: { maxWeight: MAX_BATCH_WEIGHT },
-    summary: 'Make 1 to 1000 changes of profiles and aliases, in their order',
+    summary: 'Apply 1 to 1000 changes of profiles and aliases, in order',
     description:
       'For imports: a change with a `timestamp` does not overwrite a property that was set or removed later. A change ' +
       'that is refused does not affect the others; `rejected` names it by its index. An alias without `merge` is made only if it is ' +

@@ -13,11 +13,11 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'A batch holds at most 1000 events. Split it.',
   },
   not_numeric: {
-    when: '`$add` meets a property that is not a number.',
+    when: '`$add` is applied to a property that is not a number.',
     message: 'The property visits is not a number.',
   },
   not_array: {
-    when: '`$append`, `$prepend`, `$union` or `$remove` meets a property that is not an array.',
+    when: '`$append`, `$prepend`, `$union` or `$remove` is applied to a property that is not an array.',
     message: 'The property tags is not an array.',
   },
   too_old: {
