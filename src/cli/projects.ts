@@ -193,7 +193,8 @@ async function set(args: string[], io: CommandIo): Promise<number> {
   })
   const id = onlyProject(positionals)
   const change = parseChange(values)
-  if (Object.keys(change).length === 0) throw new UsageError('Specify what to set, for example --timezone Europe/Vienna.')
+  if (Object.keys(change).length === 0)
+    throw new UsageError('Specify what to set, for example --timezone Europe/Vienna.')
   return await withStore(io, async (shards) => {
     const settings = await requireProject(shards, id)
     if (values['dry-run']) {

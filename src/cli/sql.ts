@@ -55,7 +55,9 @@ export const command: Command = {
       try {
         const result = await readSql(shards, query, { format, limitSeconds, readsFiles, signal: io.signal })
         for (const table of result.ofFirstShard) {
-          io.stderr.write(`${table} covers only the first of ${shards.all.length} shards; ${table}_all covers all of them.\n`)
+          io.stderr.write(
+            `${table} covers only the first of ${shards.all.length} shards; ${table}_all covers all of them.\n`,
+          )
         }
         await pipeline(result.rows, io.stdout, { end: false })
         return 0

@@ -82,9 +82,7 @@ const contextFields = {
   region: contextText('The part of the country, such as `Vienna`.'),
   city: contextText('The city.'),
   language: contextText('The first language of the browser, such as `de-AT`.'),
-  bot: optional(
-    Type.Boolean({ message: 'must be true or false', description: 'Whether a bot sent it.' }),
-  ),
+  bot: optional(Type.Boolean({ message: 'must be true or false', description: 'Whether a bot sent it.' })),
 }
 const GivenContext = Type.Object(contextFields, {
   title: 'Context',
