@@ -167,7 +167,7 @@ t.test('the users view', async (t) => {
     const dialog = page.getByRole('dialog', { name: 'Remove this name?' })
     t.match(
       await dialog.textContent(),
-      /tablet\/1 will become a separate user again and no longer be a name of joint\. .* Nothing is deleted\./,
+      /tablet\/1 will become a separate user again, no longer an alias of joint\. .* Nothing is deleted\./,
     )
     await checkAccessibility(t, page, 'the question about a name')
     await dialog.getByRole('button', { name: 'Cancel' }).click()

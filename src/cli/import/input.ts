@@ -8,7 +8,7 @@ import { LINE_FEED } from '../../json/bytes.js'
 const CHUNK_BYTES = 256 * 1024
 /** Size of a read buffer, which is reused. */
 const BLOCK_BYTES = 512 * 1024
-/** Compressed bytes given to fzstd at a time, because they can expand to many more. */
+/** Compressed bytes passed to fzstd at a time; they can expand to many more. */
 const ZSTD_PIECE_BYTES = 16 * 1024
 
 /** How much of the text is inspected before anything is sent. */
@@ -57,7 +57,7 @@ type Chunks = AsyncIterable<Buffer>
 /** The compressed data cannot be read further. */
 export class CompressedDataError extends Error {
   override readonly name = 'CompressedDataError'
-  /** whether the data ends too early, such as in a file that was not copied completely; otherwise it is damaged */
+  /** whether the data is cut short, as in a partly copied file; otherwise it is damaged */
   readonly isTruncated: boolean
 
   constructor(input: string, isTruncated: boolean, cause: Error) {
@@ -192,10 +192,7 @@ async function firstBytes(path: string): Promise<Buffer> {
   }
 }
 
-/**
- * Detects compression by the first bytes, which no text begins with. Brotli has no such bytes, so the file name
- * decides.
- */
+/** Detects compression by its magic bytes, which no text begins with. Brotli has none, so the file name decides. */
 function detectCompression(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | 'brotli' | null {
   if (/\.br$/i.test(name)) return 'brotli'
   if (start.length >= 2 && start.readUInt16BE() === 0x1f8b) return 'gzip'

@@ -86,7 +86,7 @@ function buildVisits<E extends Placed>(
     const last = visits.at(-1)
     const after = last?.events.at(-1)?.timestamp ?? 0
     const isNext = {
-      // An id that is used again later is another session's, as in questions.
+      // An id that is used again later belongs to another session, as in questions.
       id: last?.sessionId === sessionId && after - event.timestamp <= DAY_MS,
       gap: after - event.timestamp <= gapMs,
       none: formatDay(after) === formatDay(event.timestamp),
