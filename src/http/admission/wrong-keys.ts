@@ -19,7 +19,7 @@ export class WrongKeys {
   constructor(max: number, log: FastifyBaseLogger) {
     this.#max = max
     this.#buckets = new TokenBuckets({ tokens: max, inMs: MINUTE_MS }, max)
-    // No line may name an address.
+    // Log lines must not name addresses.
     this.#warn = oncePerMinute((now) =>
       log.warn({ addresses: this.#buckets.countEmpty(now) }, 'many wrong keys are being sent'),
     )
