@@ -1,4 +1,5 @@
 import type { ClickHouse } from '../clickhouse/client.js'
+import { checkFactsAgain } from '../store/fact-check.js'
 import { type KnownPart, type LostPart, noteLostParts, readKnownParts, readLostParts } from '../store/part-notes.js'
 import { findLaggingTables, hasBlockRows, listDetachedParts, listParts, type PartList } from '../store/parts.js'
 import { findLost } from './find-lost.js'
@@ -30,6 +31,8 @@ export async function lookForLost(clickhouse: ClickHouse): Promise<LookResult> {
     isRestarted: notedAt < list.startedAt + 1000,
     hasBlockRows: (part, blocks) => hasBlockRows(clickhouse, part, blocks),
   })
+  // Events have vanished or are back. If this fails, the next look finds them again, as they are not recorded yet.
+  if (found.some(({ table }) => table === 'events')) await checkFactsAgain(clickhouse)
   await noteLostParts(clickhouse, found, list.at)
   const all = new Map([...noted, ...found].map((lost) => [`${lost.table}/${lost.part}`, lost]))
   return { list, known, lagging, lost: [...all.values()].filter(({ isSettled }) => !isSettled) }

@@ -10,7 +10,6 @@ import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Log } from '../lib/log.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import { checkPart, listPartsToCheck } from '../store/check-parts.js'
-import { checkFactsAgain } from '../store/fact-check.js'
 import type { KnownPart } from '../store/part-notes.js'
 import { findLaggingTables, listParts, type PartList } from '../store/parts.js'
 import { lookForLost } from './look-for-lost.js'
@@ -200,14 +199,11 @@ export class PartsWatch {
   async #look(watched: Watched): Promise<void> {
     const { number: shard, clickhouse } = watched.shard
     const { list, known, lagging, lost } = await lookForLost(clickhouse)
-    const before = listLostEvents(watched)
     watched.lost = lost.map(({ isSettled: _, ...loss }) => ({ ...loss, shard }))
     watched.known = known
     watched.hasLooked = true
     forgetReplaced(watched, list)
     this.#logNew(watched)
-    // An operator has put a part of the events aside, or restored one.
-    if (listLostEvents(watched) !== before) await checkFactsAgain(clickhouse)
     if (this.#options.isNoting) watched.known = await noteParts(clickhouse, list, known, lagging)
   }
 
@@ -265,12 +261,6 @@ export class PartsWatch {
 
 function listLosses({ lost, unreadable }: Watched): Loss[] {
   return [...lost, ...unreadable.values()]
-}
-
-/** Identifies the lost parts of events. */
-function listLostEvents({ lost }: Watched): string {
-  const parts = lost.filter(({ table }) => table === 'events').map(toLossKey)
-  return parts.sort().join(' ')
 }
 
 /** Whether there are fewer parts or rows than before, which means a loss or a deletion. */

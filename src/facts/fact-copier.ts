@@ -83,6 +83,8 @@ const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
 const EVENTS_TOGETHER = 2_000
 /** After facts of a project have failed to follow its changes this often, all facts are copied again. */
 const MAX_FAILURES = 10
+/** Minimum time between two such copies, or after damage, ms. */
+const REBUILD_MS = 3_600_000
 /** Copying yields while the journals have a larger backlog than this. */
 const BACKLOG_BYTES = 16 * 1024 * 1024
 /** Twice as long as the service waits for any statement that changes events. */
@@ -121,6 +123,9 @@ export class FactCopier {
   readonly #size: StepSize
   readonly #copies: Setbacks
   readonly #changes: Setbacks
+  /** projects whose changes facts cannot follow */
+  readonly #stuck = new Set<string>()
+  #rebuiltAt = Number.NEGATIVE_INFINITY
   #forgetting: Promise<void> | null = null
   readonly #filler: SessionFiller | null
   /** by project: events that were copied since its properties were last checked */
@@ -232,6 +237,12 @@ export class FactCopier {
     const { clickhouse, isShared } = this.#options
     const lead = await FactLead.take(clickhouse, { process: this.#process, isShared, signal: this.#stop.signal })
     if (lead) await this.#resetBacklog()
+    // The other process may have succeeded where this one had failed.
+    if (lead && !lead.isContinued) {
+      this.#copies.clear()
+      this.#changes.clear()
+      this.#stuck.clear()
+    }
     // Session facts from when there was a single shard; nothing else removes them.
     if (lead && !this.#filler && lead.sessions.projects.length > 0) await lead.sessions.clear()
     return lead
@@ -244,7 +255,7 @@ export class FactCopier {
       return await this.#work(lead)
     } catch (error) {
       // Whatever found the damage would find it again.
-      if (findUnreadablePart(error)?.table !== 'event_facts') throw error
+      if (findUnreadablePart(error)?.table !== 'event_facts' || !this.#mayRebuild()) throw error
       await this.#rebuild(lead, 'ClickHouse cannot read a part of the facts; copying them again', error)
       return true
     }
@@ -269,20 +280,23 @@ export class FactCopier {
   /** Follows changes: those of any projects, or of one that failed before. @returns whether all were followed */
   async #follow(lead: FactLead, changes: readonly EventChange[]): Promise<boolean> {
     const projects = [...new Set(changes.map(({ projectId }) => projectId))]
-    const stuck = projects.filter((projectId) => this.#changes.count(projectId) >= MAX_FAILURES)
-    if (stuck.length > 0) {
+    if (projects.some((projectId) => this.#stuck.has(projectId)) && this.#mayRebuild()) {
       // Nothing of a statement that failed is still running: this process has taken the lead again since.
       await this.#rebuild(lead, 'facts cannot follow the changes of a project; copying all facts again')
-      this.#changes.clear(stuck)
+      this.#changes.clear(projects)
+      for (const project of projects) this.#stuck.delete(project)
     }
     try {
       const followed = await lead.follow(changes)
       this.#changes.clear(projects)
+      for (const project of projects) this.#stuck.delete(project)
       // After an operator leaves a project out or takes it in, other events are waiting.
       if (changes.slice(0, followed).some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
       return followed === changes.length
     } catch (error) {
       if (isOwn(error)) this.#changes.note(projects)
+      const isStuck = !isPassing(error) && projects.some((project) => this.#changes.count(project) >= MAX_FAILURES)
+      if (isStuck) for (const project of projects) this.#stuck.add(project)
       throw error
     }
   }
@@ -330,16 +344,16 @@ export class FactCopier {
     if (!(await this.#check(lead))) return false
     // Readers wake the copier only for changes; they read events that are not copied yet from `events`.
     const sinceLookMs = performance.now() - this.#lookedAt
-    if (this.#backlog.rows === 0 && sinceLookMs < (this.#options.pauseMs ?? PAUSE_MS)) return false
+    if (this.#backlog.dueRows === 0 && sinceLookMs < (this.#options.pauseMs ?? PAUSE_MS)) return false
     const stored = await this.#findStored()
     if (stored === null) return false
     this.#lookedAt = performance.now()
     await this.#backlog.look(idNumber(lastIdAt(stored)), lead.progress)
-    if (this.#backlog.rows > 0 && (await this.#lacksDisk())) return false
+    if (this.#backlog.dueRows > 0 && (await this.#lacksDisk())) return false
     const ranges = await this.#backlog.next(lead.progress)
     if (ranges.length === 0) return false
     await this.#copy(lead, ranges)
-    return this.#backlog.rows > 0
+    return this.#backlog.dueRows > 0
   }
 
   /** Copies a step. If it needs more memory or time than ClickHouse has, the next ones are smaller. */
@@ -378,8 +392,14 @@ export class FactCopier {
     return true
   }
 
+  /** Whether to copy all facts again after a failure: if that did not help, it would not help now. */
+  #mayRebuild(): boolean {
+    return performance.now() - this.#rebuiltAt > REBUILD_MS
+  }
+
   async #rebuild(lead: FactLead, reason: string, err?: unknown): Promise<void> {
     this.#options.log.warn(err ? { err } : {}, reason)
+    this.#rebuiltAt = performance.now()
     await lead.rebuild()
     await this.#resetBacklog()
   }

@@ -190,7 +190,7 @@ export class SessionFiller {
         return null
       })
       if (ranges === null) continue
-      this.#interruptions.delete(projectId)
+      if (ranges.length === 0) this.#interruptions.delete(projectId)
       const tookMs = performance.now() - began
       if (ranges.length > 0) {
         this.#plans.set(projectId, { definition, ranges, tookMs })

@@ -25,7 +25,8 @@ export class Setbacks {
     }
   }
 
-  clear(projects: readonly string[]): void {
+  /** Forgets projects; all of them by default. */
+  clear(projects: Iterable<string> = [...this.#failed.keys()]): void {
     for (const project of projects) this.#failed.delete(project)
   }
 

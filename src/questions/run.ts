@@ -1,8 +1,8 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import {
   findUnreadablePart,
+  isPassing,
   isServerOutOfMemory,
-  isShardLost,
   isStoreError,
   isTimeout,
   isTooLarge,
@@ -409,7 +409,7 @@ export class Questions {
   async #withoutFacts(error: unknown): Promise<null> {
     if (isTimeout(error)) await this.#checkStore()
     // Some table about facts may be damaged.
-    else if (!(error instanceof StoreError) || isShardLost(error)) throw error
+    else if (!(error instanceof StoreError) || isPassing(error)) throw error
     return null
   }
 

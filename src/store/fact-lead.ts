@@ -140,6 +140,8 @@ async function readLeader(clickhouse: ClickHouse): Promise<LastState | null> {
 export class FactLead {
   /** by project: facts have its events with ids up to here */
   readonly progress = new Map<string, bigint>()
+  /** whether this process also led before */
+  readonly isContinued: boolean
   /** the days with session facts */
   readonly sessions: SessionDays
   readonly #clickhouse: ClickHouse
@@ -148,7 +150,8 @@ export class FactLead {
   #state: State
   #columns: ReadonlyMap<string, ValueColumn> = new Map()
 
-  private constructor(clickhouse: ClickHouse, process: string, state: State) {
+  private constructor(clickhouse: ClickHouse, process: string, state: State, isContinued: boolean) {
+    this.isContinued = isContinued
     this.#clickhouse = clickhouse
     this.#process = process
     this.#comparison = new FactCheck(clickhouse)
@@ -180,7 +183,7 @@ export class FactLead {
     if (isShared && isTaken) return null
     const { epoch, begun, generation, engine } = last ?? NOBODY
     const next = { version: (epoch + 1) * VERSIONS_OF_EPOCH, epoch: epoch + 1, begun, generation, engine }
-    const lead = new FactLead(clickhouse, process, next)
+    const lead = new FactLead(clickhouse, process, next, last?.process === process)
     if (!(await lead.#claim())) return null
     await lead.#waitForOthers(signal)
     // The previous leader may have begun another step in the meantime.
@@ -272,7 +275,10 @@ export class FactLead {
     // The order matters: a question that misses rows then notices that its generation is over.
     await this.#write({ engine, generation: this.#state.generation + 1 })
     await this.sessions.clear()
-    await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, ANY_SIZE, DELETE_LIMIT_MS)
+    await this.assertLeads()
+    // The next leader waits until this statement has ended.
+    const settings = { ...ANY_SIZE, log_comment: FACTS_COMMENT }
+    await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, settings, DELETE_LIMIT_MS)
     await dropValueColumns(this.#clickhouse, [...this.#columns.keys()])
     await this.#loadColumns()
     await this.#noteChecked()
