@@ -1,6 +1,6 @@
 import { Connection } from '../client/connection.js'
 import { pathTo, pathToAlias } from '../client/tallyhouse.js'
-import type { UserAliases } from '../contract/responses.js'
+import type { UserAliases } from '../contract/schemas.js'
 import { checkService } from './check-service.js'
 import { replaceControls } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
-import type * as responses from '../contract/responses.js'
+import type { AuditLogEntry, ListedKey } from '../contract/key-schemas.js'
 import { KeyChanges } from '../keys/key-changes.js'
 import type { KeyRefresh } from '../keys/key-refresh.js'
 import { GRACE_MESSAGE, parseGrace } from '../keys/key-rules.js'
@@ -130,7 +130,7 @@ function describe(
   key: StoredKey & Partial<Pick<KeyRecord, 'createdAt' | 'revokedAt' | 'isValid'>>,
   { grant }: FastifyRequest,
   use: StoredKeyUse,
-): responses.ListedKey {
+): ListedKey {
   const { id, kind, label, origins, eventsOnly, createdAt = null, revokedAt = null, isValid = true } = key
   return {
     id,
@@ -149,7 +149,7 @@ function describe(
   }
 }
 
-function describeEntry({ changedAt, actor, action, target, changes }: StoredAuditEntry): responses.AuditLogEntry {
+function describeEntry({ changedAt, actor, action, target, changes }: StoredAuditEntry): AuditLogEntry {
   const key = actor.type === 'key' ? actor : { id: null, label: null }
   return { at: changedAt, actor: { type: actor.type, id: key.id, label: key.label }, action, target, changes }
 }

@@ -2,9 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
-import type { ProjectAnswer } from '../contract/project-schemas.js'
+import type { ProjectAnswer, ProjectErased, ProjectUsage } from '../contract/project-schemas.js'
 import { changeSettings } from '../contract/project-settings.js'
-import type * as responses from '../contract/responses.js'
 import { toActor } from '../keys/keys.js'
 import { toDay } from '../lib/day.js'
 import { checkSettings } from '../projects/check-settings.js'
@@ -74,10 +73,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
     const checked = statuses.find(({ name }) => name === 'stored_bytes')?.used
     const stored_bytes = checked ?? (await readStoredBytes(counting, [projectId])).get(projectId) ?? 0
     const own = statuses.map(({ name, limit, mode, used }) => ({ name, limit, mode, used }))
-    return { status: 1, error: null, days, stored_bytes, quotas: own } satisfies responses.ProjectUsage & {
-      status: 1
-      error: null
-    }
+    return { status: 1, error: null, days, stored_bytes, quotas: own } satisfies Static<typeof ProjectUsage>
   })
 
   app.delete('/projects/:project', CALLS.eraseProject, async ({ projectId, params, grant }) => {
@@ -93,7 +89,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       unreadable_dead_letters: unreadableDeadLetters,
       // If the erasure is incomplete, the next call would have to rewrite the tables again.
       ...(isComplete ? await purgeAndReport(purge, projectId, app.log) : { gone_at: null, purge_error: null }),
-    } satisfies responses.ProjectErased & { status: 1; error: null }
+    } satisfies ProjectErased
   })
 }
 

@@ -3,7 +3,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
-import type { ErasedUsers } from '../contract/responses.js'
+import type { ErasedUsers } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { identifyWarnings, profileWarnings, withWarnings } from '../http/field-warnings.js'
@@ -112,7 +112,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       unreadable_dead_letters: unreadableDeadLetters,
       // Purge last, because a purge removes what was deleted before it begins.
       ...(await purgeAndReport(purge, projectId, app.log)),
-    } satisfies ErasedUsers & { status: 1; error: null }
+    } satisfies ErasedUsers
   })
 
   app.get('/users/:userId', CALLS.readUser, async ({ projectId, params }, reply) => {

@@ -1,6 +1,7 @@
 import type { Filter } from '../../contract/filters.js'
 import type * as responses from '../../contract/responses.js'
-import type { ErasedUsers, Properties, Session, SessionPage, User } from '../../contract/responses.js'
+import type { Properties, Session, SessionPage, User } from '../../contract/responses.js'
+import type { ErasedUsers } from '../../contract/schemas.js'
 import { BASE_URL } from '../lib/base-url.js'
 import { readElements, readMembers } from '../lib/json-text.js'
 import { CallError, call, send } from './call.js'
