@@ -9,12 +9,11 @@ import type { ClientLimits } from '../socket/connection-limits.js'
 import { Authentication, setDefaultAccess } from './authenticate.js'
 import { acceptJson, type Intake, takeTurn } from './body.js'
 import { BodyBudget } from './body-budget.js'
-import { type BrowserLimitSettings, BrowserLimits } from './browser-limits.js'
+import { type BrowserLimitSettings, BrowserLimits, type Limit, limitWrongKeys } from './browser-limits.js'
 import { acceptLines } from './line-body.js'
 import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
 import { acceptSdkRequests, type SdkFormat } from './sdk-requests.js'
 import { SignIns } from './sign-in.js'
-import { WrongKeys } from './wrong-keys.js'
 
 /** Settings of the service, by their names. */
 export interface AdmissionSettings extends BrowserLimitSettings {
@@ -49,7 +48,7 @@ export class Admission {
   readonly #keys: KeyRing
   readonly #owners: RecentOwners
   readonly #usage: KeyUsage
-  readonly #wrongKeys: WrongKeys
+  readonly #wrongKeys: Limit
   readonly #browserLimits: BrowserLimits
   readonly #authentication: Authentication
   readonly #intake: Intake
@@ -63,7 +62,7 @@ export class Admission {
     this.#usage = usage
     this.#keys = keys
     this.signIns = new SignIns(keys, settings.SESSION_SECRET, options.now)
-    this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
+    this.#wrongKeys = limitWrongKeys(settings.WRONG_KEY_LIMIT, log)
     this.#browserLimits = new BrowserLimits(settings, log, options.now)
     const budget = new BodyBudget(settings.BODY_MEMORY)
     this.#intake = { pool: buffers, budget, clientLimits, browserLimits: this.#browserLimits, turns: new Turns() }

@@ -11,9 +11,8 @@ import type { KeyUsage } from '../../keys/key-usage.js'
 import { type Access, ALLOWED, type KeyKind, type StoredKey, toKeyClass } from '../../keys/keys.js'
 import type { RecentOwners } from '../../lib/recent-owners.js'
 import type { Sender } from '../../model/sender.js'
-import { type BrowserLimits, clientAddress } from './browser-limits.js'
+import { type BrowserLimits, type Limit, limitedAddress } from './browser-limits.js'
 import type { SignIns } from './sign-in.js'
-import type { WrongKeys } from './wrong-keys.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -81,7 +80,7 @@ const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
 
 export interface AuthenticationOptions {
   keys: KeyRing
-  wrongKeys: WrongKeys
+  wrongKeys: Limit
   limits: BrowserLimits
   /** the sign-ins to the page, if they admit requests */
   signIns: SignIns | null
@@ -93,7 +92,7 @@ export interface AuthenticationOptions {
 /** Admits requests that have a key which may make the call. */
 export class Authentication {
   readonly #keys: KeyRing
-  readonly #wrongKeys: WrongKeys
+  readonly #wrongKeys: Limit
   readonly #limits: BrowserLimits
   readonly #signIns: SignIns | null
   readonly #owners: RecentOwners
@@ -294,7 +293,7 @@ export class Authentication {
       if (grant) return { key, grant }
     }
     if (!this.#keys.isComplete) throw unreadable()
-    this.#wrongKeys.count(clientAddress(request))
+    this.#wrongKeys.count(limitedAddress(request), Date.now())
     throw new ApiError('unauthorized', 'The key is not known. Check the key and its project.')
   }
 }

@@ -43,21 +43,27 @@ const WORK_BURST_S = 8
 const FREE_BYTES = SMALL_BODY
 
 /** One limit: a bucket for each address or key. */
-class Limit {
+export class Limit {
   readonly #max: number
   readonly #buckets: TokenBuckets
   readonly #refusal: { limit: LimitName; reason: string }
   readonly #warn: (name: string, now: number) => void
 
-  constructor(max: number, { inMs, burst, refusal, of, log }: LimitOptions) {
+  constructor(max: number, { inMs, burst = max, refusal, of, warning, log }: LimitOptions) {
     this.#max = max
     this.#buckets = new TokenBuckets({ tokens: max, inMs }, burst)
     this.#refusal = refusal
     this.#warn = oncePerMinute((name, now) => {
       // No line may name an address, so it says how many addresses are refused.
       const whose = of === 'key' ? { key: name } : { addresses: this.#buckets.countEmpty(now) }
-      log.warn({ limit: refusal.limit, ...whose }, 'calls with browser keys are refused')
+      log.warn({ limit: refusal.limit, ...whose }, warning)
     })
+  }
+
+  /** Spends one token. @throws ApiError `rate_limited` if none is left */
+  count(name: string, now: number): void {
+    this.check(name, now)
+    this.spend(name, 1, now)
   }
 
   /** @throws ApiError `rate_limited` while nothing is left */
@@ -90,11 +96,25 @@ class Limit {
 interface LimitOptions {
   /** time in which a bucket gains `max` tokens */
   inMs: number
-  burst: number
+  /** how many tokens a full bucket holds; default: `max` */
+  burst?: number
   refusal: { limit: LimitName; reason: string }
   /** what each bucket belongs to: a client's address, or the id of a key */
   of: 'address' | 'key'
+  /** for the log */
+  warning: string
   log: FastifyBaseLogger
+}
+
+const BROWSER_KEYS = 'calls with browser keys are refused'
+
+/**
+ * Limits the wrong keys that an address may send in a minute, 0 for no limit. Only requests with a wrong key are refused, so that
+ * someone guessing keys cannot lock out others who share the address.
+ */
+export function limitWrongKeys(max: number, log: FastifyBaseLogger): Limit {
+  const refusal = { limit: 'wrong_keys', reason: 'This address has sent too many wrong keys.' } as const
+  return new Limit(max, { inMs: MINUTE_MS, refusal, of: 'address', warning: 'many wrong keys are being sent', log })
 }
 
 /**
@@ -115,12 +135,12 @@ export class BrowserLimits {
   constructor(settings: BrowserLimitSettings, log: FastifyBaseLogger, now: () => number = Date.now) {
     const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT, NEW_VISITORS_LIMIT } = settings
     const ofAddress = (max: number, limit: LimitName, inMs: number, reason: string) => {
-      return new Limit(max, { inMs, burst: max, refusal: { limit, reason }, of: 'address', log })
+      return new Limit(max, { inMs, refusal: { limit, reason }, of: 'address', warning: BROWSER_KEYS, log })
     }
     const work = (max: number, of: 'address' | 'key') => {
       const reason = `This ${of} may cause ${max} bytes of work a second beyond what it sends. Compressed bodies and changes of large profiles and sessions cause such work.`
       const refusal = { limit: 'work', reason } as const
-      return new Limit(max, { inMs: SECOND_MS, burst: WORK_BURST_S * max, refusal, of, log })
+      return new Limit(max, { inMs: SECOND_MS, burst: WORK_BURST_S * max, refusal, of, warning: BROWSER_KEYS, log })
     }
     this.#now = now
     const requests = `This address may make ${ADDRESS_LIMIT} requests a minute with public and write keys.`
@@ -148,8 +168,7 @@ export class BrowserLimits {
     }
     const now = this.#now()
     request.toll ??= this.open(request)
-    this.#requests.check(request.toll.address, now)
-    this.#requests.spend(request.toll.address, 1, now)
+    this.#requests.count(request.toll.address, now)
     this.#workOfKey.check(id, now)
     request.toll.bill(id)
   }
@@ -159,7 +178,7 @@ export class BrowserLimits {
    * @throws ApiError `rate_limited` if its address has nothing left
    */
   open(request: FastifyRequest): Toll {
-    const address = normalizeIP(clientAddress(request))
+    const address = limitedAddress(request)
     this.#workOfAddress.check(address, this.#now())
     return new Toll(this, request, address)
   }
@@ -187,9 +206,7 @@ export class BrowserLimits {
 
   /** @throws ApiError `rate_limited` */
   spendNewUser(address: string): void {
-    const now = this.#now()
-    this.#newUsers.check(address, now)
-    this.#newUsers.spend(address, 1, now)
+    this.#newUsers.count(address, this.#now())
   }
 
   /**
@@ -267,4 +284,9 @@ export class Toll {
  */
 export function clientAddress({ ip, socket }: FastifyRequest): string {
   return isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip
+}
+
+/** The address that the limits of a client count for: all addresses of an IPv6 network are one. */
+export function limitedAddress(request: FastifyRequest): string {
+  return normalizeIP(clientAddress(request))
 }
