@@ -1,7 +1,7 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { isStoreError } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
-import { ApiError } from '../contract/errors.js'
+import { ApiError, invalidFields } from '../contract/errors.js'
 import type { Filter, Question } from '../contract/questions.js'
 import { parsePattern } from './pattern-syntax.js'
 import type { Query } from './statement.js'
@@ -107,8 +107,7 @@ export async function checkPatterns(patterns: readonly Pattern[], run: Run): Pro
   const invalid = await findInvalid(patterns, run)
   const message = 'must be an RE2 regular expression, without look-around and back references'
   const details = invalid.slice(0, MAX_INVALID).map(({ path }) => ({ path, message }))
-  const [first] = details
-  if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
+  if (details.length > 0) throw invalidFields(details)
 }
 
 /** Bisects the patterns to find invalid ones: there may be many patterns, and most are valid. */

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import type { ReplayedDeadLetters } from '../contract/dead-letter-schemas.js'
-import { ApiError } from '../contract/errors.js'
+import { invalidFields } from '../contract/errors.js'
 import { hangUpSignal } from '../http/reply.js'
 import { replayDeadLetter } from '../ingest/replay.js'
 import type { Journal } from '../journal/journal.js'
@@ -89,6 +89,5 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
 function checkIds(ids: string[]): void {
   const message = 'must be the id of a dead letter, such as 1760000000000-0'
   const details = ids.flatMap((id, i) => (isPositionText(id) ? [] : [{ path: `/ids/${i}`, message }]))
-  const [first] = details
-  if (first) throw new ApiError('invalid_request', `${first.path} ${message}.`, { details })
+  if (details.length > 0) throw invalidFields(details)
 }

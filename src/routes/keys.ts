@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Shards } from '../clickhouse/shards.js'
-import { ApiError } from '../contract/errors.js'
+import { invalidField } from '../contract/errors.js'
 import type { AuditLogEntry, ListedKey } from '../contract/key-schemas.js'
 import { KeyChanges } from '../keys/key-changes.js'
 import type { KeyRefresh } from '../keys/key-refresh.js'
@@ -121,9 +121,8 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
 /** @throws ApiError `invalid_request` */
 function readGrace(text: string): number {
   const graceMs = parseGrace(text)
-  if (graceMs !== null) return graceMs
-  const details = [{ path: '/grace', message: GRACE_MESSAGE }]
-  throw new ApiError('invalid_request', `/grace ${GRACE_MESSAGE}.`, { details })
+  if (graceMs === null) throw invalidField('/grace', GRACE_MESSAGE)
+  return graceMs
 }
 
 function describe(

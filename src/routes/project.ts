@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
 import type { Shards } from '../clickhouse/shards.js'
-import { ApiError } from '../contract/errors.js'
+import { invalidField } from '../contract/errors.js'
 import type { ProjectAnswer, ProjectErased, ProjectUsage } from '../contract/project-schemas.js'
 import { changeSettings } from '../contract/project-settings.js'
 import { toActor } from '../keys/keys.js'
@@ -54,7 +54,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app.get('/usage', CALLS.readUsage, async ({ projectId, query }, reply) => {
     const { to = toDay(Date.now()), format } = query
     const from = query.from ?? toUsageStart(to)
-    if (from > to) throw startsAfterEnd()
+    if (from > to) throw invalidField('/from', 'must not be after to, whose default is today')
     const used = await usage.read(projectId, { from, to })
     const days = [...used].map(([day, { events, bytes, readMs }]) => ({
       day,
@@ -78,7 +78,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
 
   app.delete('/projects/:project', CALLS.eraseProject, async ({ projectId, params, grant }) => {
     // Requiring the name prevents erasing another project by mistake.
-    if (params.project !== projectId) throw notTheProject()
+    if (params.project !== projectId) throw invalidField('/project', 'must be the project of the key')
     const { isComplete, unreadableDeadLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
     if (isComplete) await projects.reset(shards, projectId, toActor(grant))
     return {
@@ -95,14 +95,4 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
 
 function describe(id: string, { settings, revision, updatedAt }: Project): Static<typeof ProjectAnswer> {
   return { status: 1, error: null, project: { id, ...settings, revision, updated_at: updatedAt } }
-}
-
-function startsAfterEnd(): ApiError {
-  const message = 'must not be after to, whose default is today'
-  return new ApiError('invalid_request', `/from ${message}.`, { details: [{ path: '/from', message }] })
-}
-
-function notTheProject(): ApiError {
-  const message = 'must be the project of the key'
-  return new ApiError('invalid_request', `project ${message}.`, { details: [{ path: '/project', message }] })
 }
