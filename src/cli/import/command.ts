@@ -4,7 +4,7 @@ import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
-import { readTarget, TARGET_USAGE } from '../target.js'
+import { readTarget, TARGET_OPTIONS, TARGET_USAGE } from '../target.js'
 import { CELL_TYPES, type CellTypeName } from './cell-types.js'
 import { UNACKNOWLEDGED } from './find-stored.js'
 import { INPUT_FORMATS } from './formats.js'
@@ -238,8 +238,7 @@ function parse(args: string[]) {
     args,
     allowPositionals: true,
     options: {
-      url: { type: 'string' },
-      'key-file': { type: 'string' },
+      ...TARGET_OPTIONS,
       format: { type: 'string' },
       delimiter: { type: 'string', default: ',' },
       map: { type: 'string' },
