@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { describeNameFault, isName } from '../../contract/limits.js'
+import { describeNameFault, isName, isTimeZone } from '../../contract/limits.js'
 import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from '../command.js'
@@ -12,7 +12,6 @@ import { type Imported, importFile } from './import-file.js'
 import { openFile, openStream } from './input.js'
 import { findInputs } from './input-files.js'
 import { inspect } from './inspect.js'
-import { isZone } from './local-time.js'
 import { type FieldNames, OWN_NAMES } from './native-rows.js'
 import type { ImportOptions, InputOptions } from './options.js'
 
@@ -215,7 +214,7 @@ function readInputOptions(values: Values): InputOptions {
       throw new UsageError(`--from already knows the vendor's fields; leave --${name} out.`)
     }
   }
-  if (options.zone !== undefined && !isZone(options.zone)) {
+  if (options.zone !== undefined && !isTimeZone(options.zone)) {
     throw new UsageError('--time-zone must be an IANA name, such as Europe/Berlin.')
   }
   if (options.zone !== undefined && options.time !== undefined && options.time !== 'iso') {
