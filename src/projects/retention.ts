@@ -1,10 +1,10 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { KEPT, type Kept, keptSince, type ProjectSettings } from '../contract/project-settings.js'
 import type { Journal } from '../journal/journal.js'
 import { forEachInBatches } from '../lib/for-each-in-batches.js'
 import type { Log } from '../lib/log.js'
+import { pause } from '../lib/pause.js'
 import type { Profile } from '../model/profile.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { StateStore } from '../states/state-store.js'
@@ -131,7 +131,7 @@ export class Retention {
         if (!(error instanceof StoreUnreachableError))
           log.warn({ err: error }, 'expired data could not be removed yet; retrying')
       }
-      await wait(everyMs, undefined, { signal, ref: false }).catch(() => undefined)
+      await pause(everyMs, signal)
     }
   }
 
