@@ -33,18 +33,6 @@ export interface User<P = Properties> {
   updated_at: number
 }
 
-/** A user with events or a profile. */
-export interface ListedUser<P = Properties> {
-  distinct_id: string
-  /** of the profile; none without one */
-  properties: P
-  /** epoch milliseconds; null without a profile */
-  created_at: number | null
-  updated_at: number | null
-  /** epoch milliseconds of the latest event; null without events. Absent in a list of profiles */
-  last_seen?: number | null
-}
-
 export interface Session<P = Properties> {
   session_id: string
   distinct_id: string
@@ -74,10 +62,6 @@ export interface EventPage extends NumberedPage {
   next: string | null
   /** accepted events that are missing because the store has not caught up with them */
   pending: number
-}
-
-export interface UserPage extends NumberedPage {
-  users: ListedUser[]
 }
 
 export interface SessionPage extends NumberedPage {

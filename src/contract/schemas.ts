@@ -363,19 +363,18 @@ const User = Type.Object(
     updated_at: milliseconds,
   }),
 )
-const ListedUser = Type.Object(
-  defineFields<responses.ListedUser>({
-    distinct_id: Type.String(),
-    properties: anyProperties(),
-    created_at: Type.Union([milliseconds, Type.Null()], { description: 'Null without a profile.' }),
-    updated_at: Type.Union([milliseconds, Type.Null()], { description: 'Null without a profile.' }),
-    last_seen: Type.Optional(
-      Type.Union([milliseconds, Type.Null()], {
-        description: 'The time of the latest event; null without events. Absent in a list of profiles.',
-      }),
-    ),
-  }),
-)
+export const ListedUser = Type.Object({
+  distinct_id: Type.String(),
+  properties: anyProperties('Of the profile; none without one.'),
+  created_at: Type.Union([milliseconds, Type.Null()], { description: 'Null without a profile.' }),
+  updated_at: Type.Union([milliseconds, Type.Null()], { description: 'Null without a profile.' }),
+  last_seen: Type.Optional(
+    Type.Union([milliseconds, Type.Null()], {
+      description: 'The time of the latest event; null without events. Absent in a list of profiles.',
+    }),
+  ),
+})
+export type ListedUser = Static<typeof ListedUser>
 const Session = Type.Object(
   defineFields<responses.Session>({
     session_id: Type.String(),
@@ -462,7 +461,7 @@ export const FieldValues = withFields(
   }),
 )
 export const OneUser = withFields({ user: User })
-export const UserPage = withFields(defineFields<responses.UserPage>({ users: Type.Array(ListedUser), ...numbered }))
+export const UserPage = withFields({ users: Type.Array(ListedUser), ...numbered })
 export const UserAliases = withFields({
   distinct_id: Type.String({ description: 'The user’s own, even if an alias was requested.' }),
   aliases: Type.Array(Type.String(), { maxItems: 1000 }),
