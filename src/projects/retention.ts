@@ -205,16 +205,16 @@ export class Retention {
       const before = keptSince(keep.events, now())
       removed.dead_letters = await expireDeadLetters(shards, projectId, before)
       try {
-        const counts = await shards.each(({ clickhouse }) => deleteExpiredEvents(clickhouse, projectId, before))
-        removed.events = counts.reduce((sum, count) => sum + count, 0)
+        removed.events = await shards.count((clickhouse) => deleteExpiredEvents(clickhouse, projectId, before))
       } finally {
         await noteDeletion(projectId)
       }
     }
     if (keep.sessions !== null) {
       const before = keptSince(keep.sessions, now())
-      const counts = await shards.each(({ clickhouse }) => deleteExpiredSessions(clickhouse, projectId, before, signal))
-      removed.sessions = counts.reduce((sum, count) => sum + count, 0)
+      removed.sessions = await shards.count((clickhouse) =>
+        deleteExpiredSessions(clickhouse, projectId, before, signal),
+      )
     }
     if (keep.profiles !== null)
       removed.profiles = await this.#expireProfiles(shards, projectId, keptSince(keep.profiles, now()))

@@ -33,7 +33,7 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
   app.get('/keys', CALLS.listKeys, async (request) => {
     const { projectId } = request
     const [stored, findUse] = await Promise.all([
-      shards.on(shards.at(0), ({ clickhouse }) => listKeys(clickhouse, projectId)),
+      shards.onFirst((clickhouse) => listKeys(clickhouse, projectId)),
       readUse(projectId),
     ])
     const ofEnvironment = fixed.filter((key) => key.projectId === projectId)
@@ -94,7 +94,7 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
   app.get('/audit', CALLS.readAuditLog, async ({ projectId, query }) => {
     const { limit, page } = query
     const wanted = { projectId, limit: limit + 1, offset: toOffset(page, limit) }
-    const entries = await shards.on(shards.at(0), ({ clickhouse }) => listAuditEntries(clickhouse, wanted))
+    const entries = await shards.onFirst((clickhouse) => listAuditEntries(clickhouse, wanted))
     return {
       status: 1,
       error: null,
@@ -106,13 +106,13 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
   })
 
   function readUse(projectId: string) {
-    return shards.on(shards.at(0), ({ clickhouse }) => readKeyUse(clickhouse, projectId))
+    return shards.onFirst((clickhouse) => readKeyUse(clickhouse, projectId))
   }
 
   /** Makes a change on behalf of the request's key. This process applies it before the call returns. */
   async function change<T>({ grant }: FastifyRequest, make: (changes: KeyChanges) => Promise<T>): Promise<T> {
     const changes = new KeyChanges(store, toActor(grant), fixed)
-    const made = await shards.on(shards.at(0), () => make(changes))
+    const made = await shards.onFirst(() => make(changes))
     await refresh.refresh()
     return made
   }
