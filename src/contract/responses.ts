@@ -1,6 +1,7 @@
 /**
- * The shapes of the responses that the published clients read. They are interfaces, because these clients must not depend on
- * TypeBox. Each has a schema, which the compiler checks against it. The shapes of other responses are derived from their schemas.
+ * The shapes of the responses that the published clients read. They are interfaces, because these clients must not
+ * depend on TypeBox. Each has a schema, which the compiler checks against it. The shapes of all other responses are
+ * derived from their schemas.
  */
 
 import type { Context } from './context.js'

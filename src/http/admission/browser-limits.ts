@@ -109,8 +109,9 @@ interface LimitOptions {
 const BROWSER_KEYS = 'calls with browser keys are refused'
 
 /**
- * Limits the wrong keys that an address may send in a minute, 0 for no limit. Only requests with a wrong key are refused, so that
- * someone guessing keys cannot lock out others who share the address.
+ * Limits the wrong keys that an address may send. Only requests with a wrong key are refused, so that someone guessing
+ * keys cannot lock out others who share the address.
+ * @param max wrong keys per minute; 0 for no limit
  */
 export function limitWrongKeys(max: number, log: FastifyBaseLogger): Limit {
   const refusal = { limit: 'wrong_keys', reason: 'This address has sent too many wrong keys.' } as const
