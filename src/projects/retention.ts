@@ -9,10 +9,10 @@ import type { Profile } from '../model/profile.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { StateStore } from '../states/state-store.js'
 import { expireDeadLetters } from '../store/dead-letter-erasure.js'
+import { deleteEventsBefore } from '../store/events.js'
 import {
   countExpiredEvents,
   countExpiredSessions,
-  deleteExpiredEvents,
   deleteExpiredSessions,
   type Expired,
   findUnseenProfiles,
@@ -205,7 +205,7 @@ export class Retention {
       const before = keptSince(keep.events, now())
       removed.dead_letters = await expireDeadLetters(shards, projectId, before)
       try {
-        removed.events = await shards.count((clickhouse) => deleteExpiredEvents(clickhouse, projectId, before))
+        removed.events = await shards.count((clickhouse) => deleteEventsBefore(clickhouse, projectId, before))
       } finally {
         await noteDeletion(projectId)
       }

@@ -2,7 +2,6 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import { isStoreError } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 import { ApiError, invalidFields } from '../contract/errors.js'
-import type { Filter, Question } from '../contract/questions.js'
 import { parsePattern } from './pattern-syntax.js'
 import type { Query } from './statement.js'
 
@@ -45,8 +44,14 @@ const MIN_ROWS = 128
 const MAX_ROWS = 65_409
 
 /** The regular expressions of all filters of a question, or of one filter. @param path where it is in the request */
-export function findPatterns(question: Question | Filter | null, path = ''): Pattern[] {
-  return collectPatterns(question, path)
+export function findPatterns(value: unknown, path = ''): Pattern[] {
+  if (typeof value !== 'object' || value === null) return []
+  if (Array.isArray(value) && value[0] === 'matches' && value.length === 3) {
+    return [value[2]].flat().flatMap((pattern: unknown, i, { length }) => {
+      return typeof pattern === 'string' ? [{ path: length > 1 ? `${path}/2/${i}` : `${path}/2`, pattern }] : []
+    })
+  }
+  return Object.entries(value).flatMap(([name, member]) => findPatterns(member, `${path}/${name}`))
 }
 
 /**
@@ -137,14 +142,4 @@ export function toPatternsTooLargeError(cause?: unknown): ApiError {
     'The regular expressions of the question are too large once repetitions such as {1,500} are written out. ' +
     'Use fewer of them, or smaller repetitions.'
   return new ApiError('query_too_large', message, { cause })
-}
-
-function collectPatterns(value: unknown, path: string): Pattern[] {
-  if (typeof value !== 'object' || value === null) return []
-  if (Array.isArray(value) && value[0] === 'matches' && value.length === 3) {
-    return [value[2]].flat().flatMap((pattern: unknown, i, { length }) => {
-      return typeof pattern === 'string' ? [{ path: length > 1 ? `${path}/2/${i}` : `${path}/2`, pattern }] : []
-    })
-  }
-  return Object.entries(value).flatMap(([name, member]) => collectPatterns(member, `${path}/${name}`))
 }

@@ -254,14 +254,10 @@ export async function deleteEventsOfUsers(
 }
 
 /**
- * Like `deleteEventsOfUsers`, for all events of a project, month by month.
+ * Like `deleteEventsOfUsers`, for the events of a project, month by month.
+ * @param before only events before this time, whole epoch ms; null: all
  * @returns the number of deleted events
  */
-export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
-  return await deleteEventsBefore(clickhouse, projectId, null)
-}
-
-/** Like `deleteEventsOfProject`, for those before a time, epoch ms; null: all. */
 export async function deleteEventsBefore(
   clickhouse: ClickHouse,
   projectId: string,
