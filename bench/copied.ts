@@ -84,7 +84,7 @@ export async function untilSessionsKept(bench: Bench, store: Store): Promise<voi
 }
 
 /** The names of the columns that facts have for properties. */
-export async function readColumns(store: Store): Promise<string[]> {
+async function readColumns(store: Store): Promise<string[]> {
   const names = await store.text(
     `SELECT name FROM system.columns
      WHERE database = currentDatabase() AND table = 'event_facts' AND startsWith(name, 'value_')`,

@@ -52,7 +52,8 @@ async function fill(store: Store): Promise<void> {
      FROM numbers(${PROFILES})`,
   )
   await store.text(
-    `INSERT INTO sessions
+    `INSERT INTO sessions (project_id, session_id, distinct_id, state, properties, duration, started_at, updated_at, ended_at,
+       version, is_deleted)
      WITH ${START_MS} + number * ${STEP_MS} AS start, number % 10 = 0 AS is_active
      SELECT '${PROJECT}', lower(hex(sipHash64(number))), concat('user-', toString(number % ${USERS})),
        if(is_active, 'active', 'completed'), '{"page":"/pricing","device":"phone"}', number % 900,
