@@ -43,17 +43,21 @@ const segmentBatch = (key: string, id: string): TestRequest => ({
 export const VENDORS: Record<string, VendorHelp> = {
   segment: {
     sdks: {
-      '@segment/analytics-node 1 to 3': ({ url, key }) => `new Analytics({ writeKey: '${key}', host: '${url}', path: '/segment/v1/batch' })`,
+      '@segment/analytics-node 1 to 3': ({ url, key }) =>
+        `new Analytics({ writeKey: '${key}', host: '${url}', path: '/segment/v1/batch' })`,
       'analytics-node 6': ({ url, key }) => `new Analytics('${key}', { host: '${url}', path: '/segment/v1/batch' })`,
-      '@segment/analytics-next': ({ url, key }) => `AnalyticsBrowser.load({ writeKey: '${key}', cdnURL: '${url}/segment' })`,
+      '@segment/analytics-next': ({ url, key }) =>
+        `AnalyticsBrowser.load({ writeKey: '${key}', cdnURL: '${url}/segment' })`,
     },
     request: ({ key }, id) => segmentBatch(key, id),
     isTaken: is2xx,
   },
   rudder: {
     sdks: {
-      '@rudderstack/rudder-sdk-node': ({ url, key }) => `new Rudder('${key}', { dataPlaneUrl: '${url}', path: '/segment/v1/batch' })`,
-      '@rudderstack/analytics-js': ({ url, key }) => `rudder.load('${key}', '${url}/segment', { configUrl: '${url}/segment' })`,
+      '@rudderstack/rudder-sdk-node': ({ url, key }) =>
+        `new Rudder('${key}', { dataPlaneUrl: '${url}', path: '/segment/v1/batch' })`,
+      '@rudderstack/analytics-js': ({ url, key }) =>
+        `rudder.load('${key}', '${url}/segment', { configUrl: '${url}/segment' })`,
     },
     request: ({ key }, id) => segmentBatch(key, id),
     isTaken: is2xx,
@@ -85,8 +89,8 @@ export const VENDORS: Record<string, VendorHelp> = {
   },
   mixpanel: {
     sdks: {
-      'mixpanel': ({ host, protocol, key }) =>
-          `Mixpanel.init('${key}', { host: '${host}', path: '/mixpanel', protocol: '${protocol}' })`,
+      mixpanel: ({ host, protocol, key }) =>
+        `Mixpanel.init('${key}', { host: '${host}', path: '/mixpanel', protocol: '${protocol}' })`,
       'mixpanel-browser': ({ url, key }) => `mixpanel.init('${key}', { api_host: '${url}/mixpanel' })`,
     },
     request: ({ key }, id) => ({
@@ -100,13 +104,15 @@ export const VENDORS: Record<string, VendorHelp> = {
   },
   amplitude: {
     sdks: {
-      '@amplitude/analytics-node, @amplitude/node': ({ url, key }) => `amplitude.init('${key}', { serverUrl: '${url}/amplitude/2/httpapi' })`,
+      '@amplitude/analytics-node, @amplitude/node': ({ url, key }) =>
+        `amplitude.init('${key}', { serverUrl: '${url}/amplitude/2/httpapi' })`,
       // Without the other options, the SDK fetches its settings from Amplitude with the key, and reports its own
       // health there.
       '@amplitude/analytics-browser': ({ url, key }) =>
-          `amplitude.init('${key}', {\n  serverUrl: '${url}/amplitude/2/httpapi',\n` +
-          '  fetchRemoteConfig: false,\n  remoteConfig: { fetchRemoteConfig: false },\n  enableDiagnostics: false,\n})',
-      'amplitude-js 8': ({ host, key }) => `amplitude.getInstance().init('${key}', null, { apiEndpoint: '${host}/amplitude' })`,
+        `amplitude.init('${key}', {\n  serverUrl: '${url}/amplitude/2/httpapi',\n` +
+        '  fetchRemoteConfig: false,\n  remoteConfig: { fetchRemoteConfig: false },\n  enableDiagnostics: false,\n})',
+      'amplitude-js 8': ({ host, key }) =>
+        `amplitude.getInstance().init('${key}', null, { apiEndpoint: '${host}/amplitude' })`,
     },
     request: ({ key }, id) => ({
       path: '/amplitude/2/httpapi',
@@ -119,7 +125,8 @@ export const VENDORS: Record<string, VendorHelp> = {
   },
   openpanel: {
     sdks: {
-      '@openpanel/sdk, @openpanel/web': ({ url, key }) => `new OpenPanel({ clientId: '${key}', apiUrl: '${url}/openpanel' })`,
+      '@openpanel/sdk, @openpanel/web': ({ url, key }) =>
+        `new OpenPanel({ clientId: '${key}', apiUrl: '${url}/openpanel' })`,
     },
     request: ({ key }, id) => ({
       path: '/openpanel/track',

@@ -77,7 +77,9 @@ function describeFacts(
 ): string {
   if (silentMs === null) return 'There are no facts: no service with FACTS=on has run on this store.'
   const copied =
-    reachedAt === null ? 'nothing is copied yet' : `the newest was accepted ${duration(Math.max(0, now - reachedAt) / 1000)} ago`
+    reachedAt === null
+      ? 'nothing is copied yet'
+      : `the newest was accepted ${duration(Math.max(0, now - reachedAt) / 1000)} ago`
   const part = Math.min(100, Math.floor((100 * facts) / events))
   return [
     events === 0

@@ -1,6 +1,6 @@
 import { Connection } from '../client/connection.js'
-import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import type { RememberedIds } from '../contract/id-schemas.js'
+import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import { checkService } from './check-service.js'
 import { alignColumns } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'

@@ -27,14 +27,14 @@ export const ReplayBody = Type.Object(
 )
 
 export const DeadLetter = Type.Object({
-    id: Type.String(),
-    kind: Type.Union([Type.Literal('events'), Type.Literal('rejected')]),
-    reason: Type.String(),
-    received_at: milliseconds,
-    replayed_at: Type.Union([milliseconds, Type.Null()], {
-      description: 'When it was stored; null if it was not replayed yet.',
-    }),
-    entry: Type.String({ description: 'The beginning of its text: at most 10 000 characters.' }),
+  id: Type.String(),
+  kind: Type.Union([Type.Literal('events'), Type.Literal('rejected')]),
+  reason: Type.String(),
+  received_at: milliseconds,
+  replayed_at: Type.Union([milliseconds, Type.Null()], {
+    description: 'When it was stored; null if it was not replayed yet.',
+  }),
+  entry: Type.String({ description: 'The beginning of its text: at most 10 000 characters.' }),
 })
 export type DeadLetter = Static<typeof DeadLetter>
 export const DeadLetterPage = withFields({ dead_letters: Type.Array(DeadLetter), ...numbered })

@@ -55,7 +55,8 @@ export function parseOperations(text: string): Operation[] {
   if (!isObject(text.trimStart())) throw invalidField('/operations', 'must be an object')
   const given = parseProperties(text)
   for (const key of given.keys()) {
-    if (!Object.hasOwn(EFFECT, key)) throw invalidField(pointer(key), `must be one of ${Object.keys(EFFECT).join(', ')}`)
+    if (!Object.hasOwn(EFFECT, key))
+      throw invalidField(pointer(key), `must be one of ${Object.keys(EFFECT).join(', ')}`)
   }
   const operations: Operation[] = []
   let operators = 0

@@ -9,7 +9,7 @@ import { mayHaveContexts } from '../model/scanned-body.js'
 import { CONTEXT_COLUMNS, CONTEXT_TYPES } from './context-sql.js'
 import { DELETE_LIMIT_MS, type Deletion, DeletionCounter } from './deleted-events.js'
 import { hashUsers, logChange } from './event-changes.js'
-import { insertEntries, isInserting, deduplicateBy } from './insert.js'
+import { deduplicateBy, insertEntries, isInserting } from './insert.js'
 
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
 const CONTEXT_TYPE = `context Tuple(${Object.entries(CONTEXT_TYPES).map((column) => column.join(' '))})`
