@@ -36,6 +36,6 @@ export function localMilliseconds(text: string, zone: string): number | null {
  * @param local the local time, as if it were UTC
  */
 function findOffset(local: number, zone: string): number {
-  const time = Temporal.Instant.fromEpochMilliseconds(local).toZonedDateTimeISO('UTC').toPlainDateTime()
-  return time.toZonedDateTime(zone).offsetNanoseconds / 1e6
+  const time = Temporal.PlainDateTime.from(new Date(local).toISOString().slice(0, -1))
+  return local - time.toZonedDateTime(zone).epochMilliseconds
 }
