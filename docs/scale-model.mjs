@@ -86,7 +86,7 @@ const loads = (positionals.length > 0 ? positionals : ['1e9', '10e9', '100e9']).
 const singles = Number(values.singles)
 if (![...loads, singles].every((value) => Number.isFinite(value) && value >= 0)) {
   throw new Error(
-    'Say how many events a day, such as 5e9, and with --singles which part of them are single calls, such as 0.5.',
+    'Specify the number of events a day, such as 5e9, and with --singles the share of single calls, such as 0.5.',
   )
 }
 const models = loads.map((perDay) => modelOf(perDay, singles))

@@ -1,6 +1,6 @@
 // Builds the two client packages from src/client and src/browser. Each gets an ES module and a CommonJS build, with
-// their own types, in dist/esm and dist/cjs. Then packs both into dist/packages, from where the service serves them,
-// with the script t.js, which is tallyhouse-browser in one file.
+// their own types, in dist/esm and dist/cjs. Then packs both into dist/packages, from which the service serves them,
+// along with t.js: tallyhouse-browser as a single script.
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -61,7 +61,7 @@ async function bundleScript(file) {
     target: ['es2022'],
     logLevel: 'warning',
   })
-  // Classes are strict anyway, and without the directive for the rest it is smaller.
+  // Class bodies are strict anyway; dropping the directive makes the script smaller.
   minify(file, 'esm')
   const bytes = readFileSync(file)
   writeFileSync(`${file}.br`, brotliCompressSync(bytes))

@@ -11,7 +11,7 @@ const { NoTruncation, InTypeAlias, UseSingleQuotesForStringLiteralType } = ts.Ty
  * Compiles a client. The types of questions are written out, because users of the package do not have TypeBox.
  * @param {string} config path of its tsconfig.json
  * @param {ts.CompilerOptions} options in addition to those
- * @throws Error if it has faults
+ * @throws Error if it does not compile
  */
 export function compile(config, options) {
   const host = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: refuse }

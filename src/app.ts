@@ -212,7 +212,7 @@ async function open(
     if (isWriter) {
       for (const part of [purge, facts, lanes.settling, ledger]) part.start()
     }
-    // The same goes for lanes that are down themselves.
+    // The same applies to lanes that are down themselves.
     if (missing) throw missing
   }
   await whenAvailable(start, { log, signal: closing, onFatal })
@@ -267,7 +267,7 @@ function usesFacts({ FACTS }: Config, shards: Shards): boolean {
   return FACTS !== 'off' && shards.all.every(({ clickhouse }) => !clickhouse.hasReplicas)
 }
 
-/** The parts from which questions learn about facts and settings of projects. */
+/** Opens what questions read besides events: facts and project settings. */
 function openAsked(
   config: Config,
   {
@@ -291,7 +291,7 @@ function openAsked(
 interface FactsOptions
   extends Pick<FactCopierOptions, 'barrier' | 'journals' | 'log' | 'sessionsPace'>,
     ReturnType<typeof openAsked> {
-  /** the shards, for work that nobody waits for */
+  /** the shards, for background work */
   inBackground: Shards
 }
 

@@ -35,7 +35,7 @@ function isNetwork(text: string): boolean {
   return length > 0 && length <= bits
 }
 
-/** A value that can never match fails the start. */
+/** A value that can never match is a configuration error. */
 TypeRegistry.Set('OriginList', (_schema, value) => {
   return typeof value === 'string' && (value === '*' || splitList(value).every(isOrigin))
 })

@@ -9,12 +9,12 @@ import { readTarget, TARGET_OPTIONS, TARGET_USAGE, type TargetOptions } from './
 const USAGE = `Usage: tallyhouse aliases list --distinct-id ID [options]
        tallyhouse aliases remove --distinct-id ID --alias NAME --yes [options]
 
-Lists the other names of a user of a running service, and removes one that was given by mistake.
+Lists the aliases of a user of a running service, and removes one that was made by mistake.
 
 list    lists the aliases of a user, by any of its names, one per line; at most 1000.
-remove  removes an alias: it is a separate user again, with its own profile and events. Stored
-        events are not rewritten, so making the alias again joins the two as before. Without --yes,
-        it only says what it would do.
+remove  removes an alias: it becomes a separate user again, with its own profile and events.
+        Stored events are not rewritten, so making the alias again joins the two as before. Without
+        --yes, it only says what it would do.
 
   --distinct-id ID   the user
   --alias NAME       the alias to remove
@@ -42,12 +42,12 @@ export const command: Command = {
   summary: 'lists the aliases of a user, and removes one',
   usage: USAGE,
   async run([name = '', ...args], io) {
-    if (name !== 'list' && name !== 'remove') throw new UsageError('Say what to do with the aliases: list or remove.')
+    if (name !== 'list' && name !== 'remove') throw new UsageError('Specify an action: list or remove.')
     const { run, takes } = ACTIONS[name]
     const values = parseOptions({ args, options: takes }).values as Options
     const distinctId = values['distinct-id']
-    if (distinctId === undefined) throw new UsageError('Say whose aliases: --distinct-id ID.')
-    if (name === 'remove' && values.alias === undefined) throw new UsageError('Say which alias: --alias NAME.')
+    if (distinctId === undefined) throw new UsageError('Specify the user: --distinct-id ID.')
+    if (name === 'remove' && values.alias === undefined) throw new UsageError('Specify the alias: --alias NAME.')
     const { url, secretKey } = await readTarget(values, io)
     const connection = new Connection({ url, secretKey })
     await checkService(connection, url, 'read', io.signal)
@@ -73,7 +73,7 @@ async function remove(connection: Connection, distinctId: string, options: Optio
   const path = pathToAlias(distinctId, alias)
   if (!yes) {
     io.stderr.write(
-      `${replaceControls(alias)} would be a separate user again, apart from ${replaceControls(distinctId)}. Repeat the command with --yes.\n`,
+      `${replaceControls(alias)} would be a separate user again, apart from ${replaceControls(distinctId)}. To confirm, add --yes.\n`,
     )
     return 1
   }

@@ -7,7 +7,7 @@ import { IMPORT_RETRY } from './import/send.js'
 const PROBE: Call = { method: 'GET', path: '/public/key' }
 const ONCE = { attempts: 1, baseDelayMs: 0, maxDelayMs: 0 }
 
-/** Plain words for errors of Node and OpenSSL. */
+/** Plain wording for errors from Node and OpenSSL. */
 const REASONS: [pattern: RegExp, words: string][] = [
   [/^ECONNREFUSED$/, 'nothing listens there'],
   [/^ENOTFOUND$/, 'its host name is not known'],

@@ -2,14 +2,14 @@ import type { Readable, Writable } from 'node:stream'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { createNearestFinder } from '../lib/nearest.js'
 
-/** What a command may use of the process. */
+/** The parts of the process that a command may use. */
 export interface CommandIo {
   env: NodeJS.ProcessEnv
   stdin: Readable & { isTTY?: boolean }
   stdout: Writable & { isTTY?: boolean; columns?: number }
   /** progress and messages; only results go to `stdout` */
   stderr: Writable & { isTTY?: boolean; columns?: number }
-  /** aborted by the first Ctrl-C or SIGTERM: the command saves its progress and ends */
+  /** aborted by the first Ctrl-C or SIGTERM: the command saves its progress and exits */
   signal: AbortSignal
 }
 

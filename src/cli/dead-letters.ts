@@ -60,7 +60,7 @@ export const command: Command = {
   usage: USAGE,
   async run([name = '', ...rest], io) {
     const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
-    if (!action) throw new UsageError('Say what to do with the dead letters: list, show or replay.')
+    if (!action) throw new UsageError('Specify an action: list, show or replay.')
     const args = parse(name, action, rest)
     return await withStore(io, async (shards) => {
       await removeExpiredDeadLetters(shards, await readProjects(shards), Date.now())

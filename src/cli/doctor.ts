@@ -9,12 +9,12 @@ const USAGE = `Usage: tallyhouse doctor --sdk NAME [options]
 Prints the line to change in your code so that another product's SDK sends its events here.
 
   --sdk NAME   ${Object.keys(VENDORS).join(', ')}
-  --url URL    address of the service as the SDK reaches it (default: http://HOST:PORT from the
+  --url URL    address at which the SDK reaches the service (default: http://HOST:PORT from the
                settings)
   --key KEY    the write key (default: the variable WRITE_KEY). The store only has hashes of keys, so
-               a lost key cannot be shown again; make another one:
+               a lost key cannot be shown again; create another one:
                tallyhouse keys create --project NAME --kind write
-  --check      also sends one test event as that SDK does, and reads it back if the variable
+  --check      also sends one test event the way that SDK does, and reads it back if the variable
                READ_KEY or SECRET_KEY has a key that may read. The event stays: it is named
                "${TEST_NAME}", and so is its user
 
@@ -22,7 +22,7 @@ With --check the exit code is 1 if the SDK would not consider the event delivere
 be read back.`
 
 const PLACEHOLDER = 'YOUR_WRITE_KEY'
-const HOW_TO_MAKE = 'Make a write key: tallyhouse keys create --project NAME --kind write\n'
+const HOW_TO_MAKE = 'Create a write key: tallyhouse keys create --project NAME --kind write\n'
 const TIMEOUT_MS = 10_000
 const READ_INTERVAL_MS = 200
 
@@ -106,7 +106,7 @@ async function parse(
 ): Promise<{ vendor: VendorHelp; place: SdkTarget; isChecked: boolean }> {
   const { sdk, url: given, key = io.env.WRITE_KEY || PLACEHOLDER, check } = parseArguments(args)
   const vendor = sdk !== undefined && Object.hasOwn(VENDORS, sdk) ? VENDORS[sdk] : undefined
-  if (!vendor) throw new UsageError(`Say which SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)
+  if (!vendor) throw new UsageError(`Specify the SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)
   if (/^[pr]k_/.test(key)) throw new UsageError('This key cannot send events. A write key begins with wk_.')
   if (!/^[\w.-]+$/.test(key)) throw new UsageError('--key is not a valid key.')
   const url = normalizeUrl(given ?? (await defaultUrl(io.env)))

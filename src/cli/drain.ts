@@ -11,7 +11,7 @@ const STUCK_MS = 30_000
 const POLL_MS = 100
 
 /**
- * Stores the entries that wait in the journals.
+ * Stores the entries waiting in the journals.
  * @throws Error if one is not the journal of this store, or ClickHouse does not accept its entries
  */
 export async function drain(

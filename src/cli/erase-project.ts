@@ -7,7 +7,7 @@ import { counted } from './progress.js'
 export const ERASE_TIMEOUT_MS = 180_000
 
 /**
- * Erases everything of the connection's project but its keys, and says what that was.
+ * Erases all data of the connection's project except its keys, and prints how much it was.
  * @param ending of the first line, such as `were removed`
  */
 export async function eraseProject(
@@ -31,6 +31,6 @@ export async function eraseProject(
   stderr.write(
     last.gone_at !== null
       ? `The data leaves the disks of ClickHouse by ${new Date(last.gone_at).toISOString()}.\n`
-      : `No response has the data any longer, but it is still on disk. ${last.purge_error ?? 'ClickHouse is rewriting its tables.'}\n`,
+      : `The data no longer appears in any response, but it is still on disk. ${last.purge_error ?? 'ClickHouse is rewriting its tables.'}\n`,
   )
 }

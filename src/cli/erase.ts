@@ -12,7 +12,7 @@ import { readTarget, TARGET_OPTIONS, TARGET_USAGE } from './target.js'
 const USAGE = `Usage: tallyhouse erase --distinct-id ID [--distinct-id ID]... [options]
        tallyhouse erase --file LIST [options]
 
-Erases users with all their data from a running service: profile, events, sessions, events that are
+Erases users and all their data from a running service: profile, events, sessions, events that are
 not in ClickHouse yet, and dead letters. Prints one line per user that says what was removed.
 
   --distinct-id ID   a user
@@ -23,7 +23,7 @@ ${TARGET_USAGE}
 Once a user's line is printed, no response contains the user's data. ClickHouse takes longer to
 remove the data from disk; the command waits until it can say when that is done. Interrupting it
 then changes nothing. Backups are not touched. You can rerun the command at any time. The exit code
-is 0 if everything is erased.`
+is 0 if everything was erased.`
 
 /** Users per call. */
 const BATCH = 100
@@ -78,7 +78,7 @@ export const command: Command = {
       goneAt !== null
         ? `The data leaves the disks of ClickHouse by ${new Date(goneAt).toISOString()}; backups still contain it.\n`
         : purge_error
-          ? `No response has the data any longer, but it is still on disk. ${purge_error}\n`
+          ? `The data no longer appears in any response, but it is still on disk. ${purge_error}\n`
           : 'ClickHouse is still rewriting its tables. Rerun the command to see when the data has left its disks.\n',
     )
     return goneAt === null || unreadable > 0 ? 1 : 0

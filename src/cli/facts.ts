@@ -24,7 +24,7 @@ rebuild    copies everything again; questions take longer until that is done
 leave-out  removes the facts of projects; their questions then read the events
 take-in    copies the events of these projects again
 
-The command works on the store of CLICKHOUSE_URL or DATA_DIR, also while the service runs, and the
+The command works on the store of CLICKHOUSE_URL or DATA_DIR, even while the service runs, and the
 running service carries out the request. The exit code is 0 if the facts were shown or the request
 was stored.`
 
@@ -37,7 +37,7 @@ export const command: Command = {
   async run(args, io) {
     const [name = 'show', ...projects] = parseOptions({ args, options: {}, allowPositionals: true }).positionals
     if (name === 'show') return await withStore(io, (shards) => show(shards, io))
-    if (!Object.hasOwn(KINDS, name)) throw new UsageError('Say what to do: show, rebuild, leave-out or take-in.')
+    if (!Object.hasOwn(KINDS, name)) throw new UsageError('Specify an action: show, rebuild, leave-out or take-in.')
     if (name === 'rebuild' && projects.length > 0) throw new UsageError('Facts are rebuilt for all projects.')
     if (name !== 'rebuild' && projects.length === 0) throw new UsageError('Name the projects.')
     const kind = KINDS[name as keyof typeof KINDS]

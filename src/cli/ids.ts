@@ -11,10 +11,10 @@ const USAGE = `Usage: tallyhouse ids list [options]
        tallyhouse ids forget PROJECT [--kind page|secret] [options]
 
 An event with an insert_id is stored once within seven days, so a running service remembers the ids:
-up to MAX_INSERT_IDS for each project, lane and kind of key (page, which is write and public keys,
+up to MAX_INSERT_IDS for each project, lane and kind of key (page, meaning write and public keys,
 or secret). If more arrive, the oldest are forgotten early.
 
-list    prints how many ids of the key's project are remembered, and from when on all of them.
+list    prints how many ids of the key's project are remembered, and since when none is missing.
 forget  forgets them and frees their memory, even while the journal is full. An event that is sent
         again afterwards is stored again. PROJECT must be the project of the key.
 
@@ -22,7 +22,7 @@ forget  forgets them and frees their memory, even while the journal is full. An 
   --json             prints the lines as JSON
 ${TARGET_USAGE}
 
-The exit code is 0 if the list was printed or the ids are forgotten.`
+The exit code is 0 if the list was printed or the ids were forgotten.`
 
 /** Counting millions of ids takes seconds. */
 const TIMEOUT_MS = 120_000
@@ -41,12 +41,12 @@ export const command: Command = {
   summary: 'counts and forgets remembered insert_ids',
   usage: USAGE,
   async run([name = '', ...args], io) {
-    if (name !== 'list' && name !== 'forget') throw new UsageError('Say what to do with the ids: list or forget.')
+    if (name !== 'list' && name !== 'forget') throw new UsageError('Specify an action: list or forget.')
     const { values, positionals } = parseOptions({ args, options: ACTIONS[name], allowPositionals: true })
     const options = values as Options
     const kind = parseKind(options)
     const [project, more] = positionals
-    if (name === 'forget' && project === undefined) throw new UsageError('Say whose ids: forget PROJECT.')
+    if (name === 'forget' && project === undefined) throw new UsageError('Specify the project: forget PROJECT.')
     const extra = name === 'list' ? project : more
     if (extra !== undefined) throw new UsageError(`Unexpected argument "${extra}".`)
     const { url, secretKey } = await readTarget(options, io)

@@ -24,11 +24,11 @@ const USAGE = `Usage: tallyhouse keys create --project NAME [--kind KIND] [--lab
        tallyhouse keys rotate --project NAME [--kind KIND] [--grace 24h]
        tallyhouse keys revoke ID... [--last]
 
-create  makes a public and a secret key, or one key of the given kind. A project is created with
+create  creates a public and a secret key, or one key of the given kind. A project is created with
         its first key, and can have any number of each kind: public keys make session calls, write
-        keys send events and profile changes and may be in a browser, read keys read, and secret
-        keys do everything but session calls.
-          --label        what people call it, such as "Checkout server"
+        keys send events and profile changes and may be used in a browser, read keys read, and
+        secret keys do everything but session calls.
+          --label        a name for people, such as "Checkout server"
           --origin       for a write or public key: only pages of this origin may use it; can be
                          repeated. It keeps other sites' pages out, but not a program that
                          pretends to be a page.
@@ -36,17 +36,17 @@ create  makes a public and a secret key, or one key of the given kind. A project
                          users.
 list    lists the stored keys, with the day (UTC) on which each was last used and how many of its
         requests were refused; services store both once a minute. It never shows a key.
-rotate  makes a new key of each kind that the project has; if keys of a kind differ in their labels,
-        origins or calls, one for each such group. The old keys stay valid for --grace (for example
-        30m, 24h or 7d; 0 to end them now), so that clients can switch without a gap. A key that
-        another rotation is ending already keeps its own, earlier end.
+rotate  creates a new key of each kind that the project has; if keys of a kind differ in their
+        labels, origins or calls, one for each group. The old keys stay valid for --grace (for
+        example 30m, 24h or 7d; 0 to end them now), so that clients can switch without a gap. A key
+        that already expires because of another rotation keeps that earlier time.
 revoke  revokes keys, named by their ID in the list or by the whole key. The last secret key of a
         project is only revoked with --last.
 
-A key is shown only once, when it is made. Running services accept it immediately, or within a
+A key is shown only once, when it is created. Running services accept it immediately, or within a
 second while many wrong keys arrive, and refuse a revoked key within 10 s. The keys in PUBLIC_API_KEY
-and SECRET_KEY are not stored here; change them in the settings. The page and the API change keys,
-too; each change is in the project's audit log (GET /public/audit).
+and SECRET_KEY are not stored here; change them in the settings. Keys can also be changed on the
+page and with the API; each change is in the project's audit log (GET /public/audit).
 
 The keys are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. The store
 must exist: start the service once before. Its address is printed to standard error.`
@@ -114,7 +114,7 @@ export const command: Command = {
   usage: USAGE,
   async run([name = '', ...args], io) {
     const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
-    if (!action) throw new UsageError('Say what to do with the keys: create, list, rotate or revoke.')
+    if (!action) throw new UsageError('Specify an action: create, list, rotate or revoke.')
     const { options, ids } = parse(action, args)
     // Check the arguments before anything is opened.
     if (name === 'create' || name === 'rotate') parseProject(options)
@@ -152,7 +152,7 @@ async function rotate(clickhouse: ClickHouse, options: Options, _ids: string[], 
   const wanted = parseKinds(options)
   const earlier = (await listKeys(clickhouse, project)).filter(({ isValid, kind }) => isValid && wanted.includes(kind))
   if (earlier.length === 0) throw new Error(`Project ${project} has no such key to rotate. Create one: keys create.`)
-  // By kind, as they are made.
+  // By kind, in the order in which new keys are made.
   const inOrder = wanted.flatMap((kind) => earlier.filter((key) => key.kind === kind))
   const { made, ended } = await openChanges(clickhouse).rotate(inOrder, parseGraceOption(options))
   print(made, io)
@@ -198,7 +198,7 @@ function print(made: readonly NewKey[], io: CommandIo): void {
   io.stderr.write(`New in project ${made[0]?.projectId}, shown only this once: ${names.join(', ')}.\n`)
 }
 
-/** Says until when replaced keys work, one line for each end. @param now epoch ms */
+/** Describes how long replaced keys keep working, one line per end time. @param now epoch ms */
 function formatEnds(ended: readonly KeyRecord[], now: number): string {
   const lines = ended
     .toSorted((a, b) => (a.revokedAt ?? 0) - (b.revokedAt ?? 0))
@@ -238,7 +238,7 @@ function withoutHash({ hash: _hash, ...key }: ListedKey): Omit<ListedKey, 'hash'
   return key
 }
 
-/** Formats keys as a table. The last columns are only there if a key has something in them. */
+/** Formats keys as a table. The last columns are left out if they would be empty. */
 function formatTable(keys: readonly ListedKey[]): string {
   const cell = (time: number | null) => (time === null ? '-' : formatTime(time))
   const columns: [string, (key: ListedKey) => string][] = [
@@ -262,7 +262,7 @@ function parse({ takes }: Action, args: string[]): { options: Options; ids: stri
 }
 
 function parseProject({ project }: Options): string {
-  if (project === undefined) throw new UsageError('Say which project: --project NAME.')
+  if (project === undefined) throw new UsageError('Specify the project: --project NAME.')
   if (PROJECT.test(project)) return project
   throw new UsageError(
     'The name of a project must begin with a letter or digit, and have at most 64 letters, digits or . _ -',
@@ -275,7 +275,7 @@ function parseKinds({ kind }: Options): KeyKind[] {
   return kinds
 }
 
-/** @throws UsageError if a key of this kind cannot be like this */
+/** @throws UsageError if a key of this kind cannot have these limits */
 function parseGrants(options: Options): LabelledGrant[] {
   const { kind: asked, label, origin: origins, 'events-only': eventsOnly } = options
   const kinds = asked === undefined ? PAIR : parseKinds(options)
@@ -285,7 +285,7 @@ function parseGrants(options: Options): LabelledGrant[] {
     if (!fault) return grant
     const { field, index, message } = fault
     const given = index === undefined ? '' : `, not "${grant.origins[index]}"`
-    const missing = asked === undefined && field !== 'label' ? ' Say which kind to make: --kind.' : ''
+    const missing = asked === undefined && field !== 'label' ? ' Specify the kind: --kind.' : ''
     throw new UsageError(`${OPTIONS[field]} ${message}${given}.${missing}`)
   })
 }

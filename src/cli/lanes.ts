@@ -6,13 +6,13 @@ import { showLanes } from './lanes/show.js'
 const USAGE = `Usage: tallyhouse lanes [--json]
        tallyhouse lanes set N
 
-Without set, shows the layout of the store, what waits in each lane, and the size of each shard. The
-service may be running or not.
+Without set, shows the layout of the store, how much waits in each lane, and the size of each shard.
+The service may be running or not.
 
 set changes the store to N lanes, and to the shards that CLICKHOUSE_URL names. Run it with the new
 settings: REDIS_URL with one server for all lanes, or one for each, the current ones first and in
-their order (for fewer lanes, still all current ones); CLICKHOUSE_URL with the current shards first.
-Shards can be added, not removed.
+the same order (for fewer lanes, still all current ones); CLICKHOUSE_URL with the current shards
+first. Shards can be added, not removed.
 
   1. Running services are told to refuse writes: a 503 with Retry-After.
   2. Everything that they accepted is stored, by them or by this command.
@@ -38,9 +38,9 @@ function parse(args: string[]): { json: boolean; lanes: number | null } {
   const { json, positionals } = parsed(args)
   const [verb, count = '', ...more] = positionals
   if (verb === undefined) return { json, lanes: null }
-  if (verb !== 'set' || json) throw new UsageError('Say `lanes`, `lanes --json` or `lanes set N`.')
+  if (verb !== 'set' || json) throw new UsageError('Use `lanes`, `lanes --json` or `lanes set N`.')
   const lanes = /^\d{1,3}$/.test(count) ? Number(count) : 0
-  if (lanes < 1 || lanes > MAX_LANES) throw new UsageError(`Say how many lanes: 1 to ${MAX_LANES}.`)
+  if (lanes < 1 || lanes > MAX_LANES) throw new UsageError(`Specify the number of lanes: 1 to ${MAX_LANES}.`)
   if (more.length > 0) throw new UsageError(`Unexpected argument "${more[0]}".`)
   return { json, lanes }
 }

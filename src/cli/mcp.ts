@@ -13,15 +13,15 @@ const USAGE = `Usage: tallyhouse mcp [options]
 
 Lets an assistant answer questions from the events of a running service. It is a server of the Model
 Context Protocol on standard input and output, which the assistant starts itself. docs/mcp.md says
-how to add it to Claude, Cursor and VS Code. Without Tallyhouse on the assistant's machine, they
-connect to the service's own /mcp.
+how to add it to Claude, Cursor and VS Code. If Tallyhouse is not installed on the assistant's
+machine, they can connect to the service's own /mcp.
 
 The tools only read: names of events, properties and values, answers to questions, one user, recent
 events. So give it a read key: tallyhouse keys create --project NAME --kind read.
 
 ${READ_TARGET_USAGE}
 
-It ends when the assistant has closed its input and every call is answered, or on Ctrl-C. It can
+It exits when the assistant has closed its input and every call is answered, or on Ctrl-C. It can
 start before the service does. The exit code is 0, or 2 for a usage error.`
 
 /**

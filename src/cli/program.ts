@@ -25,7 +25,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   verify: () => import('./verify.js'),
 }
 
-/** What a command line may use of its process; `stop` ends the command. */
+/** The parts of its process that a command line may use; `stop` ends the command. */
 export interface ProgramIo extends Omit<CommandIo, 'signal'> {
   stop: AbortController
   /** called before a command runs that does not handle signals itself; they are to abort `stop` */

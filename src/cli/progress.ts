@@ -11,7 +11,7 @@ export interface Progress {
 const BAR_WIDTH = 24
 const TERMINAL_MS = 100
 const LINES_MS = 5_000
-/** After so long without progress, an estimate of the time left would be invented. */
+/** After this long without progress, any estimate of the time left would be a guess. */
 const STALL_SECONDS = 10
 
 /**

@@ -44,13 +44,13 @@ const USAGE = `Usage: tallyhouse projects list [--json]
 
 list  lists the projects: those with keys, and those with settings.
 show  shows the settings of a project.
-usage prints what projects have used by day (UTC), all of them or those named, as CSV, or as JSON, a
-      line each: accepted events, their bytes as received, and the seconds that the store worked on
+usage prints the daily usage (UTC) of all or the named projects as CSV, or as one JSON object per
+      line: accepted events, their bytes as received, and the seconds that the store worked on
       reads. Services store their counts every ten seconds.
         --from DAY                such as 2026-11-01 (default: 30 days before the last one)
         --to DAY                  the last one (default: today)
-set   changes the named settings; the value "default" restores the default. Shows all of them then,
-      with --json as JSON.
+set   changes the named settings, then shows all of them, with --json as JSON. The value "default"
+      restores the default.
         --name TEXT               shown instead of the project's ID
         --timezone ZONE           for questions that do not name one, such as Europe/Vienna
         --week-start DAY          monday or sunday
@@ -65,7 +65,7 @@ set   changes the named settings; the value "default" restores the default. Show
                                   a session_id, or those with pauses of at most GAP, such as 30m
         --page-view NAME          an event that is a page view; can be repeated, and replaces all
                                   earlier ones
-        --page-field NAME=A,B     the properties that a field of pages is taken from, the first one
+        --page-field NAME=A,B     the properties from which a field of pages is read, the first one
                                   that has a text, such as source=properties.utm_source,properties.ref;
                                   a JSON array if a name has a comma or a dot; can be repeated.
                                   Names: url, path, title, referrer, source, medium, campaign,
@@ -77,8 +77,8 @@ set   changes the named settings; the value "default" restores the default. Show
         --quota NAME=LIMIT[:hard] a limit that warns or, with :hard, also refuses events; can be
                                   repeated; NAME=default removes it. Names: events_per_day,
                                   events_per_month, stored_bytes, and, never hard,
-                                  new_event_names_per_day and new_property_names_per_day. It is
-                                  locked then: no key of the project can change or remove it
+                                  new_event_names_per_day and new_property_names_per_day. This
+                                  locks it: no key of the project can change or remove it
         --dry-run                 changes nothing, and counts what would expire
 remove  erases everything of a project, including its settings, through the running service. Its keys
         stay until "keys revoke" revokes them, and so do its daily usage and locked quotas. This cannot
@@ -99,7 +99,7 @@ const FLAGS = {
   context: 'context',
   sessions: 'sessions',
 } as const
-/** Profiles that a dry run counts at most. */
+/** Maximum number of profiles that a dry run counts. */
 const MAX_PROFILES = 1_000_000
 const check = compileCheck(SettingsBody, null)
 const checkDays = compileCheck(UsageQuery, null)
@@ -114,7 +114,7 @@ export const command: Command = {
     if (name === 'usage') return await usage(args, io)
     if (name === 'set') return await set(args, io)
     if (name === 'remove') return await remove(args, io)
-    throw new UsageError('Say what to do with the projects: list, show, usage, set or remove.')
+    throw new UsageError('Specify an action: list, show, usage, set or remove.')
   },
 }
 
@@ -193,7 +193,8 @@ async function set(args: string[], io: CommandIo): Promise<number> {
   })
   const id = onlyProject(positionals)
   const change = parseChange(values)
-  if (Object.keys(change).length === 0) throw new UsageError('Say what to set, for example --timezone Europe/Vienna.')
+  if (Object.keys(change).length === 0)
+    throw new UsageError('Specify what to set, for example --timezone Europe/Vienna.')
   return await withStore(io, async (shards) => {
     const settings = await requireProject(shards, id)
     if (values['dry-run']) {
@@ -212,7 +213,7 @@ async function remove(args: string[], io: CommandIo): Promise<number> {
   const { yes, ...target } = values
   const id = onlyProject(positionals)
   if (yes !== id) {
-    throw new UsageError(`This erases everything of project ${id}. To confirm, add: --yes ${id}`)
+    throw new UsageError(`This erases all data of project ${id}. To confirm, add: --yes ${id}`)
   }
   const { url, secretKey } = await readTarget(target, io)
   const connection = new Connection({ url, secretKey, timeoutMs: ERASE_TIMEOUT_MS })
@@ -290,7 +291,7 @@ async function preview(shards: Shards, id: string, { keep }: ProjectSettings, io
 
 function write(what: string, { count, from, to, bytes }: Expired, { stdout }: CommandIo): void {
   const time = (ms: number | null) => new Date(ms ?? 0).toISOString()
-  const more = from === null ? '' : `, from ${time(from)} to ${time(to)}, some ${Math.ceil(bytes / 1e6)} MB`
+  const more = from === null ? '' : `, from ${time(from)} to ${time(to)}, about ${Math.ceil(bytes / 1e6)} MB`
   stdout.write(`${counted(count, what)} would expire${more}.\n`)
 }
 

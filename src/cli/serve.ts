@@ -14,7 +14,7 @@ export const command: Command = {
       const advice = 'Set the variables that docs/settings.md lists, for example PORT=4000 tallyhouse serve'
       throw new UsageError(`serve takes no arguments, but got ${argument}. ${advice}.`)
     }
-    // npx passes a signal on to the shell between it and this process, which ends without passing it on.
+    // npx passes a signal to the shell between it and this process, which exits without passing it on.
     if (env.npm_command === 'exec') onParentEnd(process.ppid, () => process.kill(process.pid, 'SIGTERM'))
     // The service ends the process itself.
     await import('../main.js')

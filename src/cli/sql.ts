@@ -8,18 +8,18 @@ import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse sql [options] [QUERY]
 
-Runs a query in ClickHouse's SQL on the store and prints its result, for example
+Runs a query on the store in ClickHouse's SQL and prints the result, for example
 
   tallyhouse sql "SELECT event, count() FROM events GROUP BY event ORDER BY 2 DESC"
 
-Without QUERY, the query is read from standard input. Queries are read-only: they can change
-nothing, and can read no file and no other server.
+Without QUERY, the query is read from standard input. Queries are read-only: they cannot
+change anything, nor read files or other servers.
 
   --format FORMAT    table, tsv, csv, ndjson, json or parquet, or the name of any ClickHouse format,
                      such as Vertical. The default is table on a terminal, tsv otherwise; a FORMAT
                      clause in the query takes precedence
   --files FOLDER     query the files of FOLDER rather than the store: file('NAME') is the table in a
-                     file, such as one that tallyhouse export wrote, and file('*.parquet') in several
+                     file, such as one written by tallyhouse export; file('*.parquet'), in several
   --timeout SECONDS  when to cancel the query, 1 to 3600 (default: 60)
 
 The tables are events, profiles, sessions, aliases, saved (questions and boards), api_keys (hashes
@@ -27,9 +27,9 @@ only), key_usage, audit, projects (their settings), project_usage and dead_lette
 docs/sql.md lists. Profiles, sessions, aliases, saved, keys and projects show their current state
 without FINAL. Events of the last second may still be in the journal.
 
-With several shards, these are the first shard's own tables, and the ones whose names end in _all,
-such as events_all, have the rows of all shards. A query that names a table without _all is run,
-and a line on standard error points it out.
+With several shards, these are the first shard's own tables; the ones whose names end in _all, such
+as events_all, have the rows of all shards. A query that names a table without _all still runs, with
+a warning on standard error.
 
 The store is the one that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. It does not
 matter whether the service is running. Its address is printed to standard error.`
@@ -55,7 +55,9 @@ export const command: Command = {
       try {
         const result = await readSql(shards, query, { format, limitSeconds, readsFiles, signal: io.signal })
         for (const table of result.ofFirstShard) {
-          io.stderr.write(`${table} is the first of ${shards.all.length} shards; ${table}_all has the rows of all.\n`)
+          io.stderr.write(
+            `${table} covers only the first of ${shards.all.length} shards; ${table}_all covers all of them.\n`,
+          )
         }
         await pipeline(result.rows, io.stdout, { end: false })
         return 0

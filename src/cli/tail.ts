@@ -12,8 +12,8 @@ import { READ_TARGET_USAGE, readTarget } from './target.js'
 
 const USAGE = `Usage: tallyhouse tail [options]
 
-Prints events as they arrive, until Ctrl-C. A stream that breaks off is reopened where it ended, so
-no event is skipped and none is printed twice.
+Prints events as they arrive, until Ctrl-C. A broken stream is resumed where it ended, so no event
+is skipped or printed twice.
 
 ${READ_TARGET_USAGE}
   --format FORMAT    ndjson (default), an event per line as export writes it, or short: time, name,
@@ -23,10 +23,10 @@ ${READ_TARGET_USAGE}
   --from TIME        only events at or after this time, in milliseconds since 1970 or ISO 8601 (UTC
                      if it has no zone)
   --to TIME          only events before this time
-  --after ID         begins after the event with this eventId (default: with what is accepted from
-                     now on)
+  --after ID         starts after the event with this eventId (default: with events accepted from now
+                     on)
 
-The exit code is 0 after Ctrl-C or if the reader of the output closes it, 1 if the service refuses
+The exit code is 0 after Ctrl-C or if the output is closed by its reader, 1 if the service refuses
 the stream, and 2 for a usage error.`
 
 export const command: Command = {

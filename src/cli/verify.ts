@@ -8,20 +8,21 @@ const USAGE = `Usage: tallyhouse verify [options]
 Checks whether the store and the journals still have everything, and says what is wrong and what to
 do. The service may be running or not.
 
-  parts      parts that ClickHouse has put aside as broken or no longer finds, and what they held
+  parts      parts that ClickHouse has set aside as broken or no longer finds, and their contents
   counts     the events of each project and month, as recorded and as stored
   checksums  the files of each part, by ClickHouse's CHECK TABLE, with one thread
   ledger     for each project, whether every event that was received is stored, repeated, refused,
              deleted or waiting
-  journals   whether each answers and can be read, and what waits in it
+  journals   whether each responds and can be read, and how much waits in it
 
   --quick            skips the checksums, which read all data once
-  --accept           stops reporting current losses, after you have restored the data or given it up.
+  --accept           stops reporting current losses, once you have restored the data or given it up.
                      From then on, the current state counts as complete
   --rebuild-journal  if data.mdb of an embedded journal is damaged: recreates it from the log
-                     next to it, and stores the entries that the store lacks. The service must
-                     be stopped. The Idempotency-Keys of a day and the insert_ids of seven days are
-                     lost with data.mdb, so a request that a client repeats may be stored again
+                     next to it, and stores the entries that are missing from the store. The
+                     service must be stopped. The Idempotency-Keys of a day and the insert_ids of
+                     seven days are lost with data.mdb, so a request that a client repeats may be
+                     stored again
 
 The exit code is 0 if nothing is wrong, else 1.`
 

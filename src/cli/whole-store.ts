@@ -68,7 +68,7 @@ export async function lastPositions(lanes: readonly BareLane[]): Promise<string[
   return await Promise.all(lanes.map(async ({ journal }) => String((await journal.progress()).appended)))
 }
 
-/** Counts the requests that wait in the journals. */
+/** Counts the requests waiting in the journals. */
 export async function waitingIn(lanes: readonly BareLane[]): Promise<number> {
   const depths = await Promise.all(lanes.map(({ journal }) => journal.depth()))
   return depths.reduce((sum, { entries }) => sum + entries, 0)

@@ -405,7 +405,7 @@ export class ClickHouse {
     return held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
   }
 
-  /** Counts a read from now on. @returns a function that ends it */
+  /** Starts counting a read. @returns a function to call when it ends */
   #begin(name: string): () => void {
     const began = performance.now()
     const end = this.#priority.begin(name)

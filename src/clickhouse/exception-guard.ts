@@ -8,7 +8,7 @@ const CARRIAGE_RETURN = 0x0d
  * Guards a result that is streamed while its query is still running. If the query fails after some rows were sent,
  * ClickHouse appends the error to them and breaks the transfer. The error starts with a marker line and a tag that is
  * random for each response, so no data can look like it. This stream then fails, too, even if a proxy has completed the
- * transfer, and passes on nothing of the error.
+ * transfer, and passes on no part of the error.
  *
  * @param tag the response's X-ClickHouse-Exception-Tag
  * @param wrap makes the stream's error from a ClickHouseError

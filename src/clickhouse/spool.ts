@@ -56,7 +56,7 @@ export class Spool extends Readable {
   #counted = 0
   /** whether the source is paused because the client does not keep up */
   #isPaused = false
-  /** timer of the pause in which others have the thread */
+  /** timer of the pause during which others get the thread */
   #yielding: NodeJS.Timeout | null = null
 
   constructor(source: Readable, memory: SpoolMemory, { onStall, yields = () => false }: SpoolOptions) {

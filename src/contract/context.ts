@@ -27,7 +27,7 @@ export interface Context {
   bot?: boolean
 }
 
-/** The fields that are texts, in the order in which a context is written; `bot` follows. */
+/** The string fields, in the order in which a context is written; `bot` follows. */
 export const CONTEXT_TEXTS = [
   'browser',
   'browser_version',

@@ -63,7 +63,7 @@ export class ApiError extends Error {
   readonly retryAfter: number | undefined
   /** the limit that refused the call, for the metrics and Health; never sent */
   readonly limit: LimitName | undefined
-  /** what that limit allows, for the header `ratelimit-limit`, if it fills again with time */
+  /** what that limit allows, for the header `ratelimit-limit`, if it refills over time */
   readonly quota: number | undefined
 
   /**

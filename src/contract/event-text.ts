@@ -71,7 +71,7 @@ export function formatEvent(parts: EventParts): string {
     (session_id == null || isName(session_id)) &&
     (timestamp === undefined || TIMESTAMP.test(timestamp))
   if (!isUsual) checkAll(parts)
-  // The context comes first, which shows that there is one.
+  // The context comes first, because that is where it is looked for.
   const first = context === undefined ? '' : `"context":${context},`
   const names = `{${first}"event":${quoted(event as string)},"distinct_id":${quoted(distinct_id as string)}`
   const time = timestamp === undefined ? '' : `,"timestamp":${timestamp}`

@@ -1,9 +1,9 @@
 import * as Type from '@sinclair/typebox'
 
 /**
- * Builds TypeBox schemas that know two types: what callers may write, and what it is read as once every default is
- * filled in. The page uses these schemas as well: `Type` is the module, not the object of that name, so that the bundle
- * has only the functions that are called.
+ * Builds TypeBox schemas that know two types: what callers may write, and the parsed value with every default filled
+ * in. The page uses these schemas as well: `Type` is the module, not the object of that name, so that the bundle has
+ * only the functions that are called.
  */
 
 declare const parsed: unique symbol

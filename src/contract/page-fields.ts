@@ -21,7 +21,7 @@ export const PAGE_VIEWS: readonly string[] = [
   '[Amplitude] Page Viewed',
 ]
 
-/** The properties that page fields are taken from by default; the first one that has a text counts. */
+/** The properties that page fields are taken from by default; the first one with a text value counts. */
 export const PAGE_FIELDS = {
   url: list('url $current_url current_url', 'page.url', [
     '[Amplitude] Page URL',
@@ -62,7 +62,7 @@ export const PAGE_PLACES = Object.keys(PAGE_FIELDS) as readonly PagePlace[]
 export interface PageSettings {
   /** the names of events that are page views */
   page_views: readonly string[]
-  /** the properties that each page field is taken from; the first one that has a text counts */
+  /** the properties that each page field is taken from; the first one with a text value counts */
   page_fields: Readonly<Record<PagePlace, readonly FieldName[]>>
 }
 

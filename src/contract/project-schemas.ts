@@ -177,7 +177,7 @@ const SETTINGS = {
   ),
   currency: setting(
     Type.String({ pattern: CURRENCY, message: 'must be an ISO 4217 code, such as EUR' }),
-    'Of amounts on the page; default: plain numbers.',
+    'The currency of amounts on the page; default: plain numbers.',
   ),
   number_format: setting(choice(NUMBER_FORMATS), 'How the page writes numbers.'),
   context: setting(
@@ -187,14 +187,14 @@ const SETTINGS = {
   ),
   sessions: Type.Union([Type.Literal('id'), SessionsGap, Type.Null()], {
     message: `${Sessions.message}, or null for the default`,
-    description: 'What a session is in questions that do not say it, written as in a question; default: `id`.',
+    description: 'The definition of sessions for questions without one, written as in a question; default: `id`.',
   }),
   page_views: setting(
     Type.Array(Name, {
       maxItems: MAX_PAGE_VIEWS,
       message: `must be a list of at most ${MAX_PAGE_VIEWS} names of events`,
     }),
-    'The names of the events that are page views; default: those that usual clients send.',
+    'The names of the events that are page views; default: those that common clients send.',
   ),
   page_fields: setting(
     partial(
@@ -203,8 +203,8 @@ const SETTINGS = {
         ReturnType<typeof setting<typeof Places>>
       >,
     ),
-    'The properties that each field of a page is taken from: the first one that has a text counts; default: those that ' +
-      'usual clients send.',
+    'The properties that each field of a page is taken from: the first one with a text value counts; default: those that ' +
+      'common clients send.',
   ),
   keep: setting(
     partial({

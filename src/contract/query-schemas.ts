@@ -178,7 +178,7 @@ export const UsersQuery = query({
     Type.String({
       maxLength: MAX_FILTER,
       message: `must be a filter as JSON, of at most ${MAX_FILTER} characters`,
-      description: 'Only users who pass this filter, a JSON text such as `["is","user.plan",["pro"]]`.',
+      description: 'Only users that match this filter, as JSON, such as `["is","user.plan",["pro"]]`.',
     }),
   ),
 })

@@ -29,7 +29,7 @@ import type { FieldName, Filter, Scalar } from './filters.js'
 export const MAX_EVENTS = 1000
 export const FIELD_MESSAGE =
   'must be event, distinct_id, timestamp, properties.<name>, user.<name>, session.<name>, page.<name> or context.<name>'
-/** The name by which questions mean sessions, as if each were an event. */
+/** The event name that stands for sessions in questions, as if each were an event. */
 export const SESSION = '$session'
 /** The metrics that are computed from the numbers of a property. */
 export const NUMBER_METRICS = ['sum', 'avg', 'min', 'max', 'median', 'percentile'] as const

@@ -80,7 +80,7 @@ export interface EventName {
 }
 
 export interface EventNames {
-  /** most first */
+  /** most frequent first */
   events: EventName[]
   /** accepted events that are not counted yet */
   pending: number
@@ -103,7 +103,7 @@ export interface PropertyName {
 }
 
 export interface PropertyNames {
-  /** most first */
+  /** most frequent first */
   properties: PropertyName[]
   /** the other fields of events: of their page, context and session */
   fields: string[]
@@ -121,7 +121,7 @@ export interface FieldValue {
 }
 
 export interface FieldValues {
-  /** most first */
+  /** most frequent first */
   values: FieldValue[]
   /** how many events were looked at, the newest ones */
   sampled: number
@@ -130,7 +130,7 @@ export interface FieldValues {
   warnings?: Warning[]
 }
 
-/** Data that is older than its project keeps it. */
+/** Data that is past its project's retention. */
 export interface Expired {
   count: number
   /** its earliest and latest time, epoch milliseconds; null if there is none */
@@ -168,6 +168,6 @@ export interface ProjectAnswer {
     /** epoch milliseconds; 0 before the first change */
     updated_at: number
   }
-  /** only of a dry run */
+  /** only in a dry run */
   expired?: { events: Expired; sessions: Expired; profiles: Expired }
 }

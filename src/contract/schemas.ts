@@ -15,7 +15,7 @@ import {
 import * as responses from './responses.js'
 import { MAX_WARNINGS } from './warning.js'
 
-/** The most users that one call may erase. */
+/** Maximum number of users that one call may erase. */
 const MAX_ERASED = 100
 
 TypeRegistry.Set<{ message: string }>('Timestamp', (_schema, value) => isTimestamp(value))
@@ -63,9 +63,9 @@ const contextText = (description: string) => optional(Type.Unsafe<string>({ ...N
 /** Like `Context`. */
 const contextFields = {
   browser: contextText('Its name, such as `Chrome`.'),
-  browser_version: contextText('Its first numbers, such as `131` or `17.5`.'),
+  browser_version: contextText('Its version, at most two numbers, such as `131` or `17.5`.'),
   os: contextText('The operating system, such as `Windows`.'),
-  os_version: contextText('Its first numbers, such as `10` or `10.15`.'),
+  os_version: contextText('Its version, at most two numbers, such as `10` or `10.15`.'),
   device: optional(
     Type.Union(
       DEVICES.map((device) => Type.Literal(device)),
@@ -82,15 +82,13 @@ const contextFields = {
   region: contextText('The part of the country, such as `Vienna`.'),
   city: contextText('The city.'),
   language: contextText('The first language of the browser, such as `de-AT`.'),
-  bot: optional(
-    Type.Boolean({ message: 'must be true or false', description: 'Whether a program sent it by itself.' }),
-  ),
+  bot: optional(Type.Boolean({ message: 'must be true or false', description: 'Whether a bot sent it.' })),
 }
 const GivenContext = Type.Object(contextFields, {
   title: 'Context',
   additionalProperties: false,
   message: messages.object,
-  description: 'What an earlier export has as the context. Only with a secret key; with any other it is ignored.',
+  description: 'The context from an earlier export. It needs a secret key; with any other key it is ignored.',
 })
 /** An event whose context is stored. */
 export const EventContext = Type.Object({ context: optional(GivenContext) }, { message: messages.object })

@@ -69,7 +69,7 @@ function message({ type, value, schema, message }: ValueError): string {
   return describeFault(schema, value) ?? message
 }
 
-/** Of kinds with several rules, each names only the one that the value breaks. */
+/** For kinds with several rules: names only the rule that the value breaks. */
 const FAULTS: Record<string, (value: unknown) => string> = {
   Name: describeNameFault,
   UserName: describeUserNameFault,
@@ -77,14 +77,14 @@ const FAULTS: Record<string, (value: unknown) => string> = {
   Timestamp: describeTimestampFault,
 }
 
-/** Says what is wrong with a value that does not match a schema; undefined if the schema has no words for it. */
+/** Says what is wrong with a value that does not match a schema; undefined if the schema has no message for it. */
 function describeFault(schema: TSchema, value: unknown): string | undefined {
   const [required = schema] = (schema.anyOf as TSchema[] | undefined) ?? []
   const fault = FAULTS[required[Kind]]?.(value)
   return fault === undefined || fault === required.message ? schema.message : fault
 }
 
-/** Also of a placeholder, which is a user's name but cannot be linked. */
+/** Also describes placeholders, which are valid user names but cannot be linked. */
 function describeUserNameFault(value: unknown): string {
   if (!isName(value)) return describeNameFault(value)
   return isReserved(value)

@@ -4,7 +4,7 @@ export interface Warning {
   path: string
   /** a sentence or two */
   message: string
-  /** what was probably meant: the value to put at `path` instead; absent if nothing is near */
+  /** what was probably meant: the value to put at `path` instead; absent if nothing is close */
   suggestion?: unknown
 }
 

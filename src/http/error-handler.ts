@@ -41,7 +41,7 @@ const FASTIFY_ERRORS: Record<string, [code: ErrorCode, message: string]> = {
   FST_ERR_CTP_EMPTY_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
 }
 
-/** Errors by which a body may be refused before all of it was read. */
+/** Errors with which a body may be refused before all of it was read. */
 const LEAVES_BODY: ReadonlySet<ErrorCode> = new Set([
   'payload_too_large',
   'overloaded',
@@ -66,10 +66,7 @@ const NO_MEMORY =
   'The store does not have enough memory for this right now. Request fewer rows (limit), or try again later.'
 const BUSY = 'Other reads of this project are still running. Try again in a moment, or run fewer at a time.'
 
-/**
- * Gives every error the shape of the contract: also for unknown paths, bad URLs and requests that
- * are not HTTP.
- */
+/** Gives every error the shape of the contract, including unknown paths, bad URLs and requests that are not HTTP. */
 export function handleErrors(app: FastifyInstance): void {
   notePaths(app)
   app.setErrorHandler((error: FastifyError, request, reply) =>

@@ -2,8 +2,8 @@ import helmet from '@fastify/helmet'
 import type { FastifyInstance } from 'fastify'
 
 /**
- * Adds the headers that protect pages to all responses of a scope: nothing is loaded from another host, and no script
- * or style runs that is part of the markup.
+ * Adds the headers that protect pages to all responses of a scope: nothing is loaded from another host, and no inline
+ * script or style runs.
  * @param styles further sources of styles, such as a hash
  */
 export async function protectPages(scope: FastifyInstance, styles: string[] = []): Promise<void> {

@@ -30,7 +30,7 @@ export class RefusalPace {
   delay(owner: string): number {
     const now = this.#now()
     const wait = this.#buckets.wait(owner, now)
-    // Refusals that wait for a second are debt enough: more would outlast the flood.
+    // A second's worth of queued refusals is enough: more would outlast the flood.
     if (wait >= SECOND_MS) return SECOND_MS
     this.#buckets.spend(owner, 1, now)
     return wait

@@ -21,10 +21,10 @@ export function notePaths(app: FastifyInstance): void {
   })
 }
 
-/** The router takes no such path, although it has a route of this form. */
+/** The router rejects such a path even if it has a route of this form. */
 const UNREADABLE = 'There is no call at this path: it is too long, or its percent-encoding is not UTF-8.'
 
-/** The error for a request that no route takes. It quotes nothing of the path, which may contain a key. */
+/** The error for a request that no route takes. It does not quote the path, which may contain a key. */
 export function unknownCall({ url, method, server }: FastifyRequest): ApiError {
   const given = (url.split('?', 1)[0] ?? '').split('/')
   const found = server.routedPaths.filter(({ segments }) => isMatch(segments, given))

@@ -21,7 +21,7 @@ import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-write
  */
 const MAX_WRITE_BYTES = 2 * 1024 * 1024
 
-/** How long a write may be in flight before the queue goes to the overflow. */
+/** How long a write may be in flight before the queue is handed to the overflow. */
 const SLOW_WRITE_MS = 1_000
 const WATCH_MS = 250
 

@@ -40,7 +40,7 @@ export class KnownEvents {
   /**
    * The indexes of the events that were stored before a time, epoch ms.
    * @param events is only called if the store may have any of them
-   * @throws ApiError `unavailable` if the store is late
+   * @throws ApiError `unavailable` if the store does not catch up in time
    */
   async find(projectId: string, beforeMs: number, events: () => readonly NamedEvent[]): Promise<Set<number>> {
     const before = positionAt(beforeMs)

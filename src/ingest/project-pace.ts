@@ -8,7 +8,7 @@ const BULK_BYTES = 256 * 1024
 const PAUSE_BYTES = BULK_BYTES / 2
 /** How long it pauses, as a multiple of the time that the write took. */
 const PAUSE_FACTOR = 2
-/** Limit of a pause, ms: a journal that hung for seconds is no fault of the project. */
+/** Limit of a pause, ms: a journal that hung for seconds is not the project's fault. */
 const MAX_PAUSE_MS = 200
 
 interface Waiting {
@@ -17,10 +17,10 @@ interface Waiting {
 }
 
 /**
- * Keeps a project that sends bulk without pause from slowing down the others. While requests of several projects arrive,
- * each write of the journal has all small writes, in their order, and a portion of the bulk, for which the projects take
- * turns. A project that fills a portion then lets two writes of the same length pass. A project that is alone has all of
- * the journal.
+ * Keeps a project that sends bulk without pause from slowing down the others. While requests of several projects
+ * arrive, each write of the journal has all small writes, in their order, and a portion of the bulk, for which the
+ * projects take turns. A project that fills a portion then lets two writes of the same length pass. A project on its
+ * own gets the whole journal.
  *
  * Not covered: a project that floods the journal with small writes.
  */

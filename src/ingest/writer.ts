@@ -34,7 +34,7 @@ const PAUSE_MS = 500
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 /** A refused block is rewritten in pieces, because each one blocks this thread for some 20 ms. */
 const PIECE_BYTES = 2 * 1024 * 1024
-/** A block of this size that does not fit the memory of ClickHouse is not the cause: it is not shrunk further. */
+/** ClickHouse does not run out of memory because of a block this small, so it is not shrunk further. */
 const MIN_BLOCK_BYTES = 256 * 1024
 /** Blocks that must fit before one of twice the size is attempted: a failed attempt costs as much as a block. */
 const FITTING_BLOCKS = 64
@@ -177,9 +177,9 @@ export class Writer {
   }
 
   /**
-   * The journal may have lost that it froze or acknowledged a block: Redis can lose that at a power cut, and a replica
-   * that becomes the master may never have received it. Asks the store up to which position it has entries of this
-   * journal, and advances the journal past it.
+   * The journal may have lost the record that it froze or acknowledged a block: Redis can lose that at a power cut, and
+   * a replica that becomes the master may never have received it. Asks the store up to which position it has entries of
+   * this journal, and advances the journal past it.
    */
   async #resolveDoubt({ first, last }: Block): Promise<void> {
     const { era } = this.#journal

@@ -10,7 +10,7 @@ export const OLD_BUCKETS = IDEMPOTENCY_MEMORY_MS / IDEMPOTENCY_BUCKET_MS
 
 /**
  * Bytes stored per key and per fingerprint. Two keys of a project never have the same 128 bits by chance, and a
- * collision that somebody searches for harms only that project. The same is true for the 64 bits of a fingerprint.
+ * deliberate collision harms only that project. The same is true for the 64 bits of a fingerprint.
  */
 export const KEY_BYTES = 16
 const FINGERPRINT_BYTES = 8

@@ -73,7 +73,7 @@ export interface Append {
   insertIds?: Buffer
 }
 
-/** What tells whether a request, or each of its events, was accepted before. */
+/** The ids that show whether a request, or each of its events, was accepted before. */
 export type RequestIds = Pick<Append, 'idempotencyKey' | 'insertIds'>
 
 /** A new value of one profile or session, and its table row. */

@@ -62,7 +62,7 @@ export interface Relocation {
   /** Creates the journal if there is none. It belongs to no layout yet, so no process may use it before `open`. */
   create(): Promise<void>
 
-  /** Refuses every write from now on. Writers of the journal's current layout can still claim what waits. */
+  /** Refuses every write from now on. Writers of the journal's current layout can still claim the waiting entries. */
   closeIntake(version: number): Promise<void>
 
   /**

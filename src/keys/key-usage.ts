@@ -40,7 +40,7 @@ export interface KeyUsageOptions {
  * Counts which keys are used and which are refused, in this process: in memory by valid key, and stored once a minute
  * if there is something new. The day of a key's last use is stored once a day.
  *
- * Not promised: a process that is killed loses its last minute, and if the answer of the store is lost, refusals of a
+ * Not promised: a process that is killed loses its last minute, and if the store's response is lost, the refusals of a
  * minute count twice.
  */
 export class KeyUsage {

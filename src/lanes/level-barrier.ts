@@ -149,7 +149,7 @@ export class LevelBarrier implements Barrier {
   }
 }
 
-/** In a lane that has stored all of a project, what waits of other projects delays none of its readers. */
+/** In a lane that has stored everything of a project, waiting data of other projects does not delay its readers. */
 function progressFor(projectId: string | undefined, progress: Progress): Progress {
   const { appended, stored, isStored } = progress
   return projectId !== undefined && isStored ? { ...progress, stored: maxPosition(stored, appended) } : progress

@@ -79,7 +79,7 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
   const change = planChange(latest, active, { lanes, shards: shards.all.length })
   const guards = await checkLanes(change, parts)
   if (isThere(change, guards)) {
-    report(`The store has ${describeLayout(active)} already. There is nothing to do.`)
+    report(`The store already has ${describeLayout(active)}. There is nothing to do.`)
     return active
   }
   const record = (state: RecordedLayout['state']) =>
@@ -101,7 +101,7 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
   }
   step(parts, `Recording layout ${change.to.version} as active.`)
   await record('active')
-  report(`The store has ${describeLayout(change.to)} now.`)
+  report(`The store now has ${describeLayout(change.to)}.`)
   return change.to
 }
 
@@ -166,7 +166,7 @@ async function closeIntake({ from, to }: Change, parts: Relayout): Promise<void>
  * lease does.
  */
 async function drain({ from }: Change, parts: Relayout): Promise<void> {
-  step(parts, 'Waiting until everything that was accepted is stored.')
+  step(parts, 'Waiting until all accepted data is stored.')
   const stop = new AbortController()
   const isDone = Array.from({ length: from.lanes }, (_, lane) => drainLane(lane, from, parts, stop.signal))
   try {
@@ -214,7 +214,7 @@ async function move(change: Change, parts: Relayout): Promise<void> {
       })
     }
   }
-  step(parts, 'Carrying the counts of the ledger over.')
+  step(parts, 'Carrying over the counts of the ledger.')
   await carryLedger(change, parts)
   for (let lane = 0; lane < change.lanes; lane++) {
     step(parts, `Removing data from lane ${lane} that now belongs to other lanes.`)

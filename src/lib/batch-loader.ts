@@ -7,7 +7,7 @@ interface BatchLoaderOptions {
 }
 
 /**
- * Batches the look-ups of one turn of the event loop into one fetch, or of the time until the next fetch may begin.
+ * Batches look-ups into one fetch: those of one turn of the event loop, or those made until the next fetch may begin.
  * @param fetch returns values in the order of its keys; a promise for a value that takes longer than the others. It may
  *   return fewer values than keys, but at least one, and is then called again for the rest
  */
@@ -32,7 +32,7 @@ export function createBatchLoader<Key, Value>(
           some[i]?.resolve(value)
         })
         start += values.length
-        // Each look-up has its value as soon as that is there; only the next fetch waits for all of them.
+        // Each look-up gets its value as soon as it is there; only the next fetch waits for all of them.
         if (atOnce !== Number.POSITIVE_INFINITY) await Promise.allSettled(values)
       } catch (error) {
         for (const { reject } of some) reject(error)

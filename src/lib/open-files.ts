@@ -13,7 +13,7 @@ export function readOpenFilesLimit(limitsFile = '/proc/self/limits'): number | n
   }
 }
 
-/** How many clients may be connected within a limit of open files, one each, of at most `wanted`. */
+/** How many clients, up to `wanted`, may be connected within a limit of open files; each takes one. */
 export function connectionsWithin(wanted: number, openFiles: number | null): number {
   if (openFiles === null) return wanted
   return Math.min(wanted, Math.max(1, openFiles - OWN, Math.floor(openFiles / 2)))

@@ -10,7 +10,7 @@ interface LastRequest {
 export class RecentOwners {
   readonly #now: () => number
   #last: LastRequest | null = null
-  /** the last request of another owner than that of `#last` */
+  /** the last request of an owner other than that of `#last` */
   #other: LastRequest | null = null
 
   /** @param now ms of any clock that never goes back */

@@ -11,10 +11,9 @@ export interface TurnsOptions {
 }
 
 /**
- * Shares the time of the event loop. Otherwise a client with many requests would have all of them handled before a
- * request that arrives a moment later, on every turn of the loop that this one needs. So only a slice of them runs in
- * one turn, and the owners of those that wait take turns, one request each. If the loop is not short of time, nobody
- * waits.
+ * Shares the time of the event loop. Otherwise all requests of a busy client would run before one that arrives a moment
+ * later, in every turn of the loop that the latter needs. So only a slice of them runs in one turn, and the owners of
+ * those that wait take turns, one request each. If the loop is not short of time, nobody waits.
  */
 export class Turns {
   readonly #clock: () => number

@@ -3,8 +3,8 @@ import type { Shards } from '../clickhouse/shards.js'
 import { readDisks, type ShardDisks } from '../store/disks.js'
 
 /**
- * How long the journal and the store may take to be read for a scrape. Less than the time after
- * which the metrics of a process are left out, so that these show which one is unavailable.
+ * How long the journal and the store may take to be read for a scrape. Less than the time after which the metrics of a
+ * process are left out, so that they show which part is unavailable.
  */
 export const READING_LIMIT_MS = 700
 

@@ -1,6 +1,6 @@
 /** How many lanes and shards a store has. Both are counted from 0. */
 export interface Layout {
-  /** rises with each change, from 1; journals refuse processes that were started for another version */
+  /** increases with each change, starting at 1; journals refuse processes that were started for another version */
   version: number
   lanes: number
   shards: number

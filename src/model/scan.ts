@@ -390,7 +390,7 @@ class Scan {
     return (length === 9 || length === 10) && isLikeSeconds(Number(raw.toString('latin1', at, end))) ? UNKNOWN : end
   }
 
-  /** The offset after a context that has fields, each of them known, valid, and there once. */
+  /** The offset after a context that has fields, all of them known, valid and present only once. */
   #context(at: number): number {
     const raw = this.#raw
     if (raw[at] !== OPEN_BRACE) return UNKNOWN

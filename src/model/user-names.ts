@@ -19,8 +19,8 @@ const RESERVED_PREFIXES = [GROUP_PREFIX, DAILY_VISITOR_PREFIX]
 
 /**
  * What clients send as an id when they have none, in lower case, without quotes or white space around it. Events are
- * stored and counted under such a name like under any other, but it is never linked: all who have it would become one
- * person.
+ * stored and counted under such a name like under any other, but it is never linked: everyone with that id would become
+ * one person.
  */
 const PLACEHOLDERS = new Set([
   // Nothing, or only white space.

@@ -21,8 +21,8 @@ export interface ParsedEvent {
 }
 
 /**
- * The context that events are stored with: the one that each of them has, or that of their request, or none. Only
- * secret keys may send events with contexts.
+ * The context to store events with: each event's own, that of the request, or none. Only secret keys may send events
+ * with contexts.
  */
 export type EventContexts = 'own' | RequestContext | null
 
@@ -182,7 +182,7 @@ function rewriteEvent(
 ): string {
   const stored = contexts === 'own' ? context && toRequestContext(context) : contexts
   const ids = { ...(insert_id && { insert_id }), ...(session_id && { session_id }) }
-  // The context comes first, which shows that there is one.
+  // The context comes first, because that is where `startsWithContext` looks for it.
   const first = stored ? { context: stored.value } : {}
   const known = { ...first, event, distinct_id, timestamp: timestamp ?? null, ...ids }
   const exact = typeof properties === 'string' ? properties : properties ? text?.member('properties')?.text : '{}'

@@ -33,7 +33,7 @@ export class Lifetime {
   #endWithParent(): void {
     const argument = process.argv.find((text) => text.startsWith('--parent='))
     const parent = Number(argument?.slice('--parent='.length))
-    // A worker inherits the arguments, but has another parent, with which it ends anyway.
+    // A worker inherits the arguments, but has a different parent, and exits with it anyway.
     if (!parent || cluster.isWorker) return
     onParentEnd(parent, () => {
       this.#log.warn({ parent }, 'the process that started the service has ended; shutting down')

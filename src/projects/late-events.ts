@@ -10,16 +10,16 @@ import type { Sender } from '../model/sender.js'
 /** The time since which a project's events are kept, epoch ms; undefined: all are. */
 export type KeptSince = (projectId: string) => number | undefined
 
-/** Says why an event that is older than its project keeps events is refused. */
+/** Explains the refusal of an event that is past its project's retention. */
 export function tooOldReason(since: number): string {
-  return `is older than the project keeps events: the earliest is ${new Date(since).toISOString()}`
+  return `is before the earliest time for which the project keeps events: ${new Date(since).toISOString()}`
 }
 
 interface Timed {
   timestamp?: number | null
 }
 
-/** The events of a request that are older than its project keeps them. */
+/** The events of a request that are past its project's retention. */
 export interface ExpiredEvents {
   indexes: number[]
   /** `too_old`, and names the events */

@@ -34,7 +34,7 @@ export interface QuotaWatchOptions {
   now?: (() => number) | undefined
 }
 
-/** Checks the quotas of all projects each minute, so that the log and the metrics show a soft one that is reached. */
+/** Checks the quotas of all projects each minute, so that the log and the metrics show when a soft one is reached. */
 export class QuotaWatch {
   readonly #options: QuotaWatchOptions
   /** by quota, then by project: as of the last check */

@@ -19,7 +19,7 @@ import { findPeriodEnd, type Usage } from './usage.js'
  * one event, so each event of a small quota asks; a larger one would not be exact to 1 %.
  */
 const SHARES = 400
-/** How often a request tries to get what is left, in the midst of those of other processes, and the pause, ms. */
+/** How often a request tries to get what is left while other processes compete for it, and the longest pause, ms. */
 const TRIES = 4
 const MAX_PAUSE_MS = 40
 /** How long a refusal is repeated without asking again, ms. */
@@ -122,7 +122,7 @@ export class Quotas implements Appends {
     return this.#within({ sender, body, count: 1, ids }, () => commits.appendKeyedEvent(sender, body, key, insertId))
   }
 
-  /** What cannot be stored as events does not count. */
+  /** Messages that cannot be stored as events do not count. */
   appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
     return this.#options.commits.appendRejected(sender, body, id)
   }
@@ -207,7 +207,7 @@ export class Quotas implements Appends {
    */
   async #ask(projectId: string, allowance: Allowance, count: number): Promise<boolean> {
     const isReached = allowance.refusal !== null && allowance.remaining < count
-    // While a quota is reached, nothing is pending again and again.
+    // While a quota is reached, requests are not announced as pending, because they are refused anyway.
     let isLikely = allowance.refusal !== null && !isReached && count > allowance.share
     for (let tries = isReached ? 1 : TRIES; ; tries--) {
       const rest = isLikely ? allowance.remaining : await this.#readRest(projectId, allowance)
@@ -223,7 +223,7 @@ export class Quotas implements Appends {
       isLikely = false
       await wait(Math.random() * MAX_PAUSE_MS)
     }
-    // The others need not see any longer what was pending.
+    // The others no longer need to see what was pending.
     if (!isReached) void this.#options.usage.write().catch(() => undefined)
     return false
   }
@@ -264,7 +264,7 @@ export class Quotas implements Appends {
     }
     const [tightest] = found.toSorted((a, b) => a.rest - b.rest)
     const least = Math.min(NO_LIMIT, ...found.map(({ quota }) => quota.limit))
-    // Those of the last day on which there were any: a new day begins with the processes of the day before.
+    // The processes of the last day that had any: at the start of a day, that is the day before.
     const processes = 1 + ([...others.values()].at(-1)?.processes ?? 0)
     allowance.share = Math.max(1, Math.floor(least / (SHARES * processes)))
     const rest = tightest?.rest ?? NO_LIMIT

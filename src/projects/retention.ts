@@ -92,8 +92,8 @@ async function readKnownTime(shards: Shards, projects: ReadonlyMap<string, Proje
 export type ExpiredData = Record<Kept, Expired>
 
 /**
- * Removes expired data. Reads do not see it from the moment it expires; this takes it off the disk, one project after
- * the other and one month at a time. As for an erasure, nothing of it is left in dead letters.
+ * Removes expired data. Reads stop seeing it the moment it expires; this removes it from the disk, one project and one
+ * month at a time. As with an erasure, none of it stays in dead letters.
  *
  * Every process with a writer looks once an hour, and one of them gets the turn: for profiles, and every eighth hour
  * for events and sessions, too. What a run does not finish, because it failed or its process was stopped, is done by

@@ -138,8 +138,8 @@ export class Usage {
   }
 
   /**
-   * What a project has used by day, earliest first. Of other processes, it has what they have stored. It stores nothing, so
-   * it costs no INSERT.
+   * What a project has used by day, earliest first. For other processes, it includes what they have stored. It stores
+   * nothing, so it costs no INSERT.
    * @param from the first day, such as `2026-11-26`
    * @param to the last one
    */
@@ -219,8 +219,8 @@ export class Usage {
   }
 
   /**
-   * Today, and the id of this process. It has another one on each day, so a clock that is set back to a day on which the
-   * process has counted before replaces nothing.
+   * Today, and the id of this process. The id changes every day, so a clock that is set back to a day on which the
+   * process has already counted replaces nothing.
    */
   #now(): { day: string; process: string } {
     const day = toDay((this.#options.now ?? Date.now)())

@@ -162,7 +162,8 @@ export class EventRows implements FieldRows {
     const copied = selectCopied([])
     const isLater = `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`
     const later = facts.hasLater ? ` UNION ALL ${selectEvents({ ...kept, isThere: false }, [isLater])}` : ''
-    // Paths and hosts are computed for the different texts of each block: in large blocks, these are fewer in all.
+    // Paths and hosts are computed once per distinct text of a block: with large blocks, there are fewer of these in
+    // total.
     if (!this.#page.isEmpty && !this.#needsProperties(kept)) statement.set(LARGE_BLOCKS)
     const rows = `(${this.#divide(`${copied}${later}`, facts.hasLater ? null : () => selectCopied(['0']))})`
     const isRepaired = !this.#hasJson || statement.context.repairsTexts
@@ -277,7 +278,7 @@ function selectSessions({ hasSession = false }: RowRange, has: string, hash: str
   return hasSession === true ? [has] : [has, `${hash} IN ${hasSession}`]
 }
 
-/** A range of facts, which are sorted by days. Reading times takes twice as long, and days that are whole need none. */
+/** A range of facts, which are sorted by day. Reading times takes twice as long, and whole days do not need them. */
 function selectDays(statement: Statement, { from, to }: RowRange): string[] {
   const lower = from === undefined ? [] : [`day >= ${toDay(statement.number(Math.max(from, 0)))}`]
   if (from !== undefined && !isDay(from)) lower.push(`timestamp >= ${statement.number(from)}`)

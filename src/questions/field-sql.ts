@@ -11,8 +11,8 @@ export type FieldSql =
   | { type: 'number'; sql: string }
   /**
    * a token of any JSON value, empty if there is none; `isScalar`: never of an array or object, and of a number only if
-   * `number` has it, or null, which is faster than to parse the token; `flag`: a condition that holds if the token is `true`,
-   * and otherwise there is none
+   * `number` has it, or null, which is faster than parsing the token; `flag`: a condition that holds if the token is
+   * `true`, and otherwise there is none
    */
   | { type: 'json'; sql: string; isScalar?: boolean; number?: string; flag?: string }
 

@@ -170,7 +170,7 @@ function isOrdered(
     : `(${isText(sql)} AND ${decodeText(sql, statement.context.repairsTexts)} ${compare} ${text})`
 }
 
-/** SQL for the number that a token is of; null if it is of another value. */
+/** SQL for the number that a token represents; null if it represents another kind of value. */
 export function findNumber(field: FieldSql & { type: 'json' }): string {
   return field.number ?? parseNumber(field.sql)
 }

@@ -106,7 +106,7 @@ export class NameCounts {
     return known.total > LARGE || this.#measureAge(known) < RECOUNT_MS
   }
 
-  /** Whether the counts can only be repeated because there were too many names, so that recent ones must do. */
+  /** Whether there were too many names to update the counts, so that recent counts have to do. */
   #isPartial(known: Counts): boolean {
     return known.names.size > MAX_NAMES && this.#measureAge(known) < LARGE_LIST_MS
   }

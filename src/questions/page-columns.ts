@@ -32,7 +32,7 @@ const PLACES_OF_PAGE_VIEW: readonly PagePlace[] = ['url', 'referrer', 'source', 
 /** Fields whose texts are columns with a dictionary. */
 const DICTIONARIES: readonly PageName[] = ['host', 'path', 'referrer']
 
-/** What is in the query of a page's URL, too, as `utm_source` and so on. */
+/** Fields that may also be in the query of a page's URL, as `utm_source` and so on. */
 const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const satisfies PagePlace[]
 type Parameter = (typeof PARAMETERS)[number]
 

@@ -72,8 +72,9 @@ function selectEachLink(query: PathQuery): string {
 }
 
 /**
- * Counts the users who reached each node and took each link, most first. Columns: `step`, `event`, `next_event`, which
- * is null in the row of a node, and `users`. Events beyond the first `limit` of a step become `OTHER`.
+ * Counts the users who reached each node and took each link, largest counts first. Columns: `step`, `event`,
+ * `next_event`, which is null in the row of a node, and `users`. Events beyond the first `limit` of a step become
+ * `OTHER`.
  */
 export function selectCountedLinks(query: PathQuery): string {
   // Users are numbered, so that sets of users are bitmaps, which can be merged for a node and for `OTHER`.

@@ -3,9 +3,9 @@
  * below it, `{}` for a country: two letters, at the end also with a part such as `co.` before it.
  *
  * From Matomo's lists of search engines, social networks and AI assistants
- * (https://github.com/matomo-org/searchengine-and-social-list, revision 3b3a82d of 2026-07-15, CC0 1.0); the sites for
- * video are split from the social networks as in Google Analytics 4, and those for mail are ours. So are `fb` and `ig`,
- * which no host is called: Meta's ads have them as their `utm_source`.
+ * (https://github.com/matomo-org/searchengine-and-social-list, revision 3b3a82d of 2026-07-15, CC0 1.0); video sites
+ * are separate from social networks, as in Google Analytics 4. The mail sites are our own, and so are `fb` and `ig`:
+ * these are not hosts, but values that Meta's ads use as `utm_source`.
  */
 export const REFERRERS = {
   email: `

@@ -135,8 +135,8 @@ const MAX_FACTS_READS = 2
 /** How long a project is assumed to have chains of aliases, ms. They are settled within seconds. */
 export const CHAINED_MS = 60_000
 /**
- * How much of ClickHouse's memory one question may use at most. With more, it would meet the limit of the whole server,
- * and look like one for which others have left none.
+ * How much of ClickHouse's memory one question may use at most. With more, it could hit the limit of the whole server,
+ * and would look as if other queries had used up the memory.
  */
 const MEMORY_SHARE = 0.5
 /** A question that takes longer would benefit from columns for its properties. */

@@ -43,7 +43,7 @@ interface Column {
 }
 
 /**
- * The sessions of days that session facts cover. The facts of a session are valid until something else of it is stored;
+ * The sessions of days that session facts cover. The facts of a session are valid until more of the session is stored;
  * the question groups the events of all changed sessions itself.
  *
  * All events and calls of a session with a row are within a day, so a question that counts the session reads all of
@@ -60,7 +60,10 @@ export class SessionFacts {
   readonly #first: number
   /** by day: the fill whose rows count; 0 for none */
   readonly #fills: bigint[] = []
-  /** by day: the step, and the version of calls, that all sessions that it may change have everything up to; 0 for none */
+  /**
+   * by day: the step and the version of calls up to which all sessions that its data may change are complete; 0 for
+   * none
+   */
   readonly #steps: bigint[] = []
   readonly #calls: bigint[] = []
   /** the keys of the sessions whose facts are outdated; null: the statement finds them itself */

@@ -42,7 +42,7 @@ const WINDOWS_MS = [2 * HOUR_MS, 24 * HOUR_MS, 12 * 24 * HOUR_MS]
 const FEW_ROWS = 500_000
 
 /**
- * The users of a page, without duplicates for aliases, most recently seen first. A user of whom `text` is a name comes
+ * The users of a page, without duplicates for aliases, most recently seen first. A user with `text` as a name comes
  * before all others. The caller has waited at the read barrier.
  * @throws ApiError `invalid_request` if a pattern is invalid, `query_too_large`, `overloaded`
  */

@@ -30,7 +30,7 @@ const CALLS = describeCalls('Operation', {
     schema: { querystring: ReadyQuery },
     summary: 'Whether the journal and the store are available',
     description:
-      'If one is unavailable, the 503 says which in the same fields; a journal also is if its disk, or Redis, has no room for ' +
+      'If one is unavailable, the 503 says which in the same fields. A journal also counts as unavailable if its disk, or Redis, has no room for ' +
       'writes. A store of several lanes or shards is ready when all are; ' +
       'with `partial=true`, when at least one lane and one shard are. ' +
       'With `strict=true` it is not ready either while the store has lost or damaged parts, or lacks events that were received.',

@@ -30,7 +30,7 @@ const CALLS = describeCalls('Operation', {
     summary: 'Forget the insert_ids of the project',
     description:
       'All, or those that came with one `kind` of key. An event that is sent again afterwards is stored again. It works while the ' +
-      'journal is full, and frees what the ids took before it responds.',
+      'journal is full, and frees the memory of the ids before it responds.',
     response: { example: { forgotten: 4_200_000 } },
   },
 })

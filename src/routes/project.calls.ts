@@ -20,8 +20,8 @@ export const CALLS = describeCalls('Operation', {
     schema: { querystring: NoQuery, body: SettingsBody, response: { 200: ProjectAnswer } },
     summary: 'Change settings of the project',
     description:
-      'What is absent stays, and null sets the default, also within `page_fields`, `keep` and `quotas`. Every process knows a change within ' +
-      '10 s. A shorter `keep` hides what is older immediately and removes it from the disk within a day: it cannot be ' +
+      'Absent fields stay as they are, and null restores the default, also within `page_fields`, `keep` and `quotas`. Every process knows a change within ' +
+      '10 s. A shorter `keep` hides older data immediately and removes it from the disk within a day; it cannot be ' +
       'brought back. `dry_run` changes nothing, and counts what would expire. A `locked` quota was set by the operator of ' +
       'the service, and no key can change it.',
     example: { timezone: 'Europe/Vienna', keep: { events: '25m' } },
@@ -33,7 +33,7 @@ export const CALLS = describeCalls('Operation', {
     summary: 'Read what the project has used, by day',
     description:
       'Events and bytes as they were accepted, and the time that the store worked on reads; as JSON with the quotas, or as CSV. ' +
-      'What other processes counted in the last seconds is missing.',
+      'The counts of other processes from the last seconds are missing.',
     response: {
       schema: ProjectUsage,
       example: {
@@ -48,7 +48,7 @@ export const CALLS = describeCalls('Operation', {
     audit: ({ params, projectId }: { params: Static<typeof ProjectParams>; projectId: string }) =>
       params.project === projectId ? { action: 'project_erased', changes: {} } : null,
     tag: 'Users',
-    summary: 'Erase everything of the key’s project except its keys, its usage and locked quotas',
+    summary: 'Erase all data of the key’s project except its keys, its usage and locked quotas',
     description:
       'Events, sessions, profiles, aliases, dead letters, saved questions, boards and, once `complete`, the settings except for `locked` quotas. What the project has used today and this month still counts toward its quotas. A call works for some 20 s; while `complete` is ' +
       'false, repeat it. `gone_at` and `purge_error` are as for erased users.',

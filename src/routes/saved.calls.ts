@@ -27,8 +27,8 @@ const board = { id: 'overview', name: 'Overview', ...stored }
 
 const CHANGE =
   'Creates it, or replaces all of it. With `revision`, only if that is the stored one; 0 means that there is none yet. Without it, the last ' +
-  'change wins. A project has at most 500, and a body at most 256 KiB. `warnings` says what asking would warn about, ' +
-  'such as an event that nothing is called by.'
+  'change wins. A project has at most 500, and a body at most 256 KiB. `warnings` has what asking the question would warn about, ' +
+  'such as an event name that does not exist.'
 const parameters = { id: 'sign-ups' }
 const saved = { schema: Saved, example: { revision: 1 } }
 

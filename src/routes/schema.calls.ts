@@ -25,7 +25,7 @@ export const CALLS = describeCalls('Questions', {
     description:
       'Names at the top level and within objects, with the types of their values and examples, in the newest events, or in those of one name ' +
       '(`sampled` says how many); the most frequent first. In a project of more than 100 000 events, the first list ' +
-      'is of a few events and the next one of more; it may be from the last call.',
+      'covers a few events and the next one more; it may be from the last call.',
     parameters: { event: 'signed up' },
     response: {
       schema: PropertyNames,
@@ -45,7 +45,7 @@ export const CALLS = describeCalls('Questions', {
     summary: 'List the values of a field of events',
     description:
       'In the newest events, or in those of one name (`sampled` says how many); the most frequent first. Values of more than 200 bytes are left ' +
-      'out. In a project of more than 100 000 events, the first list is of a few events and the next one of more; ' +
+      'out. In a project of more than 100 000 events, the first list covers a few events and the next one more; ' +
       'it may be from the last call.',
     parameters: { field: 'properties.plan', event: 'signed up', search: 'pr', limit: 10 },
     response: { schema: FieldValues, example: { values: [{ value: 'pro', count: 180 }], sampled: 1204, pending: 0 } },

@@ -32,7 +32,7 @@ const CALLS = describeCalls('Users', {
   changeUsers: {
     schema: { body: ChangesBody, response: { 200: Changed } },
     config: { maxWeight: MAX_BATCH_WEIGHT },
-    summary: 'Make 1 to 1000 changes of profiles and aliases, in their order',
+    summary: 'Apply 1 to 1000 changes of profiles and aliases, in order',
     description:
       'For imports: a change with a `timestamp` does not overwrite a property that was set or removed later. A change ' +
       'that is refused does not affect the others; `rejected` names it by its index. An alias without `merge` is made only if it is ' +
@@ -55,8 +55,8 @@ const CALLS = describeCalls('Users', {
 })
 
 /**
- * Makes many changes of profiles and aliases in their order, as `tallyhouse import` sends them. Each takes effect as of
- * its own time, and a refused change does not affect the others.
+ * Applies many changes of profiles and aliases in order, as `tallyhouse import` sends them. Each takes effect as of its
+ * own time, and a refused change does not affect the others.
  */
 export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (app, options) => {
   const { bodyLimit, maxDepth, ...parts } = options

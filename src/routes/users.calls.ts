@@ -135,7 +135,7 @@ export const CALLS = describeCalls('Users', {
     summary: 'Read pages of profiles, or list and search users',
     description:
       'Profiles by their `distinct_id`. With `order`, `search` or `where`: everybody with events or a profile, most recently seen first; ' +
-      'a user of exactly the name or alias that `search` is comes before all others.',
+      'a user whose name or alias equals `search` comes before all others.',
     parameters: { limit: 10, page: 1, order: 'last_seen', search: 'ada', where: '["is","user.plan",["pro"]]' },
     response: {
       schema: UserPage,

@@ -29,7 +29,7 @@ interface StoredKey extends StateKey {
 }
 
 const NOT_STORED = { version: START, value: null, bytes: 0 }
-/** Bytes of values that one read of the journal returns at most; a single value may be larger. */
+/** Maximum bytes of values that one read of the journal returns; a single value may be larger. */
 const READING_BYTES = 4 * 1024 * 1024
 /** Values of up to this many bytes are read from ClickHouse together; each larger one has a separate query. */
 const SMALL_BYTES = 64 * 1024

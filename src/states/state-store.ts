@@ -49,9 +49,9 @@ interface WaitingChange<Value> {
 }
 
 /**
- * The result of a batch. `done`: what each change threw, of the changes that fit the batch's time. Otherwise nothing
- * was committed: another process was first, some changes are known (their indexes), or the first `changes` together are
- * too large.
+ * The result of a batch. `done`: for each change that fit into the batch's time, what it threw. Otherwise nothing was
+ * committed: another process was first, some changes are known (their indexes), or the first `changes` together are too
+ * large.
  */
 type BatchResult =
   | { status: 'done'; refusals: unknown[] }

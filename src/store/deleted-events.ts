@@ -55,7 +55,7 @@ interface Note {
  * and is not resumable or still running half a minute later. The ledger reports such events as not received, without
  * raising an alarm.
  *
- * A counter runs one deletion at a time. One that has rested for half a day is replaced, so that it can be summed.
+ * A counter runs one deletion at a time. One that was unused for half a day is replaced, so that it can be summed.
  */
 export class DeletionCounter {
   readonly #clickhouse: ClickHouse

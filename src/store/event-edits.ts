@@ -170,7 +170,7 @@ class ShardEdits {
       const present = look.value
       const missed = edits.filter(({ eventId }) => !present.has(eventId))
       if (missed.length > 0) {
-        // An event that was stored during the look, by a replay, may have been updated or not.
+        // An event that a replay stored during the look-up may or may not have been updated.
         const late = await this.#find(missed)
         await this.#update(
           updates.filter(({ eventId }) => late.has(eventId)),

@@ -44,9 +44,9 @@ export interface PartList {
 }
 
 /**
- * Recorded tables with rows of projects. They keep parts whose rows are all deleted; of the last three, none are. Without a
- * part of `projects`, data would be kept forever and nothing be limited, and without one of `project_usage`, quotas would
- * have room that is used up.
+ * Recorded tables with rows of projects. They keep parts whose rows are all deleted; of the last three, none are.
+ * Without a part of `projects`, data would be kept forever and nothing limited; without one of `project_usage`, quotas
+ * would seem less used than they are.
  */
 const PROJECT_TABLES = [
   ...['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'],

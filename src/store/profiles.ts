@@ -87,7 +87,7 @@ export async function readProfilePage(
   })
 }
 
-/** Epoch ms of the latest event by the name of a user; null without events. */
+/** Epoch ms of the latest event, by user name; null without events. */
 export type LastSeen = ReadonlyMap<string, number | null>
 
 const NO_PROFILE = `p.distinct_id = ''`

@@ -6,7 +6,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { deduplicateBy } from './insert.js'
 import { buildPageQuery, PAGE_SETTINGS } from './page.js'
 
-/** The kinds of what is saved: questions, and boards of questions. Both are stored on the first shard. */
+/** What can be saved: questions, and boards of questions. Both are stored on the first shard. */
 export type SavedKind = 'question' | 'board'
 
 /** Identifies a saved question or board. */
@@ -168,7 +168,7 @@ async function keepOrTakeBack(clickhouse: ClickHouse, place: SavedPlace, row: Ro
   return taken === 'conflict' ? { revision: version } : 'full'
 }
 
-/** The stored revision if its content is that of the row, else null. */
+/** The stored revision if it has the same content as the row, else null. */
 async function findSameRevision(clickhouse: ClickHouse, place: SavedPlace, row: Row): Promise<number | null> {
   const [stored] = await clickhouse.rows<Pick<Row, 'name' | 'content' | 'display'> & { version: string }>(
     `SELECT name, content, display, version FROM saved FINAL WHERE ${ONE}`,

@@ -130,7 +130,7 @@ function withoutPrefix(error: StoreError): Error {
 export function describeSqlError(error: unknown, limitSeconds: number): string {
   const message = error instanceof StoreError ? error.words : error instanceof Error ? error.message : String(error)
   if (error instanceof StoreUnreachableError) return message
-  if (message === 'aborted') return 'The result broke off: the query failed, or ClickHouse ended.'
+  if (message === 'aborted') return 'The result broke off: the query failed, or ClickHouse exited.'
   if (isStoreError(error, 'TIMEOUT_EXCEEDED')) {
     return `The query was aborted after ${limitSeconds} s. Narrow it, or allow more with --timeout.`
   }

@@ -20,7 +20,7 @@ type Alias = Extract<SdkMessage, { type: 'alias' }>
 type Change = Extract<SdkMessage, { type: 'change' }>
 type Delete = Extract<SdkMessage, { type: 'delete' }>
 
-/** A message that says who somebody is, or changes a profile. */
+/** A message that identifies somebody, or changes a profile. */
 export type PersonMessage = Alias | Change | Delete
 
 /** What the key of a request allows its messages, and how they are taken. */
@@ -43,13 +43,13 @@ function describeNoName(distinctId: unknown): string {
   return `distinct_id ${describeNameFault(distinctId)}.`
 }
 
-/** The reason for refusing to change the profile of a name that means nobody. */
+/** The reason for refusing to change the profile of a placeholder or reserved name. */
 function nobody(name: string): string {
   const why = isReserved(name) ? 'is reserved' : 'is what clients send if they have no id'
   return `${JSON.stringify(name)} ${why}, so it has no profile.`
 }
 
-/** Sorts the messages about people, without those whose names mean nobody. */
+/** Sorts the messages about people, without those about placeholders and reserved names. */
 export class PeoplePlan {
   /** messages in the order of the request */
   readonly messages: PersonMessage[] = []
@@ -103,7 +103,7 @@ export class PeoplePlan {
       return
     }
     if (!isReserved(distinctId)) this.placeholders.change++
-    // An event of the same element holds what the change says.
+    // If the element also has an event, the event contains the data of the change.
     if (!this.#events.has(index)) this.refused.push(createFault(message, nobody(distinctId)))
   }
 
@@ -262,7 +262,7 @@ async function apply(
     await links.changeProfile(projectId, { name, ...omitUndefined({ user }) }, change, { keyClass, insertId })
     return null
   } catch (error) {
-    // A limit that was exceeded is no fault of the message: a retry of the request stores it.
+    // Exceeding a limit is not the message's fault: a retry of the request stores it.
     if (!(error instanceof ApiError) || error.status >= 500 || error.limit !== undefined) throw error
     return createFault(change, error.message)
   }

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { ANONYMOUS } from '../model/user-names.js'
 import { type Decoded, makeAlias, makeInsertId } from './message.js'
-import { JsonRow, RowFault } from './row.js'
+import { JsonRow, NoEvent, RowFault } from './row.js'
 import { readTimestamp, type Vendor } from './vendor.js'
-import { findUtm, makeWebEvent, PAGE_VIEW, readField, type WebContext, type WebPage } from './web.js'
+import { findUtm, makeWebEvent, PAGE_VIEW, readField, readUser, type WebContext, type WebPage } from './web.js'
 
 /**
  * Google Analytics 4's export to BigQuery: the rows of `events_YYYYMMDD` as JSON lines, as `bq extract` writes them.
@@ -15,10 +15,13 @@ export const ga4: Vendor = {
     const stamp = row.readText('event_timestamp')
     if (stamp === undefined) throw new RowFault(NOT_A_ROW)
     const time = readTimestamp(stamp, { ...options, time: options?.time ?? 'us' }, 'none')
-    const [user, device] = [readField(row, 'user_id'), readField(row, 'user_pseudo_id')]
+    const [user, device] = [readUser(row, 'user_id'), readField(row, 'user_pseudo_id')]
     const distinctId = user ?? device ?? ANONYMOUS
-    const parameters = readParameters(row)
     const name = row.value('event_name')
+    if (typeof name === 'string' && MARKERS.has(name)) {
+      throw new NoEvent(`Google sends ${name} with each visit, in addition to what the visitor does.`)
+    }
+    const parameters = readParameters(row)
     const session = readText(parameters, 'ga_session_id')
     const event = makeWebEvent({
       event: name === 'page_view' ? PAGE_VIEW : name,
@@ -45,11 +48,22 @@ export const ga4: Vendor = {
 const NOT_A_ROW =
   'The row has no event_timestamp, unlike rows of events_YYYYMMDD in BigQuery. Reports of Google Analytics are totals, which cannot become events: link the property to BigQuery, and export its tables as JSON.'
 
+/**
+ * Events by which Google measures visits. Every visit has them, so if they counted, none would be one page view and
+ * nothing else.
+ * https://support.google.com/analytics/answer/9234069
+ */
+const MARKERS: ReadonlySet<string> = new Set(['session_start', 'first_visit', 'user_engagement'])
+
 const PLACED = ['event_name', 'event_timestamp', 'event_params', 'items', 'ecommerce', 'user_id', 'user_pseudo_id']
 const PLACED_PARAMETERS = ['page_location', 'page_title', 'page_referrer', 'ga_session_id']
-const INTEGER = /^(?:0|-?[1-9]\d*)$/
+/** A number as JSON writes it. */
+const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?$/i
 
-/** Reads the parameters of an event, as JSON texts by their keys. Of several values, Google sets one. */
+/**
+ * Reads the parameters of an event, as JSON texts by their keys. Of several values, Google sets one. The results of a
+ * query have all numbers as strings.
+ */
 function readParameters(row: JsonRow): Map<string, string> {
   const parameters = new Map<string, string>()
   for (const element of row.readElements('event_params') ?? []) {
@@ -57,19 +71,23 @@ function readParameters(row: JsonRow): Map<string, string> {
     const key = parameter.value('key')
     const value = parameter.readNestedRow('value')
     if (typeof key !== 'string' || !value) continue
-    const whole = value.readName('int_value')
-    const text =
-      typeof whole === 'string' && INTEGER.test(whole)
-        ? whole
-        : (value.readText('string_value') ?? value.readText('double_value') ?? value.readText('float_value'))
+    const text = value.readText('string_value') ?? NUMBERS.map((type) => readNumber(value, type)).find((one) => one)
     if (text !== undefined) parameters.set(key, text)
   }
   return parameters
 }
 
+const NUMBERS = ['int_value', 'double_value', 'float_value'] as const
+
+/** Reads a number, which may be in a string, as the text of a JSON value. */
+function readNumber(value: JsonRow, type: (typeof NUMBERS)[number]): string | undefined {
+  const spelled = value.readName(type)
+  return typeof spelled === 'string' && NUMBER.test(spelled) ? spelled : value.readText(type)
+}
+
 function readText(parameters: ReadonlyMap<string, string>, key: string): string | undefined {
   const text = parameters.get(key)
-  const value: unknown = text === undefined || INTEGER.test(text) ? text : JSON.parse(text)
+  const value: unknown = text === undefined || NUMBER.test(text) ? text : JSON.parse(text)
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 

@@ -1,8 +1,9 @@
 import { memberTexts } from '../json/texts.js'
+import type { JsonValue } from '../json/value.js'
 import { type Decoded, makeAlias, makeInsertId } from './message.js'
 import { JsonRow, NoEvent, objectText, RowFault } from './row.js'
-import { readTimestamp, type Vendor } from './vendor.js'
-import { makeWebEvent, PAGE_VIEW, readField, type WebContext, type WebEvent, type WebPage } from './web.js'
+import { type Origin, readTimestamp, type Vendor } from './vendor.js'
+import { makeWebEvent, PAGE_VIEW, readField, readUser, type WebContext, type WebEvent, type WebPage } from './web.js'
 
 /**
  * Matomo's visits, as the method `Live.getLastVisitsDetails` of its Reporting API returns them with `format=json`. Each
@@ -14,23 +15,22 @@ export const matomo: Vendor = {
     const actions = row.readElements('actionDetails')
     if (!actions) throw new RowFault(describeOther(row))
     if (actions.length === 0) throw new NoEvent('The visit has no actions.')
+    refuseTruncated(row)
     const visitor = readField(row, 'visitorId')
-    const user = readField(row, 'userId')
+    const user = readUser(row, 'userId')
     const distinctId = user ?? visitor
-    if (distinctId === undefined) throw new RowFault('The visit has neither a visitorId nor a userId.')
+    if (distinctId === undefined)
+      throw new RowFault('The visit has neither a visitorId nor a userId, which Matomo only shows with a token_auth.')
     const idVisit = readField(row, 'idVisit')
     if (idVisit === undefined) throw new RowFault('The visit has no idVisit.')
     const context = readContext(row)
     const messages: Decoded[] = []
     let source: Pick<WebPage, 'referrer' | 'utm'> = readSource(row)
-    for (const value of actions) {
-      const action = new JsonRow(value)
+    for (const { action, time } of readActions(row, actions, { ...options })) {
       const { event, page, properties } = readAction(action)
       const isView = event === PAGE_VIEW
-      const text = action.readText('timestamp')
-      const time = readTimestamp(text, { ...options }, 's or ms')
       const id = ['pageId', 'goalId', 'orderId', 'url'].map((name) => readField(action, name))
-      const which = [readField(action, 'type') ?? '', id.find((part) => part !== undefined) ?? '', String(text)]
+      const which = [readField(action, 'type') ?? '', id.find((part) => part !== undefined) ?? '', String(time)]
       messages.push(
         makeWebEvent({
           ...{ event, distinctId, time, properties, context },
@@ -45,6 +45,38 @@ export const matomo: Vendor = {
     }
     return [...messages, ...makeAlias(user, visitor, 'inferred')]
   },
+}
+
+/** @throws RowFault if Matomo has left out actions */
+function refuseTruncated(row: JsonRow): void {
+  const left = readField(row, 'truncatedActionsCount')
+  if (left === undefined || left === '0') return
+  throw new RowFault(
+    `Matomo has left out ${left.slice(0, 20)} actions of the visit: set visitor_log_maximum_actions_per_visit in its config.ini.php to more, and export it again.`,
+  )
+}
+
+/** All offsets of time zones are multiples of it. */
+const QUARTER_MS = 15 * 60_000
+
+/**
+ * Reads the actions of a visit with their times. Matomo writes these as if the clocks of the site's time zone showed UTC,
+ * but when the visit began in UTC, so the difference is the offset of the zone.
+ * https://github.com/matomo-org/matomo/issues/22720
+ */
+function readActions(row: JsonRow, values: readonly JsonValue[], origin: Origin): { action: JsonRow; time: number }[] {
+  const read = (text: string | undefined) => readTimestamp(text, origin, 's or ms')
+  const local = values.map((value) => {
+    const action = new JsonRow(value)
+    return { action, time: read(action.readText('timestamp')) }
+  })
+  const began = row.readText('firstActionTimestamp')
+  if (began === undefined) {
+    throw new RowFault('The visit has no firstActionTimestamp, without which the time zone of its actions is unknown.')
+  }
+  const first = local.reduce((least, { time }) => Math.min(least, time), Number.POSITIVE_INFINITY)
+  const offset = QUARTER_MS * Math.round((first - read(began)) / QUARTER_MS)
+  return local.map(({ action, time }) => ({ action, time: time - offset }))
 }
 
 /** Describes a row that is not a visit, such as a saved error response. */
@@ -114,7 +146,7 @@ const PLACED = new Set([
   ],
 ])
 /** Fields that only describe how Matomo shows an action. */
-const SHOWN = /^(?:title|subtitle|icon.*|.*Pretty|.*Icon|.*IconSVG)$/
+const SHOWN = /^(?:title|subtitle|icon.*|.*[Pp]retty|.*Icon|.*IconSVG)$/
 
 function collectRest(action: JsonRow, { url, title }: WebPage): string {
   const placed = new Set([

@@ -15,8 +15,11 @@ export const plausible: Vendor = {
     if (event === 'engagement') throw new NoEvent('The row only says how long somebody looked at a page.')
     const read = (name: string) => readField(row, name)
     const time = readTimestamp(row.readText('timestamp'), { ...options }, 'none')
-    const [host, path] = [read('hostname'), read('pathname') ?? '/']
-    const url = host === undefined ? path : `https://${host}${path}`
+    const [host, path, referrer] = [read('hostname'), read('pathname') ?? '/', toAddress(read('referrer'))]
+    const url = host === undefined || host === NO_HOST ? path : `https://${host}${path}`
+    const utm = readUtm(row) ?? {}
+    // Plausible also takes the source from parameters such as `ref`, and does not keep these.
+    const source = utm.source ?? (referrer === undefined ? read('referrer_source') : undefined)
     const session = read('session_id')
     const properties = readOwn(row)
     return [
@@ -29,8 +32,8 @@ export const plausible: Vendor = {
         sessionId: session,
         page: {
           url,
-          referrer: toAddress(read('referrer')),
-          utm: readUtm(row) ?? {},
+          referrer,
+          utm: { ...utm, source },
         },
         properties,
         context: {
@@ -49,9 +52,12 @@ export const plausible: Vendor = {
 }
 
 const TOTALS =
-  'Plausible exports daily totals, which cannot become events: they do not say who came when. Keep its numbers there, and start counting here. If you run Plausible yourself, export its events instead: clickhouse-client --database plausible_events_db --query "SELECT * FROM events_v2 FORMAT JSONEachRow".'
+  'Plausible exports daily totals, which cannot become events: they do not say who came when. Keep its numbers there, and start counting here. If you run Plausible yourself, export its events instead: clickhouse-client --database plausible_events_db --query "SELECT * FROM events_v2 WHERE site_id = 1 FORMAT JSONEachRow".'
 
 const PLACED = [...['name', 'timestamp', 'user_id', 'session_id', 'hostname', 'pathname', 'referrer'], ...UTM_FIELDS]
+
+/** What Plausible stores for an event of an app. */
+const NO_HOST = '(none)'
 
 /** The properties of a custom event, which are two lists. */
 const OWN = ['meta.key', 'meta.value'] as const

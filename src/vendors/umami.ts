@@ -1,34 +1,39 @@
-import { makeInsertId } from './message.js'
+import { makeAlias, makeInsertId } from './message.js'
 import { FieldFault, type JsonRow, NoEvent, RowFault } from './row.js'
 import { readTimestamp, type Vendor } from './vendor.js'
 import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS } from './web.js'
 
 /**
  * Umami's table `website_event`, as its export or a database writes it as CSV, or its rows as JSON. In Umami a session is
- * a visitor's month, and a visit is what others call a session.
+ * a visitor's month, and a visit is what others call a session. The export also has the tables `event_data` and
+ * `session_data`, whose rows repeat the ids of events and sessions.
  * https://github.com/umami-software/umami/blob/master/prisma/schema.prisma
  */
 export const umami: Vendor = {
   messages: (row, options) => {
     const read = (name: string) => readField(row, name)
+    if (row.has('data_key')) throw new NoEvent('The row is a property of an event or a session.')
     const visitor = read('session_id')
-    if (visitor === undefined)
+    if (visitor === undefined || !row.has('url_path')) {
+      const missing = visitor === undefined ? 'session_id' : 'url_path'
       throw new RowFault(
-        'The row has no session_id, unlike rows of website_event. Reports of Umami are totals, which cannot become events.',
+        `The row has no ${missing}, unlike rows of website_event. Reports of Umami are totals, which cannot become events.`,
       )
+    }
     const time = readTimestamp(row.readText('created_at'), { ...options }, 'none')
     const [host, query] = [read('hostname'), read('url_query')]
     const page = {
       url: joinUrl(host, read('url_path'), query),
       title: read('page_title'),
-      referrer: joinUrl(read('referrer_domain'), read('referrer_path'), read('referrer_query')),
+      referrer: readReferrer(row, host),
       utm: readUtm(row),
     }
     const event = readEvent(row)
     return [
       makeWebEvent({
         event,
-        distinctId: read('distinct_id') ?? visitor,
+        // Umami may learn who it was later, and then all rows of the session say so: they must keep their identity.
+        distinctId: visitor,
         time,
         insertId: findInsertId(row, [visitor, String(time), JSON.stringify(event), page.url ?? '']),
         sessionId: read('visit_id'),
@@ -44,12 +49,14 @@ export const umami: Vendor = {
         },
         rest: ['$umami', row.without(PLACED)],
       }),
+      ...makeAlias(read('distinct_id'), visitor, 'inferred'),
     ]
   },
 }
 
-/** Fields that are stored elsewhere, as they are or as parts of an address. */
+/** Fields that are stored elsewhere, as they are or as parts of an address, and the visitor's own address. */
 const PLACED = [
+  'ip',
   ...['event_id', 'session_id', 'visit_id', 'distinct_id', 'created_at', 'event_type', 'event_name'],
   ...['hostname', 'url_path', 'url_query', 'page_title', 'referrer_domain', 'referrer_path', 'referrer_query'],
   ...UTM_FIELDS,
@@ -78,9 +85,17 @@ function findInsertId(row: JsonRow, parts: string[]): string {
   return id === undefined ? makeInsertId('umami', ...parts) : makeInsertId('umami', id)
 }
 
-/** Makes an address from its parts; Umami does not keep the protocol. */
+/** Makes an address from its parts. Umami does not keep the protocol, and keeps the fragment with the path. */
 function joinUrl(host: string | undefined, path = '', query = ''): string | undefined {
-  const parameters = query === '' ? '' : `?${query.replace(/^\?/, '')}`
-  if (host !== undefined) return `https://${host}${path === '' || path.startsWith('/') ? '' : '/'}${path}${parameters}`
-  return path === '' ? undefined : `${path}${parameters}`
+  if (host === undefined && path === '') return undefined
+  const [, before = '', fragment = ''] = /^([^#]*)(.*)$/s.exec(path) ?? []
+  const origin = host === undefined ? '' : `https://${host}`
+  const slash = host === undefined || before === '' || before.startsWith('/') ? '' : '/'
+  return `${origin}${slash}${before}${query === '' ? '' : `?${query.replace(/^\?/, '')}`}${fragment}`
+}
+
+/** Umami leaves out the domain of a referrer on the same site. */
+function readReferrer(row: JsonRow, host: string | undefined): string | undefined {
+  const [domain, path, query] = ['domain', 'path', 'query'].map((part) => readField(row, `referrer_${part}`))
+  return joinUrl(domain ?? (path === undefined ? undefined : host), path, query)
 }

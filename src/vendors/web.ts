@@ -1,5 +1,6 @@
 import type { Context } from '../contract/context.js'
 import { isName } from '../contract/limits.js'
+import { isPlaceholder } from '../model/user-names.js'
 import type { SdkEvent } from './message.js'
 import { isEmpty, type JsonRow, objectText } from './row.js'
 
@@ -101,6 +102,12 @@ export const UTM_FIELDS: readonly string[] = UTM.map((name) => `utm_${name}`)
 export function readField(row: JsonRow | undefined, name: string): string | undefined {
   const text = row?.readNonEmpty(name)?.trim()
   return text === '' || text === '\\N' || text === 'NULL' ? undefined : text
+}
+
+/** Like `readField`, for the name of a user; undefined for what sites send for visitors who are not signed in. */
+export function readUser(row: JsonRow, name: string): string | undefined {
+  const user = readField(row, name)
+  return user === undefined || isPlaceholder(user) ? undefined : user
 }
 
 /** What products write if they do not know a field of the context. */

@@ -20,7 +20,7 @@ const { values } = parseArgs({
   },
 })
 const { target, parent, port: ownPort = Number(target) + 1 } = values
-if (target === '0') end('The page is not rebuilt: with PORT=0 nobody knows where the service listens.')
+if (target === '0') end('The page is not rebuilt, because with PORT=0 the port of the service is unknown.')
 
 /** Runs in the browser. If only styles have changed, they are replaced without reloading the page. */
 const RELOAD = `new EventSource('esbuild').addEventListener('change', ({ data }) => {

@@ -16,7 +16,7 @@ t.test('it says which version it is', async (t) => {
 
 t.test('the first line says what is wrong with the arguments, and a second one points to the help', async (t) => {
   const wrong: [string[], RegExp][] = [
-    [['keys', 'make'], /^Say what to do with the keys/],
+    [['keys', 'make'], /^Specify an action/],
     [['import', '--colour'], /^There is no option --colour\.$/],
     [['export', '--fromat=csv'], /^There is no option --fromat\. Did you mean --format\?$/],
     [['export', '--all', 'x', '--format', 'csv'], /--all FOLDER takes no other option\.$/],

@@ -42,12 +42,12 @@ t.test('verify passes for a sound store, and says what was checked', async (t) =
   const { code, printed } = await until('counts of the parts that were noted', async () => {
     const { env } = await stopped(t)
     const ended = await run(command, [], env)
-    return /Counts: default: events of \d{4}-\d\d: 80, as noted/.test(ended.printed) && ended
+    return /Counts: default: events of \d{4}-\d\d: 80, as recorded/.test(ended.printed) && ended
   })
   t.equal(code, 0, printed)
   t.match(printed, /The journal can be read; 0 entries wait/)
   t.match(printed, /Checksums: \d+ parts, 0 damaged/)
-  t.match(printed, /Nothing is wrong\.\n$/)
+  t.match(printed, /No problems found\.\n$/)
 })
 
 t.test('verify says what it could not compare because nobody had noted it', async (t) => {
@@ -62,12 +62,12 @@ t.test('verify says what it could not compare because nobody had noted it', asyn
   const { printed } = await run(command, ['--quick'], env)
   t.match(
     printed,
-    /Counts: not compared: 1.0[048]0 events in 1 new part, noted just now\. The next run compares them\./,
+    /Counts: not compared: 1.0[048]0 events in 1 new part, recorded just now\. The next run compares them\./,
   )
   // Another merge makes another part.
   await until('all to be compared', async () => {
     const { printed } = await run(command, ['--quick'], env)
-    return !printed.includes('not compared') && /Counts: imported: events of .*: 1000, as noted\./.test(printed)
+    return !printed.includes('not compared') && /Counts: imported: events of .*: 1000, as recorded\./.test(printed)
   })
 })
 

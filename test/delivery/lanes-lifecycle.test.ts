@@ -59,7 +59,7 @@ t.test('what lives on three lanes and two shards', async (t) => {
   t.test('SQL, and a notice where a query reads one shard', async (t) => {
     const one = await run(sql, ['SELECT count() FROM events FORMAT TSV'], env)
     t.equal(one.printed, `${(await perShard(shards, EVENTS))[0]}\n`)
-    t.match(one.noted, /^events is the first of 2 shards; events_all has the rows of all\.$/m)
+    t.match(one.noted, /^events covers only the first of 2 shards; events_all covers all of them\.$/m)
     const all = await run(sql, ['SELECT count(), max(time) < now() FROM events_all FORMAT TSV'], env)
     t.equal(all.printed, '108\t1\n')
     t.notMatch(all.noted, /first of/)

@@ -168,7 +168,7 @@ t.test('redis: ids that fill it can be forgotten while it refuses writes, and th
       (error) => error,
     )
   }
-  t.match(refusal, { code: 'overloaded', message: /^Redis has no memory left[.].*insert_ids are some \d+ %/ })
+  t.match(refusal, { code: 'overloaded', message: /^Redis has no memory left[.].*insert_ids about \d+ %/ })
   await journal.ids.forget(PAGE)
   t.strictSame(await admin.keys('{j}:ids:page:*'), [])
 })

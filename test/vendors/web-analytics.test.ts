@@ -38,7 +38,7 @@ async function readRows(text: string, from: From) {
 }
 
 t.test('Umami: a table with a byte order mark, quotes, line ends in cells, and missing values', async (t) => {
-  const { events, rejects, skipped } = await readFile('umami.csv', 'umami')
+  const { events, rejects, skipped, people } = await readFile('umami.csv', 'umami')
   const visitor = '0f5a2c1e-7b1d-5e0f-9a3b-1c2d3e4f5a6b'
   const [entry, midnight, added, identified, bare] = events
   t.equal(events.length, 5)
@@ -70,7 +70,7 @@ t.test('Umami: a table with a byte order mark, quotes, line ends in cells, and m
     properties: { $umami: { tag: 'b' } },
   })
   t.match(identified, {
-    distinct_id: 'customer-7',
+    distinct_id: '7c9e6679-7425-40de-944b-e07fc1f90ae7',
     properties: { url: 'https://shop.example/sale#top', utm_source: 'partner', utm_campaign: 'spring' },
   })
   t.strictSame(identified?.context, { browser: 'Safari', os: 'iOS', device: 'mobile' })
@@ -79,6 +79,7 @@ t.test('Umami: a table with a byte order mark, quotes, line ends in cells, and m
     ['browser', 'os', 'country'].some((field) => field in (bare?.context ?? {})),
     'NULL, \\N and ZZZ are nothing',
   )
+  t.strictSame(people, ['"distinct_id":"customer-7","alias":"7c9e6679-7425-40de-944b-e07fc1f90ae7"'])
   t.match(rejects, [
     [8, /no session_id/],
     [9, /The time "yesterday" is not ISO 8601/],
@@ -95,6 +96,39 @@ t.test('Umami: a table without newer columns, and rows of the same second', asyn
   t.equal(new Set(events.map(({ insert_id }) => insert_id)).size, 3, 'each has its own id')
   t.strictSame(await read(), events, 'the same ids again')
   t.match(events[0], { distinct_id: 's1', session_id: undefined, context: undefined, properties: { url: '/a' } })
+})
+
+t.test('Umami: a visitor who becomes known stays one, and addresses are whole', async (t) => {
+  const row = { session_id: 's1', visit_id: 'v1', hostname: 'shop.example', event_type: '1' }
+  const rows = [
+    { ...row, url_path: '/sale#top', url_query: 'utm_source=news', created_at: '2024-01-01 00:00:00' },
+    { ...row, url_path: '/cart', referrer_path: '/sale#top', distinct_id: 'ada', created_at: '2024-01-01 00:00:09' },
+  ]
+  const batches = await batchesOf(pieces(rows.map((one) => JSON.stringify(one)).join('\n')), { from: 'umami' })
+  t.match(
+    eventsOf(batches).map((text) => JSON.parse(text)),
+    [
+      { distinct_id: 's1', properties: { url: 'https://shop.example/sale?utm_source=news#top', utm_source: 'news' } },
+      { distinct_id: 's1', properties: { referrer: 'https://shop.example/sale#top' } },
+    ],
+  )
+  t.strictSame(
+    batches.flatMap(({ people }) => people.map(({ members }) => members)),
+    ['"distinct_id":"ada","alias":"s1"'],
+  )
+})
+
+t.test('Umami: the other tables of an export are no page views', async (t) => {
+  const [session_id, created_at] = ['s1', '2024-01-01 00:00:00']
+  const ofEvent = { session_id, event_id: 'e1', url_path: '/', event_name: 'buy', data_key: 'price', created_at }
+  const ofSession = { session_id, data_key: 'plan', string_value: 'pro', distinct_id: 'ada', created_at }
+  const view = { session_id, event_id: 'e2', url_path: '/', event_type: '1', ip: '203.0.113.7', created_at }
+  const session = { session_id, browser: 'chrome', created_at }
+  const rows = [ofEvent, ofSession, view, session].map((row) => JSON.stringify(row)).join('\n')
+  const { events, rejects } = await readRows(rows, 'umami')
+  t.match(events, [{ event: '$pageview', insert_id: 'umami:e2' }])
+  t.notMatch(JSON.stringify(events), '203.0.113', 'the address is left out')
+  t.match(rejects, [[4, /no url_path, unlike rows of website_event/]])
 })
 
 t.test('Matomo: each action of a visit is an event', async (t) => {
@@ -135,6 +169,33 @@ t.test('Matomo: each action of a visit is an event', async (t) => {
   t.equal(skipped, 1, 'a visit without actions')
 })
 
+t.test('Matomo: times of actions, which are in the time zone of the site, become UTC', async (t) => {
+  const began = at('2024-03-30T22:59:58Z') / 1000
+  // The clocks of a site in Kathmandu, New York and London, and one action that does not begin the visit.
+  const visits = [5.75 * 3600, -4 * 3600, 0].map((offset, idVisit) => ({
+    ...{ idVisit, visitorId: 'v', firstActionTimestamp: began, lastActionTimestamp: began + 300 },
+    actionDetails: [40, 3, 299].map((after) => {
+      return { type: 'action', url: `https://a.example/${after}`, pageId: after, timestamp: began + offset + after }
+    }),
+  }))
+  const { events, rejects } = await readRows(JSON.stringify(visits), 'matomo')
+  t.strictSame(
+    events.map(({ timestamp }) => timestamp / 1000 - began),
+    [40, 3, 299, 40, 3, 299, 40, 3, 299],
+  )
+  t.strictSame(rejects, [])
+  const { firstActionTimestamp: _, ...unknown } = visits[0] as (typeof visits)[number]
+  t.match((await readRows(JSON.stringify([unknown]), 'matomo')).rejects, [[1, /no firstActionTimestamp/]])
+})
+
+t.test('Matomo: a visit of which Matomo has left out actions is rejected', async (t) => {
+  const actionDetails = [{ type: 'action', url: 'https://a.example/', pageId: 1, timestamp: 1_700_000_000 }]
+  const visit = { idVisit: 1, visitorId: 'v', firstActionTimestamp: 1_700_000_000, actionDetails }
+  const { events, rejects } = await readRows(JSON.stringify([{ ...visit, truncatedActionsCount: 7 }, visit]), 'matomo')
+  t.equal(events.length, 1)
+  t.match(rejects, [[1, /left out 7 actions of the visit: set visitor_log_maximum_actions_per_visit/]])
+})
+
 t.test('Matomo: rows that are not visits', async (t) => {
   const error = '{"result":"error","message":"You must be logged in."}'
   t.match((await readRows(error, 'matomo')).rejects, [[1, /Matomo answered with an error.*You must be logged in/]])
@@ -143,7 +204,7 @@ t.test('Matomo: rows that are not visits', async (t) => {
 
 t.test('a row of many events stays in one batch', async (t) => {
   const visit = (idVisit: number, count: number) => ({
-    ...{ idVisit, visitorId: 'v' },
+    ...{ idVisit, visitorId: 'v', firstActionTimestamp: 1_700_000_000 },
     actionDetails: Array.from({ length: count }, (_, i) => {
       return { type: 'action', url: 'https://a.example/', pageId: i, timestamp: 1_700_000_000 + i }
     }),
@@ -199,7 +260,7 @@ t.test('Plausible: the export is refused as a whole, and rows of its own databas
     ...{ delimiter: ',', types: {} },
   }
   await t.rejects(inspect(await openFile(pathOf('plausible.zip')), options), {
-    message: /None of the \d rows of .* is an event, so nothing was stored.*daily totals.*events_v2/,
+    message: /plausible\.zip that was checked is not an event, so nothing was stored.*daily totals.*events_v2/,
   })
   const { events, skipped } = await readFile('plausible.ndjson', 'plausible')
   const [view, signup] = events
@@ -218,8 +279,27 @@ t.test('Plausible: the export is refused as a whole, and rows of its own databas
   t.equal(skipped, 1, 'an engagement is no event')
 })
 
+t.test('Plausible: a source without a referrer, and an event without a host', async (t) => {
+  const row = { timestamp: '2024-03-31 00:00:20', name: 'pageview', user_id: '1', session_id: '2', pathname: '/' }
+  const rows = [
+    { ...row, hostname: 'shop.example', referrer: '', referrer_source: 'Product Hunt' },
+    { ...row, hostname: '(none)', referrer: 'google.com', referrer_source: 'Google' },
+  ]
+  const { events } = await readRows(rows.map((one) => JSON.stringify(one)).join('\n'), 'plausible')
+  t.match(events, [
+    { properties: { url: 'https://shop.example/', utm_source: 'Product Hunt' } },
+    { properties: { url: '/', referrer: 'https://google.com', utm_source: undefined } },
+  ])
+})
+
 t.test('Umami: a name may be that of what every object has', async (t) => {
-  const row = { session_id: 's', created_at: '2024-03-30 23:59:58', event_type: 1, browser: 'constructor' }
+  const row = {
+    session_id: 's',
+    created_at: '2024-03-30 23:59:58',
+    url_path: '/',
+    event_type: 1,
+    browser: 'constructor',
+  }
   const rows = [
     { ...row, os: '__proto__', device: 'constructor' },
     { ...row, event_type: 'constructor' },
@@ -230,6 +310,45 @@ t.test('Umami: a name may be that of what every object has', async (t) => {
     [{ browser: 'constructor', os: '__proto__', device: 'other' }],
   )
   t.strictSame(rejects, [])
+})
+
+t.test('Google Analytics 4: what Google sends with each visit is left out', async (t) => {
+  const names = ['first_visit', 'session_start', 'page_view', 'user_engagement', 'scroll']
+  const rows = names.map((event_name) => ({ event_name, event_timestamp: '1711843198000000', user_pseudo_id: 'v' }))
+  const batches = await batchesOf(pieces(rows.map((row) => JSON.stringify(row)).join('\n')), { from: 'ga4' })
+  t.match(
+    eventsOf(batches).map((text) => JSON.parse(text).event),
+    ['$pageview', 'scroll'],
+  )
+  t.equal(batches[0]?.skipped, 3)
+  t.strictSame(rejectsOf(batches), [])
+})
+
+t.test('visitors who are not signed in are not one user', async (t) => {
+  const row = {
+    event_name: 'page_view',
+    event_timestamp: '1711843198000000',
+    user_pseudo_id: 'v1',
+    user_id: 'undefined',
+  }
+  t.match((await readRows(JSON.stringify(row), 'ga4')).events, [{ distinct_id: 'v1' }])
+  const actionDetails = [{ type: 'action', url: 'https://a.example/', pageId: 1, timestamp: 1_700_000_000 }]
+  const visit = { idVisit: 1, visitorId: 'v2', userId: '0', firstActionTimestamp: 1_700_000_000, actionDetails }
+  t.match((await readRows(JSON.stringify([visit]), 'matomo')).events, [{ distinct_id: 'v2' }])
+})
+
+t.test('Google Analytics 4: numbers in strings, as in the results of a query, are numbers', async (t) => {
+  const none = { string_value: null, int_value: null, float_value: null, double_value: null }
+  const row = {
+    ...{ event_name: 'purchase', event_timestamp: '1711843198000000', user_pseudo_id: 'v' },
+    event_params: [
+      { key: 'value', value: { ...none, double_value: '9.5' } },
+      { key: 'ga_session_id', value: { ...none, int_value: '1711843190' } },
+      { key: 'coupon', value: { ...none, string_value: '10' } },
+    ],
+  }
+  const { events } = await readRows(JSON.stringify(row), 'ga4')
+  t.match(events, [{ session_id: 'v.1711843190', properties: { value: 9.5, coupon: '10' } }])
 })
 
 t.test('Google Analytics 4: countries get their current codes', async (t) => {

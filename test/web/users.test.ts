@@ -140,6 +140,18 @@ t.test('the users view', async (t) => {
     await checkAccessibility(t, page, 'a user')
   })
 
+  t.test('visits are as long as their sessions, however many follow', async (t) => {
+    const [visits, minutes] = [12, 5]
+    for (let i = 0; i < visits; i++) {
+      const session_id = `stay-${i}`
+      await track(site, 'viewed', 'lea', { at: NOW - (minutes + visits - i) * 60_000, session_id })
+      await call('POST', '/public/sessions/start', { distinct_id: 'lea', session_id }, headers)
+    }
+    const page = await visit(t, '#/users/lea')
+    const timeline = page.getByRole('region', { name: 'Events' })
+    await until('all lengths', async () => (await timeline.getByText(/1\sevent in \d+/).count()) === visits)
+  })
+
   t.test('removes an alias with a secret key; it becomes a separate user', async (t) => {
     await call('POST', '/public/users/alias', { distinct_id: 'joint', alias: 'tablet/1' })
     await track(site, 'as joint', 'joint')
@@ -155,7 +167,7 @@ t.test('the users view', async (t) => {
     const dialog = page.getByRole('dialog', { name: 'Remove this name?' })
     t.match(
       await dialog.textContent(),
-      /tablet\/1 will become a separate user again and no longer be a name of joint\. .* Nothing is deleted\./,
+      /tablet\/1 will become a separate user again, no longer an alias of joint\. .* Nothing is deleted\./,
     )
     await checkAccessibility(t, page, 'the question about a name')
     await dialog.getByRole('button', { name: 'Cancel' }).click()

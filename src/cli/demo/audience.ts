@@ -12,7 +12,7 @@ interface Country {
 
 type CountryRow = [weight: number, code: string, offset: number, language: string, cities: string]
 
-/** Countries that the shop ships to, weighted by their inhabitants in millions. Cities follow their region. */
+/** Countries that the shop ships to, weighted by population in millions. Cities follow their region. */
 const COUNTRY_ROWS: readonly CountryRow[] = [
   [
     340,
@@ -95,7 +95,7 @@ const BOTS = weighted<Context>([
   [2, { browser: 'GPTBot', device: 'other', country: 'US', region: 'Iowa', city: 'Des Moines', bot: true }],
 ])
 
-/** Somebody's browser, and where it is. The context is what the service would find out about it. */
+/** A visitor's browser and location. The context is what the service would derive from its requests. */
 export interface Client {
   country: string
   device: string
@@ -139,7 +139,7 @@ export function makeBot(random: Random): Client {
   return { country: context.country ?? '', device: context.device ?? '', offset: 0, context }
 }
 
-/** The way in which somebody came to the shop. */
+/** How a visitor came to the shop. */
 export interface Source {
   /** the address of the page with the link; absent if they typed the address, or the link was in a mail */
   referrer?: string
@@ -225,7 +225,7 @@ const SOURCES = weighted<Source>([
   ],
 ])
 
-/** How people come back. Customers get the newsletter. */
+/** Sources of returning visitors. Customers get the newsletter. */
 const RETURNS = weighted<Source>(
   SOURCES.choices.map((source, i) => {
     const isKnown = source.referrer === undefined || source.utm?.campaign === 'brand'
@@ -233,14 +233,14 @@ const RETURNS = weighted<Source>(
   }),
 )
 
-/** Picks what brings somebody to the shop. */
+/** Picks the source of a visit. */
 export function findSource(random: Random, isReturning: boolean): Source {
   return random.pick(isReturning ? RETURNS : SOURCES)
 }
 
 const MONTH = new Intl.DateTimeFormat('en', { month: 'long', timeZone: 'UTC' })
 
-/** Writes the campaign of a source as parameters of a page's address. */
+/** Formats a source's campaign as URL parameters. */
 export function toUtmParameters({ utm }: Source, at: number): Record<string, string> {
   if (!utm) return {}
   const { campaign, ...others } = utm

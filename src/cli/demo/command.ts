@@ -17,26 +17,27 @@ import { type Sent, shopYear } from './shop.js'
 const USAGE = `Usage: tallyhouse demo [options]
        tallyhouse demo --remove [--url URL]
 
-Sends a year of an invented shop to a running service: visits with their page views and sources,
-sign-ups, purchases, profiles, and visitors who become customers. Ask about it with tallyhouse
+Sends a year of data from an invented shop to a running service: visits with page views and
+sources, sign-ups, purchases, profiles, and visitors who become customers. Query it with tallyhouse
 query; docs/questions.md has examples.
 
   --events N         how many events (default: 1000000)
-  --seed N           another seed makes another shop (default: 1)
-  --until TIME       the end of the year, in UTC: a date, or like 2024-01-31T12:00:00Z (default:
-                     when the project "demo" was created; with --key-file, the last full hour)
+  --seed N           a different seed generates a different shop (default: 1)
+  --until TIME       the end of the year, in UTC: a date, or a time such as 2024-01-31T12:00:00Z
+                     (default: when the project "demo" was created; with --key-file, the last full
+                     hour)
   --url URL          address of the service (default: http://HOST:PORT from the settings)
   --key-file FILE    a file that contains a secret key; its project, which must not be "demo", gets
-                     the data. Without it, the command makes a secret and a read key of the project
-                     "demo" in the store that the settings name, and prints them
+                     the data. Without it, the command creates a secret and a read key for the
+                     project "demo" in the store that the settings name, and prints them
 
   --remove           revokes all keys of the project "demo" in that store, and removes all its data,
-                     so that the next demo starts afresh
+                     so the next demo starts afresh
 
-The same options generate the same data, and events of the last days are not stored again, so you
-can rerun an interrupted command; it says how. Data of another seed or number of events is added to
-the existing data: remove that first, or use another project. The exit code is 0 if everything was
-sent or removed.`
+The same options generate the same data, and events sent within the last few days are not stored
+again, so you can rerun an interrupted command; it says how. With another seed or number of events,
+the data is added to the existing data: remove that first, or use another project. The exit code is
+0 if everything was sent or removed.`
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
@@ -46,7 +47,7 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 const MAX_EVENTS = 100_000_000
 
 export const command: Command = {
-  summary: 'fills a project with a year of an invented shop',
+  summary: 'fills a project with a year of data from an invented shop',
   usage: USAGE,
   async run(args, io) {
     const { events, seed, until: wanted, url, keyFile, remove } = await parse(args, io)

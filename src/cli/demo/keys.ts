@@ -9,7 +9,7 @@ import { withStore } from '../store.js'
 export const PROJECT = 'demo'
 
 /**
- * Creates a secret and a read key for the project, and prints them with what to do with them.
+ * Creates a secret and a read key for the project, and prints them with instructions.
  * @param url address of the service
  * @returns the secret key, and when the project began
  */

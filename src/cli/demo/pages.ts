@@ -44,7 +44,7 @@ interface Product {
   page: Page
 }
 
-/** A product, and how many of it somebody would buy. */
+/** A product, and how many a customer would buy. */
 export interface Item extends Product {
   quantity: number
 }
@@ -98,13 +98,13 @@ export function toUrl({ path }: Page, parameters: Record<string, string> = {}): 
   return all.length === 0 ? `${ORIGIN}${path}` : `${ORIGIN}${path}?${all.join('&')}`
 }
 
-/** Finds the page to which somebody else's link leads. */
+/** Finds the page that an external link points to. */
 export function findPage(path: string): Page {
   const title = path.slice(path.lastIndexOf('/') + 1).replaceAll('-', ' ')
   return path === '/' ? HOME : toPage(path, title.charAt(0).toUpperCase() + title.slice(1))
 }
 
-/** Makes a step of somebody who looks around. */
+/** Makes a step of a visitor who is browsing. */
 export function browse(random: Random): Step {
   const kind = random.next()
   if (kind < 0.28) return { page: random.early(OTHERS), events: [] }
@@ -126,7 +126,7 @@ export function chooseItem(random: Random): Item {
   return { ...random.early(random.early(PRODUCTS)), quantity: 1 + random.early([0, 1, 2, 3]) }
 }
 
-/** Makes a step of somebody who looks at a product, and may put it into the cart. */
+/** Makes a step of a visitor who views a product and may add it to the cart. */
 export function look({ product, category, price, quantity, page }: Item, random: Random, isAdded: boolean): Step {
   const viewed = { product, category, price, tags: [category, random.early(['new', 'sale'])] }
   const added = { product, category, price, quantity }

@@ -42,7 +42,7 @@ export class Random {
 
   /** Draws from a log-normal distribution; a `spread` of 0 always gives the median. */
   logNormal(median: number, spread: number): number {
-    // The transform by Box and Muller, which makes two numbers; one is enough.
+    // The Box-Muller transform yields two numbers; one is enough.
     const normal = Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next())
     return median * Math.exp(spread * normal)
   }

@@ -19,7 +19,7 @@ import { Random, weighted } from './random.js'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const DAYS = 365
-/** Share of the visits that bots make. */
+/** Share of visits made by bots. */
 const BOTS = 0.02
 const PLANS = ['free', 'pro', 'team'] as const
 /** Relative traffic from Sunday to Saturday. */
@@ -33,7 +33,9 @@ const HOURS = weighted(DAY.map((weight, hour) => [weight, hour] as const))
 export interface ShopOptions {
   events: number
   seed: number
-  /** the end of the year, in epoch ms; the part of its UTC day before it is added to the year */
+  /**
+   * the end of the year, epoch ms; the year starts at midnight UTC, so it is longer by the time since the last midnight
+   */
   until: number
   /**
    * when the shop began; keeps the ids of its events apart from those of a shop that was removed before. Absent if
@@ -54,7 +56,7 @@ interface Person {
   id: string
   client: Client
   plan: string
-  /** what their first visit said about where they came from */
+  /** the source of their first visit */
   source: string | undefined
 }
 
@@ -80,7 +82,7 @@ type Aim = 'look' | 'sign up' | 'start' | 'activate' | 'buy' | 'abandon'
 /** Stages to which aims lead. */
 const NEXT_STAGES: { [aim in Aim]?: Stage } = { 'sign up': 'customer', start: 'active', activate: 'active' }
 
-/** Events at the end of a visit that its aim takes. */
+/** Number of events at the end of a visit that its aim requires. */
 const AIM_EVENTS: Record<Aim, number> = { look: 0, 'sign up': 3, start: 4, activate: 2, buy: 8, abandon: 6 }
 
 /**
@@ -95,7 +97,7 @@ export function* shopYear({ events, seed, until, begun }: ShopOptions): Generato
   for (const visit of planVisits(events, until, new Random(seed))) yield* happen(visit, seed, makeId)
 }
 
-/** Plans visits, in the order of time, that have this many events together. */
+/** Plans visits, in chronological order, with this many events in total. */
 function planVisits(events: number, until: number, random: Random): Visit[] {
   const start = Math.floor(until / DAY_MS) * DAY_MS - DAYS * DAY_MS
   const days = Math.ceil((until - start) / DAY_MS)
@@ -192,7 +194,7 @@ function planBot(day: number, random: Random): Visit {
 }
 
 /**
- * Generates what happens in a visit.
+ * Generates everything that a visit sends.
  * @param shop the seed of the shop
  * @param makeId makes the insert_id of the next event
  */
@@ -213,7 +215,7 @@ function* happen(visit: Visit, shop: number, makeId: () => string): Generator<Se
     const properties: Record<string, unknown> = { ...own }
     if (!context.bot) Object.assign(properties, { country, device })
     if (source !== undefined) properties.utm = { source }
-    // The context comes first, which shows that there is one.
+    // The context comes first, because that is where the service looks for it.
     const event = { context, event: name, distinct_id, timestamp, insert_id: makeId(), session_id, properties }
     return { type: 'event', event }
   }
@@ -242,7 +244,7 @@ function* happen(visit: Visit, shop: number, makeId: () => string): Generator<Se
   }
 }
 
-/** Draws the times of a visit's events, which get the same share of its length on average. */
+/** Draws the times of a visit's events, evenly spaced on average. */
 function drawTimes({ at, length, events }: Visit, random: Random): number[] {
   const pauses = Array.from({ length: events - 1 }, () => 0.5 + random.next())
   const total = pauses.reduce((sum, pause) => sum + pause, 0)

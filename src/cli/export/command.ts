@@ -23,10 +23,10 @@ const USAGE = `Usage: tallyhouse export [options]
 Exports the events of a project, or a selection of them, in the order in which they were accepted.
 
 ${READ_TARGET_USAGE}
-  --format FORMAT    ndjson, csv or parquet (default: what the name of FILE ends in, or else ndjson)
+  --format FORMAT    ndjson, csv or parquet (default: the extension of FILE, or else ndjson)
   --output FILE      where to write the events (default: standard output). Parquet needs a
-                     folder: it is written as numbered files, which Parquet readers read as one
-                     table (for example events-*.parquet)
+                     folder for its numbered files, which Parquet readers read as one table (for
+                     example events-*.parquet)
   --rows-per-file N  maximum number of events in a Parquet file (default: 1 000 000)
   --event NAME       only events with this name
   --distinct-id ID   only events of this user
@@ -38,8 +38,8 @@ ${READ_TARGET_USAGE}
   --state FILE       where to keep progress (default: FILE.export.json next to the output)
 
 Transient failures are retried. An interrupted export to a file resumes when you rerun the command.
-At the end the number of events is compared with the service's own count, and the command prints
-the cursor from which a later export continues. The exit code is 0 if all events were written, 1 if
+At the end, the command compares the number of events with the service's own count, and prints the
+cursor from which a later export continues. The exit code is 0 if all events were written, 1 if
 not, and 2 for a usage error.
 
 With --all, the command does not talk to a service. While the service is stopped, it reads the store

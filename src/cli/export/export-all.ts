@@ -177,7 +177,7 @@ async function writeChunk(
   return { table: table.name, ...range, ...digest, file: name, bytes, sha256: hash.digest('hex') }
 }
 
-/** @throws Error if the chunks do not add up to what the store holds, because it was changed during the export */
+/** @throws Error if the chunks do not add up to the store's contents, because these changed during the export */
 async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
   const isIdle = JSON.stringify(await lastPositions(lanes)) === JSON.stringify(manifest.source.appended)
   for (const table of DUMP_TABLES) {

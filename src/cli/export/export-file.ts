@@ -153,8 +153,8 @@ async function openParts(
 }
 
 /**
- * Checks that the output still has what was written. It may be longer: by a part that was not recorded, or by later
- * exports that were appended to the file.
+ * Checks that the output still contains everything that was written. It may be longer: an unrecorded part or later
+ * exports may have been appended.
  * @throws Error if a part of what was written is missing
  */
 async function checkBytes(path: string, { format, pages, bytes }: ExportState, file: string): Promise<void> {

@@ -84,7 +84,7 @@ class CompactReader {
     const count = head >> 4 === 0x0f ? this.#varint() : head >> 4
     const type = head & 0x0f
     for (let i = 0; i < count; i++) {
-      // In a list, a boolean is a byte, although a field has it in its type.
+      // In a list, a boolean takes a byte; as a field, its value is part of the type.
       if (type === TRUE || type === FALSE) this.#pass(1)
       else this.skip(type)
     }

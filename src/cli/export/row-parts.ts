@@ -9,8 +9,8 @@ import type { RowReader } from './row-reader.js'
 /** Interval at which written rows are synced to disk and recorded. */
 const RECORD_MS = 250
 /**
- * Limit for the reader of the output to take the rest after an interruption. A reader that has stalled must not block
- * the exit.
+ * How long the reader of the output may take for the rest after an interruption. A reader that has stalled must not
+ * block the exit.
  */
 const STOP_LIMIT_MS = 2_000
 

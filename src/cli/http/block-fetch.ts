@@ -104,7 +104,7 @@ class BlockCall {
       return false
     }
     if (this.#block.length - this.#at >= MIN_ROOM_BYTES) {
-      // A reader that has lost its patience takes the partial block.
+      // A reader whose patience has run out takes the partial block.
       this.#wake()
       return true
     }

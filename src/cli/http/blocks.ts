@@ -1,4 +1,4 @@
-/** Size of the blocks between a socket and a file. Larger blocks than a processor's cache holds are slower. */
+/** Size of the blocks between a socket and a file. Blocks that do not fit into the processor's cache are slower. */
 export const BLOCK_BYTES = 1024 * 1024
 /** Room before each block for the beginning of a row that ends in it. */
 const ROOM_BYTES = 16 * 1024

@@ -17,7 +17,7 @@ export interface CellType {
 export type CellTypes = ReadonlyMap<string, CellType>
 
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
-/** A number as people write it, which JSON does not allow. */
+/** A decimal number, including forms that JSON does not allow, such as `+1`, `007` and `.5`. */
 const DECIMAL = /^([+-]?)0*(\d*)(\.\d+)?$/
 /**
  * Excel shortens long numbers like this and drops their last digits. Such numbers are phone numbers or ids, never

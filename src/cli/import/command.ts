@@ -21,7 +21,7 @@ const USAGE = `Usage: tallyhouse import [options] [FILE...]
 
 Sends events from files, or from standard input, to a running service. The input is NDJSON, a JSON
 array, or CSV with a header line; it may be compressed with gzip, zstd or (files named .br) Brotli,
-or be a zip archive. For a folder, all files in it are imported in the order of their names.
+or be a zip archive. The files in a folder are imported in the order of their names.
 Properties in JSON are sent byte for byte.
 
 ${TARGET_USAGE}
@@ -30,21 +30,21 @@ ${TARGET_USAGE}
   --map LIST         the fields or columns of the event, for example
                      event=name,distinct_id=user,timestamp=ts,properties=data; a field that is not
                      in the list keeps its own name
-  --event NAME       the event of rows that name none
-  --types LIST       what cells of CSV are, for example price=number,zip=text; number, boolean, date
-                     or text. Without it, a column has the type that all its first cells fit. A
-                     cell that does not fit stays text, and is counted; in a column of the list,
-                     it rejects its row
-  --time FORMAT      how times are written: iso (ISO 8601), or s, ms, us or ns since 1970. Without
-                     it, the first times decide
-  --time-zone ZONE   the zone of ISO times that name none, such as Europe/Berlin (default: UTC)
+  --event NAME       the event of rows without one
+  --types LIST       the types of CSV columns, for example price=number,zip=text; number, boolean,
+                     date or text. Without it, a column has the type that all its first cells fit.
+                     A cell that does not fit stays text, and is counted; in a column of the list,
+                     its row is rejected
+  --time FORMAT      the format of times: iso (ISO 8601), or s, ms, us or ns since 1970. Without it,
+                     it is detected from the first times
+  --time-zone ZONE   the zone of ISO times without one, such as Europe/Berlin (default: UTC)
   --dry-run          shows the first events as they would be stored, and what would be left out.
                      Needs no service, and sends nothing
   --from VENDOR      reads the export of another product. mixpanel, amplitude, posthog and segment are
                      read as their endpoints read the same messages: events with their ids, profile
                      changes and aliases. Mixpanel's profiles, PostHog's persons and the user
-                     properties of Amplitude's events are set in the profiles. Of umami, matomo and
-                     ga4, each page view and event is stored with its visitor, visit and browser.
+                     properties of Amplitude's events are set in the profiles. From umami, matomo
+                     and ga4, each page view and event is stored with its visitor, visit and browser.
                      plausible exports no events, and the command says what to do
   --parallel N       batches in flight at a time, 1 to 32 (default: 8); with 1, events are stored in
                      the order of the file
@@ -54,11 +54,11 @@ ${TARGET_USAGE}
   --unanswered WHAT  what to do with batches that were sent but not acknowledged if an import
                      resumes more than 23 hours later (the service detects duplicates for 24
                      hours): check looks each batch up in the service, and stops if the outcome is
-                     unclear because events were changed since (default); send sends them again;
+                     unclear because events have changed since (default); send sends them again;
                      skip leaves them out
 
-The field "properties" holds an event's properties. If a row has it, unknown fields are ignored. If
-not, they become the properties; empty cells of CSV are left out.
+The field "properties" holds an event's properties. If a row has it, unknown fields are ignored.
+Otherwise, they become the properties; empty CSV cells are left out.
 
 The beginning of each input is checked before anything is sent. If it cannot be right, for example
 because a column is missing or no row is an event, nothing is stored, and the command says why.
@@ -67,10 +67,10 @@ Transient failures are retried. An interrupted import resumes when you rerun the
 event is stored twice. The exit code is 0 if every row was stored, 1 if not, and 2 for a usage
 error.
 
-With --undo, the command deletes the events that the import of each FILE has stored, after showing
-their number and asking. Events that were already stored, those of other imports of the same rows,
-and changes of profiles and aliases stay. --yes deletes without asking; --dry-run only counts. It
-needs FILE.import.json and FILE.import.json.ids, which the import has written, but not FILE itself.
+With --undo, the command deletes the events that the import of each FILE stored, after showing their
+number and asking. Events that were already stored, those of other imports of the same rows, and
+changes of profiles and aliases stay. --yes deletes without asking; --dry-run only counts. It
+needs FILE.import.json and FILE.import.json.ids, which the import wrote, but not FILE itself.
 Rerun it if it is interrupted. FILE can be imported again afterwards.
 
 With --all, the command does not talk to a service. While the service is stopped, it restores what
@@ -91,7 +91,7 @@ export const command: Command = {
     const { values, positionals } = parse(args)
     const { paths, unsupported } = await findInputs(positionals.length > 0 ? positionals : ['-'])
     if (unsupported.length > 0) {
-      io.stderr.write(`Skipped, because such files cannot be imported: ${unsupported.join(', ')}.\n`)
+      io.stderr.write(`Skipped, because these file types cannot be imported: ${unsupported.join(', ')}.\n`)
     }
     if (paths.length === 0) throw new UsageError('The folder contains no file to import.')
     if (paths.length > 1 && (values.state !== undefined || values.rejects !== undefined)) {
@@ -105,7 +105,7 @@ export const command: Command = {
         throw new UsageError(`${own} is the input, and would be overwritten. Name another file.`)
       }
     }
-    if (new Set(paths).size < paths.length) throw new UsageError('A file is named twice.')
+    if (new Set(paths).size < paths.length) throw new UsageError('A file is listed twice.')
     if (values.undo) return await undo(paths, values, io)
     if (values.yes) throw new UsageError('--yes is for --undo.')
     if (values['dry-run']) return await dryRun(paths, readInputOptions(values), io)

@@ -227,7 +227,7 @@ async function storeChunk(
 
 /** @throws Error if the store does not match the one that was exported */
 async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
-  // A service that ran on the empty store may have noted that facts are past these events.
+  // A service that ran on the empty store may have recorded that its facts cover these ids.
   await shards.each(({ clickhouse }) => askForFacts(clickhouse, 'rebuild', ''))
   for (const table of tablesIn(manifest)) {
     const wanted = manifest.totals[table.name] ?? { rows: 0, hash: '0' }
@@ -256,12 +256,12 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
   }
 }
 
-/** Tables that may have rows of the target's own: its keys, and what was done with them. */
+/** Tables in which the target may already have rows, for example of its own keys. */
 const MIXED_TABLES = ['api_keys', 'facts_left_out', 'project_usage']
 
 /** Compares the rows found with those wanted. */
 function isSame({ name }: DumpTable, wanted: { rows: number; hash: string }, found: { rows: number; hash: string }) {
-  // What is older than a year may be gone on either side, and keys of the target have entries of their own.
+  // Entries older than a year may be gone on either side, and the target's own keys have entries, too.
   if (name === 'audit') return true
   return MIXED_TABLES.includes(name)
     ? found.rows >= wanted.rows

@@ -45,7 +45,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   const source = { path, input, paths: await chooseImportPaths(path, options, io) }
   if (path === '-') return await importAlone(source, options, io)
   const lock = await lockFile(`${source.paths.state}.lock`)
-  if (!lock) throw new Error(`Another process is importing ${path}. Wait until it ends.`)
+  if (!lock) throw new Error(`Another process is importing ${path}. Wait until it has finished.`)
   try {
     return await importAlone(source, options, io)
   } finally {

@@ -10,7 +10,7 @@ const OWN = /\.(import\.json(\.new|\.lock|\.ids)?|rejects\.ndjson)$/
 /** The files that a command names, with directories replaced by their files. */
 export interface InputFiles {
   paths: string[]
-  /** files in the directories whose names show that they cannot be imported */
+  /** files found in directories that cannot be imported, judging by their names */
   unsupported: string[]
 }
 

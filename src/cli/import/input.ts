@@ -8,7 +8,7 @@ import { LINE_FEED } from '../../json/bytes.js'
 const CHUNK_BYTES = 256 * 1024
 /** Size of a read buffer, which is reused. */
 const BLOCK_BYTES = 512 * 1024
-/** Compressed bytes given to fzstd at a time, because they can expand to many more. */
+/** Compressed bytes passed to fzstd at a time; they can expand to many more. */
 const ZSTD_PIECE_BYTES = 16 * 1024
 
 /** How much of the text is inspected before anything is sent. */
@@ -19,6 +19,10 @@ const PAUSE_MS = 500
 
 /** Matches a hidden file in an archive. */
 const HIDDEN = /(^|\/)\.(?!\/)/
+/** Matches a table in an archive. */
+const TABLE = /\.[ct]sv(?:\.(?:gz|gzip|zst|zstd|br))?$/i
+/** How much of a table is compared with the beginning of the first one. */
+const HEADER_BYTES = 16 * 1024
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
 /** The beginning of a text. */
@@ -27,6 +31,8 @@ export interface Head {
   bytes: Buffer
   /** whether this is all of the text */
   isWhole: boolean
+  /** why the text cannot be read beyond it, if nothing should be stored then; other failures end an import later */
+  failure?: TablesError
 }
 
 /** Text to import: a file, which can be read again from any offset, or a stream. */
@@ -53,7 +59,7 @@ type Chunks = AsyncIterable<Buffer>
 /** The compressed data cannot be read further. */
 export class CompressedDataError extends Error {
   override readonly name = 'CompressedDataError'
-  /** whether the data ends too early, such as in a file that was not copied completely; otherwise it is damaged */
+  /** whether the data is cut short, as in a partly copied file; otherwise it is damaged */
   readonly isTruncated: boolean
 
   constructor(input: string, isTruncated: boolean, cause: Error) {
@@ -62,6 +68,17 @@ export class CompressedDataError extends Error {
       : `cannot be decompressed further: it is damaged or of an unsupported kind (${cause.message})`
     super(`${input} ${what}.`, { cause })
     this.isTruncated = isTruncated
+  }
+}
+
+/** The tables of an archive have different columns, so rows of the second would get names of the first. */
+class TablesError extends Error {
+  override readonly name = 'TablesError'
+
+  constructor(path: string, one: string, other: string) {
+    super(
+      `${path} has tables with different columns, such as ${one} and ${other}. Unpack it into a folder, and import the files or the folder.`,
+    )
   }
 }
 
@@ -151,10 +168,17 @@ async function* blocks(path: string, start: number, counted: (chunk: Buffer) => 
 async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Buffer): Chunks {
   if (detectCompression(start, path) !== 'zip') return yield* decompress(file(path, 0, counted), path)
   const { unzip } = await import('./zip.js')
+  let first: { name: string; header: string } | undefined
   for await (const { name, content } of unzip(path)) {
     // Skipped as in folders. macOS adds such files to its archives.
     if (HIDDEN.test(name)) continue
-    yield* skip(decompress(map(content, counted), name), 0)
+    const { head, all } = await peek(skip(decompress(map(content, counted), name), 0), HEADER_BYTES)
+    const [header = ''] = head.bytes.toString().trimStart().split(/\r?\n/, 1)
+    if (TABLE.test(name) && header !== '') {
+      first ??= { name, header }
+      if (header !== first.header) throw new TablesError(path, first.name, name)
+    }
+    yield* all
     // The last line of a file may have no line end.
     yield Buffer.from('\n')
   }
@@ -174,10 +198,7 @@ async function firstBytes(path: string): Promise<Buffer> {
   }
 }
 
-/**
- * Detects compression by the first bytes, which no text begins with. Brotli has no such bytes, so the file name
- * decides.
- */
+/** Detects compression by its magic bytes, which no text begins with. Brotli has none, so the file name decides. */
 function detectCompression(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | 'brotli' | null {
   if (/\.br$/i.test(name)) return 'brotli'
   if (start.length >= 2 && start.readUInt16BE() === 0x1f8b) return 'gzip'
@@ -273,7 +294,8 @@ async function readHead(chunks: Chunks): Promise<Head> {
   } catch (error) {
     // The reader of the whole input will get the error, too.
     if (length === 0) throw error
-    return { bytes: joined(first, HEAD_BYTES), isWhole: false }
+    const head = { bytes: joined(first, HEAD_BYTES), isWhole: false }
+    return error instanceof TablesError ? { ...head, failure: error } : head
   }
   return { bytes: joined(first, HEAD_BYTES), isWhole: length <= HEAD_BYTES }
 }

@@ -117,7 +117,7 @@ export class LineReader implements RowReader {
 /** The rows of an input cannot be read any further. The message does not name the input. */
 export class RowsError extends Error {
   override readonly name = 'RowsError'
-  /** whether the input seems to end too early, such as a file that was not copied completely */
+  /** whether the input seems to be cut short, like a partly copied file */
   readonly isTruncated: boolean
 
   constructor(message: string, isTruncated = false) {

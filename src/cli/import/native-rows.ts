@@ -25,7 +25,7 @@ export const FIXED_NAMES: readonly string[] = ['insert_id', 'session_id', 'conte
 
 export interface SourceOptions {
   names: FieldNames
-  /** how times are written; undefined if the user did not say */
+  /** the format of timestamps; undefined if the user named none */
   time: TimeFormat | undefined
   from: VendorName | undefined
   /** IANA zone of times without a zone; undefined for UTC */
@@ -64,7 +64,7 @@ export class NativeRows {
   }
 }
 
-/** Checks the first time of an input, unless the user said how times are written. */
+/** Checks the first timestamp of an input, unless the user named the time format. */
 export class FirstTime {
   #isKnown: boolean
 

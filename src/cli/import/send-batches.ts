@@ -31,7 +31,7 @@ export interface ImportParts {
   expiredUpTo: number
   /** what to do with those batches */
   unacknowledged: Unacknowledged
-  /** stops the reading; batches in flight are still completed */
+  /** stops reading; batches in flight are still completed */
   signal: AbortSignal
 }
 

@@ -56,7 +56,7 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
     for (const path of paths) {
       const { state: statePath } = await chooseImportPaths(path, options, io)
       const lock = await lockFile(`${statePath}.lock`)
-      if (!lock) throw new Error(`Another process is importing ${path}. Interrupt it, or wait until it has ended.`)
+      if (!lock) throw new Error(`Another process is importing ${path}. Interrupt it, or wait until it has finished.`)
       locks.push(lock)
       const { state, file } = await readRecord(path, statePath, url)
       if (imports.length === 0) await checkService(connection, url, 'read', io.signal)
@@ -137,7 +137,7 @@ function describe({ finishedAt, undoneSince, done }: ImportState, { events }: Fo
 async function mayDelete(imports: readonly Recorded[], { isSure }: UndoOptions, io: CommandIo): Promise<boolean> {
   if (isSure) return true
   if (!io.stdin.isTTY)
-    throw new Error('Nothing was deleted, because there is no terminal for the question. Add --yes to delete.')
+    throw new Error('Nothing was deleted, because there is no terminal to confirm it on. Add --yes to delete.')
   const events = imports.reduce((sum, { found }) => sum + found.events, 0)
   const terminal = createInterface({ input: io.stdin, output: io.stderr })
   try {
@@ -193,7 +193,7 @@ async function remove(
 function whatStays(path: string, { done, finishedAt }: ImportState, { withInsertId }: Found): string[] {
   const sentences: string[] = []
   if (done.profiles) {
-    sentences.push(`${counted(done.profiles, 'change')} of profiles and aliases by the import of ${path} stay.`)
+    sentences.push(`${counted(done.profiles, 'change')} of profiles and aliases from the import of ${path} remain.`)
   }
   if (withInsertId > 0) {
     const until = new Date(Date.parse(finishedAt ?? new Date().toISOString()) + ID_MEMORY_MS)

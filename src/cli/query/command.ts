@@ -24,7 +24,7 @@ Asks a running service a question about events and prints the answer, for exampl
   tallyhouse query --start "signed up" --steps 2
 
 QUESTION is a question in JSON, or the name of a file that contains one; - is standard input.
-docs/questions.md explains them. Options are enough for simpler ones; repeat --event for several
+docs/questions.md explains questions. Options are enough for simple ones; repeat --event for several
 series, and --breakdown for a second field:
 
   --kind KIND        series, funnel, retention or paths (default: what the other options suggest)
@@ -40,7 +40,7 @@ The exit code is 0 for an answer, 1 if there is none or accepted events are miss
 for a usage error.`
 
 const FORMATS = ['table', 'csv', 'json']
-/** Faults of a question that are shown. */
+/** Maximum number of problems shown for a question. */
 const MAX_FAULTS = 20
 
 export const command: Command = {

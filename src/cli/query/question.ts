@@ -117,7 +117,7 @@ function guessKind({ steps, start, end, return: back }: Parts): string {
 function makeSeries(parts: Parts): object[] {
   const { event = [] } = parts
   if (!Array.isArray(event) || event.length === 0) {
-    throw new UsageError('Say what to count: --event NAME, or "*" for all events; or pass a question in JSON.')
+    throw new UsageError('Specify what to count: --event NAME, or "*" for all events; or pass a question in JSON.')
   }
   const rest = Object.entries(SERIES).flatMap(([name, field]) => {
     const given = parts[toFlag(name)]

@@ -23,7 +23,7 @@ interface Options {
   isAccepting: boolean
 }
 
-/** The findings of a check: lines on what exists, and sentences on what is wrong. */
+/** The findings of a check: lines about what exists, and a sentence for each problem. */
 interface Report {
   say(text: string): void
   fault(text: string): void
@@ -53,7 +53,7 @@ export async function verifyStore(config: Config, options: Options, io: CommandI
   } finally {
     await store.close()
   }
-  report.say(faults === 0 ? 'Nothing is wrong.' : `${faults} ${faults === 1 ? 'thing is' : 'things are'} wrong.`)
+  report.say(faults === 0 ? 'No problems found.' : `${counted(faults, 'problem')} found.`)
   return faults === 0 ? 0 : 1
 }
 
@@ -171,8 +171,8 @@ async function compareCounts({ clickhouse }: Shard, where: string, known: KnownP
     }
   }
   for (const [key, { noted, found }] of [...months].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    if (noted === found) report.say(`Counts${where}: ${key}: ${found}, as noted.`)
-    else report.fault(`Counts${where}: ${key}: ${found} are there, but ${noted} were noted. See ${MANUAL}.`)
+    if (noted === found) report.say(`Counts${where}: ${key}: ${found}, as recorded.`)
+    else report.fault(`Counts${where}: ${key}: found ${found}, but ${noted} were recorded. See ${MANUAL}.`)
   }
 }
 
@@ -181,7 +181,7 @@ function reportPartial(parts: readonly Part[], where: string, report: Report): v
   const partial = parts.filter((part) => part.table === 'events' && !isPatch(part))
   if (partial.length === 0) return
   const what = `${counted(sumRows(partial), 'event')} in ${counted(partial.length, 'part')}`
-  report.say(`Counts${where}: not compared: ${what}, because the rows of some of their projects were not noted.`)
+  report.say(`Counts${where}: not compared: ${what}, because the rows of some of their projects were not recorded.`)
 }
 
 /** Reports events that could not be compared, because their parts were not recorded before this run. */
@@ -191,7 +191,7 @@ function reportNew(active: readonly Part[], known: readonly KnownPart[], where: 
   const events = sumRows(parts)
   if (events === 0) return
   const what = `${counted(events, 'event')} in ${counted(parts.length, 'new part')}`
-  report.say(`Counts${where}: not compared: ${what}, noted just now. The next run compares them.`)
+  report.say(`Counts${where}: not compared: ${what}, recorded just now. The next run compares them.`)
 }
 
 async function checkFiles({ clickhouse }: Shard, where: string, report: Report, io: CommandIo): Promise<void> {

@@ -44,10 +44,10 @@ export interface FolderLock {
 
 /**
  * Makes this process the only owner of `dir`, which is created (mode 0700) if missing: the embedded engines allow one
- * process each, and LMDB's own lock does not keep out a process of another pid namespace, as containers have them.
- * The kernel holds the lock (fcntl's open file description locks; flock on macOS), so every container of this machine
- * sees it, and it is released the moment its owner dies. Not promised: on a file system that does not share locks
- * between machines, owners on other machines go unnoticed.
+ * process each, and LMDB's own lock does not keep out a process in another pid namespace, such as a container. The
+ * kernel holds the lock (fcntl's open file description locks; flock on macOS), so every container of this machine sees
+ * it, and it is released the moment its owner dies. Not promised: on a file system that does not share locks between
+ * machines, owners on other machines go unnoticed.
  *
  * @throws FolderInUseError when a live process owns the folder (also this one); an error that names the folder if it
  *   cannot be written

@@ -51,7 +51,7 @@ export interface EmbeddedClickHouseOptions {
 export type EmbeddedState = 'up' | 'restarting' | 'closed'
 
 export interface EmbeddedClickHouse {
-  /** `http://USER:PASSWORD@127.0.0.1:PORT/analytics`, so not for a log; it stays the same across restarts. */
+  /** `http://USER:PASSWORD@127.0.0.1:PORT/analytics`, so never log it; it stays the same across restarts. */
   readonly url: string
   state(): EmbeddedState
   /** The process id of the engine; undefined while there is no process. */

@@ -107,7 +107,7 @@ export class Admission {
     return takeTurn(this.#intake.turns, request)
   }
 
-  /** Whether a key that has admitted a request is still good. */
+  /** Whether a key that has admitted a request is still valid. */
   isGood(grant: StoredKey): boolean {
     return this.#keys.holds(grant)
   }

@@ -18,7 +18,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** default in a guarded scope: `read` for a GET, else `manage`; elsewhere, no key is needed */
     access?: Access
-    /** whether a key that is for events only may not make the call */
+    /** whether keys restricted to events may not make the call */
     changesUsers?: boolean
   }
   interface FastifyRequest {
@@ -30,7 +30,7 @@ declare module 'fastify' {
     keyKind: KeyKind | null
     /** why the key in the header may not make the call; null if it may, or if there is no known key in it */
     keyRefusal: ApiError | null
-    /** what the request was admitted by: a key, or a sign-in with it; null until it has been verified */
+    /** the key that admitted the request, directly or through a sign-in; null until it has been verified */
     grant: StoredKey | null
     /** the sign-in to the page that came with the request, used if it has no other key */
     signIn: StoredKey | null

@@ -19,9 +19,9 @@ declare module 'fastify' {
     scan?: (raw: Buffer) => ScannedBody | null
     /** bodies from this many bytes on use a pooled buffer; only for a route that releases it */
     pooledFrom?: number
-    /** the most that a parsed body may weigh (see json/complexity.ts); default: `MAX_WEIGHT` */
+    /** maximum weight of a parsed body (see json/complexity.ts); default: `MAX_WEIGHT` */
     maxWeight?: number
-    /** another reason to refuse a body that weighs too much; null, or absent: its weight */
+    /** a better reason for refusing a body that weighs too much; null or absent: its weight */
     heavyRefusal?: (raw: Buffer) => ApiError | null
   }
   interface FastifyRequest {
@@ -102,7 +102,7 @@ export function acceptBodies(
 }
 
 /**
- * Takes the turn of a request's project and kind of key; before the key is known, that of the best guess.
+ * Takes a turn for the request's project and kind of key, or a guess of both while the key is unknown.
  * @returns when the request may be worked on; null: immediately
  */
 export function takeTurn(
@@ -122,11 +122,10 @@ function announcesBody({ headers }: FastifyRequest): boolean {
 }
 
 /**
- * Prepares compressed bodies for the decompression. Normalizes the Content-Encoding, because codings are
- * case-insensitive and gzip has an old name, too (RFC 9110, 8.4.1). Drains the part of a body that is unread after the
- * response: Node drains only bodies that nothing has begun to read, so the next request on the connection would wait.
- * It must not be drained earlier, because `request.signal` aborts at the end of the body, and with it a streamed
- * response.
+ * Prepares compressed bodies for decompression. Normalizes the Content-Encoding, because codings are case-insensitive
+ * and gzip has an old name, too (RFC 9110, 8.4.1). Drains the part of a body that is unread after the response: Node
+ * drains only bodies that nothing has begun to read, so the next request on the connection would wait. It must not be
+ * drained earlier, because `request.signal` aborts at the end of the body, and with it a streamed response.
  */
 export function prepareCompressed(app: FastifyInstance): void {
   app.addHook('onRequest', ({ raw }, reply, done) => {
@@ -160,9 +159,8 @@ interface Payload extends Readable {
  * Reads a body as Fastify does, but counts it against the budget, and uses a pooled buffer for
  * some routes.
  * @param frame put around the body, and not counted
- * @throws ApiError `payload_too_large` over the route's limit, `invalid_request` for a wrong
- * Content-Length, `invalid_json` for bytes behind a compressed body, `overloaded` if the budget is
- * exhausted
+ * @throws ApiError `payload_too_large` over the route's limit, `invalid_request` for a wrong Content-Length,
+ *   `invalid_json` for trailing data after a compressed body, `overloaded` if the budget is exhausted
  */
 export function readBody(
   request: FastifyRequest,

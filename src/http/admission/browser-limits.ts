@@ -54,7 +54,7 @@ export class Limit {
     this.#buckets = new TokenBuckets({ tokens: max, inMs }, burst)
     this.#refusal = refusal
     this.#warn = oncePerMinute((name, now) => {
-      // No line may name an address, so it says how many addresses are refused.
+      // Log lines must not name addresses, so this one counts them.
       const whose = of === 'key' ? { key: name } : { addresses: this.#buckets.countEmpty(now) }
       log.warn({ limit: refusal.limit, ...whose }, warning)
     })
@@ -73,8 +73,8 @@ export class Limit {
   }
 
   /**
-   * @param spender one may run into debt, so that work begun while tokens were left can be finished
-   * @throws ApiError `rate_limited` if that adds to another one's debt; the tokens are spent anyway
+   * @param spender may go into debt, so that it can finish work that it began while tokens were left
+   * @throws ApiError `rate_limited` if another spender is in debt; the tokens are spent anyway
    */
   spend(name: string, amount: number, now: number, spender?: number): void {
     if (this.#max === 0) return
@@ -119,9 +119,8 @@ export function limitWrongKeys(max: number, log: FastifyBaseLogger): Limit {
 }
 
 /**
- * Limits the cost of calls with a browser key, by address and by key, in this process. Strangers have such a key,
- * because it is in a page, and a small request can make the service inflate megabytes, or rewrite a profile of a
- * megabyte.
+ * Limits the cost of calls with a browser key, by address and by key, in this process. Anyone can take such a key from
+ * a page, and a small request can make the service inflate megabytes, or rewrite a profile of a megabyte.
  */
 export class BrowserLimits {
   readonly #requests: Limit

@@ -12,8 +12,8 @@ const SETS = 2 ** 18
 const WAYS = 4
 
 /**
- * The names that events and sessions with browser keys had, in this process: about the last million, of 4 bytes each.
- * The chance that a new name is taken for a known one is one in a billion.
+ * The names seen by this process in events and sessions with browser keys: about the last million, at 4 bytes each. The
+ * chance that a new name is taken for a known one is one in a billion.
  */
 export class KnownNames {
   readonly #tags = new Uint32Array(SETS * WAYS)

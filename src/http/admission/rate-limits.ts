@@ -16,7 +16,7 @@ const MAX_COUNTERS = 10_000
 /** A request that waits longer for its counter passes. */
 const REDIS_TIMEOUT_MS = 250
 
-/** The Redis in which all processes count together. */
+/** The Redis that holds the counters of all processes. */
 export type Counters = Redis
 
 /**

@@ -30,7 +30,7 @@ let windows = 0
 
 /**
  * Accepts bodies that are compressed with zstd if Node cannot decompress it. Call it once the plugin for the other
- * encodings is loaded: it wraps that plugin's hook, the first one of a route, so that no request has one hook more.
+ * encodings is loaded: it wraps that plugin's hook, the first one of a route, so that requests need no additional hook.
  */
 export function acceptZstd(app: FastifyInstance): void {
   if (IS_IN_NODE) return

@@ -13,21 +13,21 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'A batch holds at most 1000 events. Split it.',
   },
   not_numeric: {
-    when: '`$add` meets a property that is not a number.',
+    when: '`$add` is applied to a property that is not a number.',
     message: 'The property visits is not a number.',
   },
   not_array: {
-    when: '`$append`, `$prepend`, `$union` or `$remove` meets a property that is not an array.',
+    when: '`$append`, `$prepend`, `$union` or `$remove` is applied to a property that is not an array.',
     message: 'The property tags is not an array.',
   },
   too_old: {
-    when: 'An event is older than the project keeps events; nothing of the request was stored.',
+    when: 'An event is past the project’s retention; nothing in the request was stored.',
     message:
-      'timestamp is older than the project keeps events: the earliest is 2024-10-26T08:00:00.000Z. Keep events for longer in the project’s settings, or leave it out.',
+      'timestamp is before the earliest time for which the project keeps events: 2024-10-26T08:00:00.000Z. Keep events for longer in the project’s settings, or leave it out.',
     path: '/timestamp',
   },
   quota_exceeded: {
-    when: 'The project has reached a hard quota; nothing of the request was stored.',
+    when: 'The project has reached a hard quota; nothing in the request was stored.',
     message:
       'The project has reached its quota: events_per_day is 1000000. Its events are refused until 2026-11-27T00:00:00.000Z, or until the quota is raised in the project’s settings.',
   },
@@ -45,7 +45,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
       'A call that is signed in with a cookie and not a GET needs the header x-csrf-token; GET /session returns its value.',
   },
   quota_locked: {
-    when: 'The change is one of a quota that the operator of the service has set; nothing was changed.',
+    when: 'The change affects a quota that the operator of the service has set; nothing was changed.',
     message:
       'The quota events_per_month was set by the operator of the service, and only the operator can change it. Leave it out, or ask the operator.',
     path: '/quotas/events_per_month',
@@ -84,7 +84,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'The body must be application/json.',
   },
   query_too_large: {
-    when: 'The question takes more time or memory than it may; `error` says what to narrow.',
+    when: 'The question takes more time or memory than allowed; `error` says what to narrow.',
     message:
       'The question takes more than 30 s. Ask about a shorter time (from, to), fewer events or fewer breakdowns.',
   },

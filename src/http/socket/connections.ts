@@ -29,7 +29,7 @@ const MAX_PIPELINED = 256
  */
 const MAX_PIPELINED_OF_ALL = 4096
 /**
- * Unanswered requests of each connection that do not count in the sum, so that it concerns only clients that pipeline.
+ * Unanswered requests of each connection that are not counted, so that the limit only affects clients that pipeline.
  */
 const UNCOUNTED = 2
 

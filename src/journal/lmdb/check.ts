@@ -6,14 +6,14 @@ import { fileURLToPath } from 'node:url'
 import { type Position, toMilliseconds } from '../../model/position.js'
 import { readEntryLog } from './entry-log.js'
 
-/** LMDB's stamp, and the version of its files, in the first two pages. */
+/** LMDB's magic number, and the version of its files, in the first two pages. */
 const MAGIC = 0xbeefc0de
 const VERSION = 2
 /** Their offset in a page of lmdb's LMDB: after the page's number, transaction, flags and bounds. */
 const MAGIC_AT = 24
 const FLAGS_AT = 18
 const IS_META = 8
-/** The page size is in the record of the free pages, after the stamp, an address and the size of the map. */
+/** The page size is in the record of the free pages, after the magic number, an address and the size of the map. */
 const PAGE_SIZE_AT = MAGIC_AT + 24
 const MIN_PAGE = 256
 const MAX_PAGE = 65_536
@@ -110,7 +110,7 @@ async function checkByReading(folder: string, isOwn: boolean): Promise<string | 
     const [code, signal] = await once(child, 'close')
     if (isLate) return 'reading it never finishes'
     if (code === 0) return null
-    return signal ? `a process that reads it ends with ${signal}` : `LMDB cannot read it (${stderr.trim() || code})`
+    return signal ? `a process that reads it dies with ${signal}` : `LMDB cannot read it (${stderr.trim() || code})`
   } finally {
     clearTimeout(timer)
   }

@@ -178,7 +178,10 @@ export class LmdbEntries {
     return null
   }
 
-  /** Reads the oldest entry from the log. @returns null if entries were removed in the meantime: read it again then */
+  /**
+   * Reads the oldest entry from the log.
+   * @returns null if entries were removed in the meantime, so that it has to be read again
+   */
   async #findOldest(): Promise<OldestEntry | null> {
     const stored = this.#stored
     try {

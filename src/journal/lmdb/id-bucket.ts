@@ -135,7 +135,7 @@ export class IdBucket {
     this.#taken = new IdTable()
   }
 
-  /** All ids, in pieces; an id may come twice. */
+  /** All ids, in pieces; an id may occur twice. */
   *all(): Generator<Buffer> {
     for (const { value } of this.#table.getRange({ start: this.#key(PAGE), end: bucketStart(this.#number + 1) })) {
       yield value

@@ -13,7 +13,7 @@ import type { Draft } from './draft.js'
 import { EMPTY, expiryKey, nameIn, withPosition } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
-/** Follows the version of a state that has lost its text; no state begins with it. */
+/** Follows the version of a state whose text was cut off; no state's text begins with it. */
 const CUT = Buffer.from([0])
 /** A cut state has this many bytes. A tombstone has fewer and is never cut, because the store may remove its row. */
 const CUT_BYTES = 8 + CUT.length

@@ -136,13 +136,13 @@ export class RedisHistory {
     if (parsePosition(kept) === START) {
       log.error(
         { until },
-        'Redis has lost the journal: what waited for ClickHouse is lost, including the idempotency keys and insert_ids',
+        'Redis has lost the journal: data that was not in ClickHouse yet is lost, and so are the idempotency keys and insert_ids',
       )
       return
     }
     log.error(
       { after: formatTime(parsePosition(kept)), until },
-      'Redis has lost the end of the journal: what was accepted then and is not in ClickHouse is lost',
+      'Redis has lost the end of the journal: data that was accepted then and is not in ClickHouse is lost',
     )
   }
 

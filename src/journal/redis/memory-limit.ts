@@ -87,7 +87,7 @@ export class MemoryLimit {
     const isOther = this.maxmemory > 0 && waiting < used * WAITING_SHARE
     if (!isOther || !(refusal instanceof ApiError) || refusal.code !== 'overloaded') return refusal
     const share = (bytes: number) => `${Math.round((100 * bytes) / used)} %`
-    const message = `Redis has no memory left. What waits to be stored is ${share(waiting)} of it, and remembered insert_ids are some ${share(ids)}: an operator has to raise its maxmemory, or forget ids (tallyhouse ids).`
+    const message = `Redis has no memory left. Data waiting to be stored takes ${share(waiting)} of it, and remembered insert_ids about ${share(ids)}: an operator has to raise its maxmemory, or forget ids (tallyhouse ids).`
     return new ApiError('overloaded', message, { cause: refusal, retryAfter: refusal.retryAfter })
   }
 

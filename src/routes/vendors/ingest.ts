@@ -39,8 +39,8 @@ export interface Ingested {
   /** messages that became dead letters */
   faults: Fault[]
   /**
-   * Valid messages that are not allowed: they link two users, or change the profile of a name that means nobody. They
-   * become dead letters, too, but the SDK gets a success, because it would retry forever.
+   * Valid messages that are not allowed: they link two users, or change the profile of a placeholder name. They become
+   * dead letters, too, but the SDK gets a success, because it would retry forever.
    */
   refused: Fault[]
 }
@@ -56,7 +56,7 @@ export interface Plan {
   people: PersonMessage[]
   faults: Fault[]
   refused: Fault[]
-  /** messages about a name that means nobody; they are ignored */
+  /** messages about a placeholder name; they are ignored */
   placeholders: { event: number; link: number; change: number }
   /** messages in the request */
   count: number
@@ -75,7 +75,7 @@ const UNREADABLE = 'The event cannot be read.'
 type Identity = Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
 
 export interface PlanOptions {
-  /** from when on the project's events are kept, epoch ms; absent: all are */
+  /** the time since which the project's events are kept, epoch ms; absent: all are */
   since?: number | undefined
   /** returns the JSON of an event's context; default: events have none */
   findContext?(source: MessageSource): string | undefined
@@ -118,7 +118,7 @@ export async function planMessages(
   return plan
 }
 
-/** An event that is older than its project keeps events. */
+/** An event that is past its project's retention. */
 interface Expired {
   identity: Identity
   fault: Fault

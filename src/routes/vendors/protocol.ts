@@ -51,7 +51,9 @@ interface SdkCall {
   answer(ingested: Ingested, request: CallContext): Answer
   /** whether one invalid message refuses the whole request; default: no */
   isAllOrNone?(request: CallContext): boolean
-  /** Makes one JSON text of a text that is not valid JSON, such as lines; returns it unchanged if it cannot. */
+  /**
+   * Turns a text that is not valid JSON, such as lines, into one JSON text; returns it unchanged if that is impossible.
+   */
   toJson?(text: string): string
 }
 
@@ -173,7 +175,7 @@ function readName(message: SdkMessage): string[] {
   return typeof name === 'string' ? [name] : []
 }
 
-/** Reads the messages of a request. Those of a large one take long, so others go first in between. */
+/** Reads the messages of a request. A large one takes long, so other requests get their turns in between. */
 async function plan(
   request: FastifyRequest,
   call: SdkCall,

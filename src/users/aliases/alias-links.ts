@@ -35,7 +35,7 @@ const MAX_LISTED = 10_000
 
 /**
  * Why two names are not linked. `other_user`: the alias names another user; `identified`: it is a user that was
- * identified; `has_aliases`: it is a user that has other names; `nobody`: one of them means nobody.
+ * identified; `has_aliases`: it is a user that has other names; `nobody`: one of them is a placeholder or reserved.
  */
 export type LinkRefusal = 'other_user' | 'identified' | 'has_aliases' | 'nobody'
 
@@ -63,7 +63,7 @@ export interface AliasLinksOptions {
 export interface LinkMetrics {
   /** aliases that were refused because they name another user, or are a user themselves */
   conflicts: number
-  /** ignored messages of SDKs about a name that means nobody */
+  /** ignored SDK messages about a placeholder name */
   placeholders: { event: number; link: number; change: number }
 }
 
@@ -113,7 +113,7 @@ export class AliasLinks {
 
   /**
    * Makes `alias` another name of the user of `distinctId`, if the call may. Does nothing if it is one already, except
-   * to complete what an interrupted call has left.
+   * to complete what an interrupted call left unfinished.
    * @returns why it was refused; null if both name one user now
    */
   async link(projectId: string, asked: Link): Promise<LinkRefusal | null> {
@@ -133,7 +133,10 @@ export class AliasLinks {
     throw new ApiError('unavailable', 'Too many calls are linking these names at the same time. Try again in a moment.')
   }
 
-  /** Like `link`. @throws ApiError `alias_conflict` if it is refused, `invalid_request` if a name means nobody */
+  /**
+   * Like `link`.
+   * @throws ApiError `alias_conflict` if it is refused, `invalid_request` if a name is a placeholder or reserved
+   */
   async add(projectId: string, link: Link): Promise<void> {
     const refusal = await this.link(projectId, link)
     if (refusal !== null)
@@ -338,7 +341,7 @@ export class AliasLinks {
       return { ...current, givenTo: user, given: [...new Set([...current.given, ...given])], isPending: false }
     })
     if (!isMade && given.length > 0) {
-      // The alias was removed concurrently, by a call that did not know what it has given. It may have been made again.
+      // The alias was removed concurrently, by a call that did not know what it had given. It may have been made again.
       await this.#takeGiven(projectId, alias, { ...made, givenTo: user, given })
       await this.#absorb(projectId, alias)
       return

@@ -52,7 +52,7 @@ export class AliasSettling {
     this.#options = options
   }
 
-  /** From now on, also finishes what other processes have left. Call it in processes that write. */
+  /** From now on, also finishes what other processes left unfinished. Call it in processes that write. */
   start(): void {
     this.#sweeping ??= this.#sweep()
   }

@@ -30,7 +30,7 @@ export interface Erased {
   profile: boolean
   events: number
   sessions: number
-  /** dead letters that held something of the user, including replayed ones */
+  /** dead letters that held data of the user, including replayed ones */
   deadLetters: number
   aliases: number
 }
@@ -54,8 +54,8 @@ export class Erasure {
   }
 
   /**
-   * Visits every shard, because a user's events are on all of them. The profiles go last: a retry of an interrupted
-   * erasure finds the users again.
+   * Visits every shard, because a user's events are on all of them. Profiles are deleted last, so that a retry of an
+   * interrupted erasure still finds the users.
    * @param distinctIds each once
    * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was
    *   deleted

@@ -14,15 +14,15 @@ export interface ErasedProject {
   sessions: number
   profiles: number
   aliases: number
-  /** dead letters that held something of the project, including replayed ones */
+  /** dead letters that held data of the project, including replayed ones */
   deadLetters: number
-  /** dead letters that cannot be read, and may hold something of the project */
+  /** dead letters that cannot be read, and may hold data of the project */
   unreadableDeadLetters: number
-  /** whether nothing is left of what was accepted before the call; if not, repeat the call to remove the rest */
+  /** whether everything accepted before the call is gone; if not, repeat the call to remove the rest */
   isComplete: boolean
 }
 
-/** How long a call removes states, ms. */
+/** How long a call spends removing states, ms. */
 const CALL_MS = 20_000
 /** Names of states that are read at a time. */
 const PAGE = 10_000

@@ -227,7 +227,7 @@ export class Purge {
       const due = months.filter(wanted)
       for (const leftovers of due) await rewrite(leftovers, () => rewriteParts(clickhouse, leftovers.id, signal))
       if (isWanted === EVERYTHING) await attempt(() => waitForFacts(clickhouse, FACTS_WAIT_MS, signal))
-      // Include facts that an earlier run has left, because it ended before they had followed or before it reached
+      // Include facts that an earlier run left behind, because it ended before they had caught up or before it reached
       // them.
       for (const facts of await findFacts()) {
         if (!wanted(facts) && due.length === 0) continue

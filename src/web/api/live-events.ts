@@ -69,7 +69,8 @@ class Follower {
   readonly #listener: LiveListener
   #seen = ''
   /**
-   * what arrived while the stream was closed: up to which event, and how many may still follow; null once caught up
+   * events missed while the stream was closed: the id of the last one, and how many may still follow; null once caught
+   * up
    */
   #missed: { until: string; left: number } | null = null
   /** whether too many events were missed, so that the next stream starts with the newest ones */

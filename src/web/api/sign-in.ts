@@ -37,7 +37,7 @@ export async function signIn(key: string): Promise<Access> {
   const access = await readAccess()
   if (!access) {
     const hint = `Allow cookies for ${location.host} in the settings of the browser, then sign in.`
-    throw new Error(`The key is right, but the browser has not kept its cookie. ${hint}`)
+    throw new Error(`The key is correct, but the browser did not keep the cookie. ${hint}`)
   }
   tabs.postMessage('signed in')
   return access

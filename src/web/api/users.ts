@@ -97,12 +97,20 @@ function splitByLength(ids: string[]): string[][] {
   return parts
 }
 
+/** Which sessions to list. */
+export interface SessionsQuery {
+  distinctId: string
+  limit: number
+  /** the earliest start, epoch ms */
+  from?: number
+}
+
 /** The sessions of a user, the latest start first. @throws CallError */
 export async function listSessions(
-  { distinctId, page, limit }: { distinctId: string; page: number; limit: number },
+  { distinctId, limit, from = 0 }: SessionsQuery,
   signal: AbortSignal,
 ): Promise<{ sessions: Exact<Session>[] } & Pick<SessionPage, 'hasMore'>> {
-  const query = new URLSearchParams({ distinct_id: distinctId, page: String(page), limit: String(limit) })
+  const query = new URLSearchParams({ distinct_id: distinctId, limit: String(limit), from: String(from) })
   const response = await send('GET', `/public/sessions?${query}`, undefined, signal)
   const members = readMembers(await response.text())
   return {

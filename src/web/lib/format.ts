@@ -36,7 +36,7 @@ export function formatMoney(value: number): string {
   return (Math.abs(value) < 0.1 && value !== 0 ? money.small : money.usual).format(value)
 }
 
-/** The last used formats of amounts, because making them takes long. */
+/** The most recently used formats of amounts, because creating them is slow. */
 let money: { currency: string; usual: NumberFormat; small: NumberFormat } | undefined
 
 /** Formats a count with its noun, such as `1 event` and `2 events`. @param other the plural, if it is not `one` with an s */

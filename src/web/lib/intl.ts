@@ -80,7 +80,7 @@ function createKnownFormat(options: Intl.DateTimeFormatOptions): Intl.DateTimeFo
 
 const COUNTRIES = new Intl.DisplayNames(LANGUAGE, { type: 'region', fallback: 'code' })
 
-/** The name of a country. @param code ISO 3166-1, such as `AT`; anything else is returned as it is */
+/** The name of a country. @param code ISO 3166-1, such as `AT`; anything else is returned unchanged */
 export function labelCountry(code: string): string {
   return COUNTRY.test(code) ? (COUNTRIES.of(code) ?? code) : code
 }

@@ -50,6 +50,13 @@ export function buildTimeline<E extends Placed>(
   return days
 }
 
+/** The earliest start of a session that one of the events may belong to, epoch ms; null without events. */
+export function findSessionsFrom(events: readonly Placed[]): number | null {
+  return events.length === 0
+    ? null
+    : events.reduce((least, { timestamp }) => Math.min(least, timestamp), Number.POSITIVE_INFINITY) - DAY_MS
+}
+
 /**
  * How long a visit lasted, ms. With session calls, heartbeats give even a visit of a single page a length. @param
  * sessions sessions of the session calls
@@ -79,7 +86,7 @@ function buildVisits<E extends Placed>(
     const last = visits.at(-1)
     const after = last?.events.at(-1)?.timestamp ?? 0
     const isNext = {
-      // An id that is used again later is another session's, as in questions.
+      // An id that is used again later belongs to another session, as in questions.
       id: last?.sessionId === sessionId && after - event.timestamp <= DAY_MS,
       gap: after - event.timestamp <= gapMs,
       none: formatDay(after) === formatDay(event.timestamp),

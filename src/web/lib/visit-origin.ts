@@ -29,7 +29,7 @@ export function findVisitOrigin(events: readonly Viewed[]): { path: string; sour
   return { path: url?.pathname ?? address?.replace(/[?#].*$/s, '') ?? read('path') ?? '', source }
 }
 
-/** The first of the properties that has a text. */
+/** The first of the properties with a text value. */
 function findText(properties: Record<string, unknown>, fields: readonly FieldName[]): string | null {
   for (const field of fields) {
     const [, ...path] = typeof field === 'string' ? field.split('.') : field

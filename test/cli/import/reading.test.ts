@@ -6,7 +6,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { InputFormat } from '../../../src/cli/import/formats.js'
 import { openFile } from '../../../src/cli/import/input.js'
-import type { SourceOptions } from '../../../src/cli/import/native-rows.js'
+import { inspect } from '../../../src/cli/import/inspect.js'
+import { OWN_NAMES, type SourceOptions } from '../../../src/cli/import/native-rows.js'
 import { realEvents, temporaryFolder } from '../../helper.js'
 import { batchesOf, eventsOf, pieces, rejectsOf, START } from './batches.js'
 
@@ -239,26 +240,55 @@ t.test('compressed files are read as the text in them', async (t) => {
   t.strictSame(eventsOf(await batchesOf(pieces(await readFile(zstd), [999]))), lines, 'from a stream, too')
 })
 
-/** A zip archive with one file, as in PKWARE's APPNOTE 6.3.9. */
-function zipOf(name: string, content: Buffer, isDeflated: boolean): Buffer {
-  const data = isDeflated ? deflateRawSync(content) : content
-  const common = Buffer.alloc(26)
-  common.writeUInt16LE(20, 0)
-  common.writeUInt16LE(isDeflated ? 8 : 0, 4)
-  common.writeUInt32LE(crc32(content), 10)
-  common.writeUInt32LE(data.length, 14)
-  common.writeUInt32LE(content.length, 18)
-  common.writeUInt16LE(name.length, 22)
-  const local = Buffer.concat([Buffer.from('PK\x03\x04'), common, Buffer.from(name)])
-  const entry = Buffer.concat([Buffer.from('PK\x01\x02\x14\x00'), common, Buffer.alloc(14), Buffer.from(name)])
+/** A zip archive, as in PKWARE's APPNOTE 6.3.9. */
+function zipOf(files: Record<string, Buffer>, isDeflated = false): Buffer {
+  const parts: Buffer[] = []
+  const directory: Buffer[] = []
+  let offset = 0
+  for (const [name, content] of Object.entries(files)) {
+    const data = isDeflated ? deflateRawSync(content) : content
+    const common = Buffer.alloc(26)
+    common.writeUInt16LE(20, 0)
+    common.writeUInt16LE(isDeflated ? 8 : 0, 4)
+    common.writeUInt32LE(crc32(content), 10)
+    common.writeUInt32LE(data.length, 14)
+    common.writeUInt32LE(content.length, 18)
+    common.writeUInt16LE(name.length, 22)
+    const place = Buffer.alloc(14)
+    place.writeUInt32LE(offset, 10)
+    const local = Buffer.concat([Buffer.from('PK\x03\x04'), common, Buffer.from(name), data])
+    directory.push(Buffer.concat([Buffer.from('PK\x01\x02\x14\x00'), common, place, Buffer.from(name)]))
+    parts.push(local)
+    offset += local.length
+  }
+  const entries = Buffer.concat(directory)
   const end = Buffer.alloc(22)
   end.write('PK\x05\x06', 'latin1')
-  end.writeUInt16LE(1, 8)
-  end.writeUInt16LE(1, 10)
-  end.writeUInt32LE(entry.length, 12)
-  end.writeUInt32LE(local.length + data.length, 16)
-  return Buffer.concat([local, data, entry, end])
+  end.writeUInt16LE(directory.length, 8)
+  end.writeUInt16LE(directory.length, 10)
+  end.writeUInt32LE(entries.length, 12)
+  end.writeUInt32LE(offset, 16)
+  return Buffer.concat([...parts, entries, end])
 }
+
+t.test('tables of one archive are read together only if they have the same columns', async (t) => {
+  const path = join(await temporaryFolder(t), 'tables.zip')
+  const table = (...lines: string[]) => Buffer.from(lines.join('\r\n'))
+  const first = table('event,distinct_id,n', 'a,u,1')
+  await writeFile(
+    path,
+    zipOf({ 'one.csv': first, 'empty.csv': table(''), 'two.csv': table('event,distinct_id,n', 'b,u,2') }),
+  )
+  t.match(
+    eventsOf(await batchesOf(await openFile(path))).map((text) => JSON.parse(text)),
+    [{ event: 'a' }, { event: 'b' }],
+  )
+  await writeFile(path, zipOf({ 'one.csv': first, 'two.csv': table('event,price,distinct_id', 'b,9,u') }))
+  const message = /tables\.zip has tables with different columns, such as one\.csv and two\.csv\. Unpack it/
+  await t.rejects(batchesOf(await openFile(path)), { message })
+  const options = { names: OWN_NAMES, time: undefined, from: undefined, format: undefined, delimiter: ',', types: {} }
+  await t.rejects(inspect(await openFile(path), options), { message }, 'before anything is stored')
+})
 
 t.test('files in a zip archive are checked by size and CRC-32', async (t) => {
   const path = join(await temporaryFolder(t), 'events.zip')
@@ -266,7 +296,7 @@ t.test('files in a zip archive are checked by size and CRC-32', async (t) => {
   const content = Buffer.from(lines.join('\n'))
   for (const isDeflated of [true, false]) {
     // Some tools write names that begin with a dot and a slash.
-    const whole = zipOf(isDeflated ? 'events.ndjson' : './2026/events.ndjson', content, isDeflated)
+    const whole = zipOf({ [isDeflated ? 'events.ndjson' : './2026/events.ndjson']: content }, isDeflated)
     await writeFile(path, whole)
     t.strictSame(eventsOf(await batchesOf(await openFile(path))), lines)
     const damaged = Buffer.from(whole)

@@ -39,7 +39,7 @@ t.test('of two concurrent imports of a file, one ends with an explanation', asyn
   release()
   const both = await Promise.all(runs)
   const refused = both.find(({ code }) => code === 1)
-  t.equal(refused?.stderr, `Another process is importing ${path}. Wait until it ends.\n`)
+  t.equal(refused?.stderr, `Another process is importing ${path}. Wait until it has finished.\n`)
   t.equal(stored, 1)
   t.strictSame(await readdir(folder), ['events.ndjson', 'events.ndjson.import.json'])
   t.equal((await run()).code, 0, 'the lock is released')

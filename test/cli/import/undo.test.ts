@@ -67,7 +67,7 @@ for (const storage of [...STORAGES, 'embedded lanes'] as const) {
       t.equal(refused.code, 1)
       t.match(
         refused.stderr,
-        'Nothing was deleted, because there is no terminal for the question. Add --yes to delete.',
+        'Nothing was deleted, because there is no terminal to confirm it on. Add --yes to delete.',
       )
       t.strictSame(await counts(), { live: 1500, file: 2000 })
       const undone = await succeed('--undo', '--yes', file)

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads a journal as a change of the layout finds it.
+-- Reads the state of a journal for a change of the layout.
 --
 -- Returns { id or nil, layout or nil, last position assigned, format or nil }.
 local id, layout, ms, seq, format = unpack(redis.call('HMGET', KEYS.meta, 'id', 'layout', 'ms', 'seq', 'format'))

@@ -26,7 +26,7 @@ if forgotten then
   local first = tonumber(string.match(record, '^' .. forgotten .. ' (%d+)$') or 0)
   local last = math.min(first + left, 256 ^ SHARD_BYTES)
   left = left - (last - first)
-  -- Lua has room for some thousands of arguments.
+  -- Lua can pass a few thousand arguments.
   for from = first, last - 1, 1000 do
     local hashes = {}
     for shard = from, math.min(from + 1000, last) - 1 do

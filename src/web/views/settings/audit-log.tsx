@@ -50,7 +50,7 @@ export function AuditLog({ changes }: { changes: number }) {
     <section aria-label="Changes" aria-busy={isLoading}>
       <h2>Changes</h2>
       <p class={textStyles.hint}>
-        Who changed settings and keys, or removed data, by this page, the API or the command line. Kept for a year.
+        Who changed settings and keys, or removed data, through this page, the API or the command line. Kept for a year.
       </p>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the changes" />}
@@ -87,7 +87,7 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
     return `Rotated ${name}, ${typeof ms === 'number' && ms > 0 ? `which gave it another ${formatDuration(ms)}` : 'which ended it'}`
   }
   if (action === 'key_revoked') return `Revoked ${name}`
-  if (action === 'project_erased') return 'Erased everything of the project'
+  if (action === 'project_erased') return 'Erased all data of the project'
   if (action === 'users_erased') return `Erased ${formatCount(Number(changes.users?.to), 'user')}`
   if (action === 'batches_deleted')
     return `Deleted the events of ${formatCount(Number(changes.batches?.to), 'batch', 'batches')}`

@@ -64,8 +64,8 @@ export function RotateDialog({ item, onDone, onClose }: ItemProps) {
   return (
     <ConfirmDialog title={`Rotate ${nameKey(item)}?`} action="Rotate key" onConfirm={rotate} onClose={onClose}>
       <p>
-        This makes a new key with the same rights and label, and shows it once. Put it in the place of the old one while
-        that still works.
+        This creates a new key with the same rights and label, and shows it once. Replace the old key wherever it is
+        used while it still works.
       </p>
       <Select label="The old key works" value={grace} options={GRACES} onChange={setGrace} />
       {item.current && grace === '0' && <p class={styles.ending}>{SIGNED_IN_WITH_IT}</p>}
@@ -85,8 +85,8 @@ export function RevokeDialog({ item, onDone, onClose }: ItemProps) {
   return (
     <ConfirmDialog title={`Revoke ${nameKey(item)}?`} action="Revoke key" onConfirm={revoke} onClose={onClose}>
       <p>
-        What uses <code>{id}</code> is refused within 10 seconds, and the key cannot be restored. To switch to a new key
-        without a gap, rotate it instead.
+        Requests with <code>{id}</code> are refused within 10 seconds, and the key cannot be restored. To switch to a
+        new key without a gap, rotate it instead.
       </p>
       <p>{last_used === null ? 'It was never used.' : `It was last used ${formatDaysAgo(last_used)}.`}</p>
       {current && <p class={styles.ending}>{SIGNED_IN_WITH_IT}</p>}

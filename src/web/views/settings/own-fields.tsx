@@ -14,7 +14,7 @@ import * as styles from './settings-form.module.css'
 
 /** How much to store about who sent a request. */
 const CONTEXTS = [
-  ['default', 'As the service is set'],
+  ['default', 'As set for the service'],
   ['full', 'Browser, device and place'],
   ['device', 'Browser and device'],
   ['off', 'Nothing'],

@@ -58,7 +58,7 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
       </div>
       <details>
         <summary>Properties of pages</summary>
-        <p class={textStyles.hint}>One property per line. The first one that has a text counts.</p>
+        <p class={textStyles.hint}>One property per line. The first one with a text value counts.</p>
         <div class={styles.fields}>
           {PAGE_PLACES.map((name) => (
             <Lines

@@ -65,7 +65,7 @@ export function ProjectSections({ onChanged }: { onChanged: () => void }) {
       </SettingsForm>
       <SettingsForm
         title="Visits and pages"
-        hint="This decides how events are read, so a change holds for the past, too."
+        hint="This decides how events are read, so a change also applies to past events."
         status={describe('pages')}
         changed={pages}
         onSave={() => save('pages', pages)}

@@ -57,7 +57,7 @@ function LimitFields({ name, quota, onChange }: LimitFieldsProps) {
         <p>
           {formatAmount(name, quota.limit)}, {quota.mode} limit
         </p>
-        <p class={textStyles.hint}>Set by the operator of this service, who alone can change it.</p>
+        <p class={textStyles.hint}>Set by the operator of this service. Only the operator can change it.</p>
       </fieldset>
     )
   }

@@ -119,8 +119,7 @@ function ExpiryDialog({ changed, shortened, onConfirm, onClose }: ExpiryDialogPr
       {!value && !error && <Loading what="what would be removed" />}
       {value && shortened.map((kind) => <p key={kind}>{describeExpired(kind, value)}</p>)}
       <p>
-        What is older is hidden immediately and removed from the disk within a day.{' '}
-        <strong>This cannot be undone.</strong>
+        Older data is hidden immediately and removed from the disk within a day. <strong>This cannot be undone.</strong>
       </p>
     </ConfirmDialog>
   )
@@ -130,7 +129,7 @@ function describeExpired(kind: Kept, expired: ExpiredData): string {
   const { count, from, to, bytes } = expired[kind]
   if (count === 0) return `No ${NOUNS[kind]} would be removed now.`
   const range = from === null || to === null ? '' : `, from ${formatDate(from)} to ${formatDate(to)}`
-  const size = bytes === 0 ? '' : `, some ${formatBytes(bytes)}`
+  const size = bytes === 0 ? '' : `, about ${formatBytes(bytes)}`
   return `${formatCount(count, NOUNS[kind])}${range}${size}${range || size ? ',' : ''} would be removed.`
 }
 

@@ -56,11 +56,11 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
             <b>
               <bdi>{escapeInvisible(aliasToRemove)}</bdi>
             </b>{' '}
-            will become a separate user again and no longer be a name of{' '}
+            will become a separate user again, no longer an alias of{' '}
             <b>
               <bdi>{escapeInvisible(distinctId)}</bdi>
             </b>
-            . It takes the events and sessions sent under that name, and the profile it had before. Later changes of the
+            . It gets back its former profile and the events and sessions sent under its name. Later changes of the
             profile stay with this user. Nothing is deleted.
           </p>
         </ConfirmDialog>

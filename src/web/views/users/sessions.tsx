@@ -30,13 +30,26 @@ export interface SessionsLoaded {
 export function useSessions(names: string[]): SessionsLoaded {
   const [limit, setLimit] = useState(STEP)
   const { value, error, isLoading, reload } = useLoaded(JSON.stringify([names, limit]), async (signal) => {
-    const read = await Promise.all(names.map((distinctId) => listSessions({ distinctId, page: 1, limit }, signal)))
+    const read = await Promise.all(names.map((distinctId) => listSessions({ distinctId, limit }, signal)))
     const all = read.flatMap(({ sessions }) => sessions).sort((a, b) => b.started_at - a.started_at)
     return { list: all.slice(0, limit), hasMore: all.length > limit || read.some(({ hasMore }) => hasMore) }
   })
   const showMore = () => setLimit((before) => Math.min(MAX, before < 5 * STEP ? before + STEP : 2 * before))
   const hasMore = (value?.hasMore ?? false) && limit < MAX
   return { list: value?.list ?? [], hasMore, isLoading, error, reload, showMore }
+}
+
+/**
+ * The sessions of a user that started since then; none until they are loaded.
+ * @param since epoch ms; null: none
+ */
+export function useSessionsSince(names: string[], since: number | null): Session[] {
+  const { value } = useLoaded(since === null ? null : JSON.stringify([names, since]), async (signal) => {
+    const from = Math.max(0, since ?? 0)
+    const read = await Promise.all(names.map((distinctId) => listSessions({ distinctId, limit: MAX, from }, signal)))
+    return read.flatMap(({ sessions }) => sessions)
+  })
+  return value ?? []
 }
 
 /** A list of sessions with their properties. @param openId the session to expand */

@@ -1,16 +1,16 @@
-import type { Session as StoredSession } from '../../../contract/responses.js'
 import type { ExactEvent } from '../../api/events.js'
 import type { Access } from '../../api/sign-in.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatClock, formatCount, formatDay, formatDuration } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
-import { getProjectSettings } from '../../lib/project-settings.js'
-import { buildTimeline, measureVisit, type Visit } from '../../lib/timeline.js'
+import { getProjectSettings, isById } from '../../lib/project-settings.js'
+import { buildTimeline, findSessionsFrom, measureVisit, type Visit } from '../../lib/timeline.js'
 import { findVisitOrigin } from '../../lib/visit-origin.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
 import { EventDialog } from '../event/event-dialog.js'
 import * as eventLinkStyles from '../event/event-link.module.css'
+import { useSessionsSince } from './sessions.js'
 import * as styles from './timeline.module.css'
 import { useUserEvents } from './use-events.js'
 
@@ -20,19 +20,20 @@ const PREVIEW_LENGTH = 300
 interface TimelineProps {
   /** names of the user, the canonical one first */
   names: string[]
-  sessions: StoredSession[]
   eventId: string | undefined
   access: Access
 }
 
 /** The events of a user by day and session, as the project tells sessions apart, the latest first. */
-export function Timeline({ names, sessions, eventId, access }: TimelineProps) {
+export function Timeline({ names, eventId, access }: TimelineProps) {
   const [distinctId = ''] = names
   const { events, hasMore, isLoading, error, readMore, change } = useUserEvents(names)
+  const definition = getProjectSettings().sessions
+  const sessions = useSessionsSince(names, isById(definition) ? findSessionsFrom(events) : null)
   return (
     <section class={styles.timeline} aria-label="Events" aria-busy={isLoading}>
       <h2>Events</h2>
-      {buildTimeline(events, sessions, getProjectSettings().sessions).map(({ at, visits }, day, days) => (
+      {buildTimeline(events, sessions, definition).map(({ at, visits }, day, days) => (
         <section key={at} class={styles.day}>
           <h3>{formatDay(at)}</h3>
           {visits.map((visit, i) => (

@@ -116,7 +116,7 @@ function Parts({ user, onRemoved, ...open }: PartsProps) {
         />
         <Sessions sessions={sessions} openId={open.sessionId} />
       </div>
-      <Timeline names={names} sessions={sessions.list} {...open} />
+      <Timeline names={names} {...open} />
     </div>
   )
 }

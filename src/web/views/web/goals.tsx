@@ -96,7 +96,7 @@ function GoalFields({ events, goals, isChosen, onChoose }: GoalFieldsProps) {
           }}
         />
       ) : (
-        <p class={textStyles.hint}>These are as many goals as there can be.</p>
+        <p class={textStyles.hint}>This is the maximum number of goals.</p>
       )}
       {isChosen && (
         <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => onChoose(null)}>

@@ -224,7 +224,7 @@ function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNotePro
   return (
     <div role="status">
       {isById(sessions)
-        ? areMissing && 'The page views of this range have no session ids, so they belong to no visits. '
+        ? areMissing && 'The page views of this range have no session ids, so they do not belong to any visits. '
         : `A visit ends with a pause of ${formatWindow(sessions.gap)}. `}
       <button type="button" class={buttonStyles.link} onClick={() => onChange(other)}>
         Tell visits apart by {isById(other) ? 'session ids' : `pauses of ${formatWindow(other.gap)}`}

@@ -60,32 +60,32 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
       <section class={cardStyles.card}>
         <h2>The key</h2>
         <p>
-          Put a write key in the place of <code>YOUR_WRITE_KEY</code>. It sends events and can read nothing.{' '}
+          Replace <code>YOUR_WRITE_KEY</code> with a write key, which can send data but not read any.{' '}
           {mayCreate ? (
             <>
               Create one in <a href={linkTo(['settings'])}>Settings</a>.
             </>
           ) : (
-            'To make one, run this where the service runs; it is shown only once:'
+            'To create one, run this on the machine of the service; the key is shown only once:'
           )}
         </p>
         {!mayCreate && (
           <Code
             text={`npx tallyhouse keys create --project ${access.project} --kind write`}
-            label="How to make a write key"
+            label="How to create a write key"
           />
         )}
       </section>
       <section class={cardStyles.card}>
         <h2>Only looking around?</h2>
         <p>
-          This makes a project with a year of an invented shop, and prints a key to sign in with. Your own project stays
-          empty.
+          This creates a project with a year of data from an invented shop, and prints a key to sign in with. Your own
+          project stays empty.
         </p>
         <Code text="npx tallyhouse demo" label="How to get a project to look at" />
       </section>
       <p class={textStyles.hint}>
-        Other languages send the same JSON as curl does: see the <a href={`${BASE_URL}/docs/`}>API reference</a>.
+        In other languages, send the same JSON as with curl: see the <a href={`${BASE_URL}/docs/`}>API reference</a>.
       </p>
     </div>
   )

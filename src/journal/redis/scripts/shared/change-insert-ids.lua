@@ -9,7 +9,7 @@ local function remove_ids(space, limit)
       local last = math.min(2 ^ tier.bits, tier.removed + limit)
       limit = limit - (last - tier.removed)
       while tier.removed < last do
-        -- Lua has room for some thousands of arguments.
+        -- Lua can pass a few thousand arguments.
         local hashes, to = {}, math.min(last, tier.removed + 1000)
         for number = tier.removed, to - 1 do hashes[#hashes + 1] = tier.hashes .. number end
         redis.call('UNLINK', unpack(hashes))

@@ -1,9 +1,9 @@
 -- Finds remembered requests. Needs `prefix`, `remembered`, and `request_buckets`, the field of meta.
 --
--- Requests are in hashes, one for each bucket of time and each shard, which is the first bytes of a key in
--- hexadecimal digits. So Redis stores them as listpacks, without a pointer to each, and never frees a large one when
--- a bucket is forgotten. The field is the rest of the key's bytes, the value is what `formatRequest` makes. Redis
--- does not expire them: its clock may be wrong for an hour. sweep.lua removes the buckets before `remembered`.
+-- Requests are in hashes, one for each bucket of time and each shard, which is the first bytes of a key in hexadecimal
+-- digits. So Redis stores them as listpacks, without a pointer to each, and never frees a large one when a bucket is
+-- forgotten. The field is the rest of the key's bytes, the value is what `formatRequest` returns. Redis does not expire
+-- them: its clock may be wrong for an hour. sweep.lua removes the buckets before `remembered`.
 --
 -- A request is passed as its shard, "" if there is none, and its digest: the field, then the fingerprint, both in
 -- bytes.
