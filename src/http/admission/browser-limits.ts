@@ -1,9 +1,10 @@
-import { isIP } from 'node:net'
+import { isIP, isIPv4 } from 'node:net'
 import { normalizeIP } from '@fastify/rate-limit'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { type LimitName, rateLimited } from '../../contract/errors.js'
 import { isBrowserKey, type StoredKey } from '../../keys/keys.js'
 import { oncePerMinute } from '../../lib/once-per-minute.js'
+import { RecentValues } from '../../lib/recent-values.js'
 import { TokenBuckets } from '../../lib/token-buckets.js'
 import { SMALL_BODY } from './body-budget.js'
 import { KnownNames } from './known-names.js'
@@ -41,6 +42,9 @@ const WORK_BURST_S = 8
  * either: what pages usually send, and usual profiles, cost nothing.
  */
 const FREE_BYTES = SMALL_BODY
+
+/** How many IPv6 addresses have a remembered network. */
+const MAX_NETWORKS = 5_000
 
 /** One limit: a bucket for each address or key. */
 export class Limit {
@@ -286,7 +290,16 @@ export function clientAddress({ ip, socket }: FastifyRequest): string {
   return isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip
 }
 
+/** The networks of recent IPv6 addresses, because finding one takes as long as the rest of a small call. */
+const networks = new RecentValues<string>(MAX_NETWORKS)
+
 /** The address that the limits of a client count for: all addresses of an IPv6 network are one. */
 export function limitedAddress(request: FastifyRequest): string {
-  return normalizeIP(clientAddress(request))
+  const address = clientAddress(request)
+  if (isIPv4(address)) return address
+  const known = networks.get(address)
+  if (known !== undefined) return known
+  const network = normalizeIP(address)
+  networks.set(address, network)
+  return network
 }
