@@ -31,6 +31,8 @@ export interface Head {
   bytes: Buffer
   /** whether this is all of the text */
   isWhole: boolean
+  /** why the text cannot be read beyond it, if nothing should be stored then; other failures end an import later */
+  failure?: TablesError
 }
 
 /** Text to import: a file, which can be read again from any offset, or a stream. */
@@ -66,6 +68,17 @@ export class CompressedDataError extends Error {
       : `cannot be decompressed further: it is damaged or of an unsupported kind (${cause.message})`
     super(`${input} ${what}.`, { cause })
     this.isTruncated = isTruncated
+  }
+}
+
+/** The tables of an archive have different columns, so rows of the second would get names of the first. */
+class TablesError extends Error {
+  override readonly name = 'TablesError'
+
+  constructor(path: string, one: string, other: string) {
+    super(
+      `${path} has tables with different columns, such as ${one} and ${other}. Unpack it into a folder, and import the files or the folder.`,
+    )
   }
 }
 
@@ -163,19 +176,12 @@ async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Bu
     const [header = ''] = head.bytes.toString().trimStart().split(/\r?\n/, 1)
     if (TABLE.test(name) && header !== '') {
       first ??= { name, header }
-      if (header !== first.header) throw differentTables(path, first.name, name)
+      if (header !== first.header) throw new TablesError(path, first.name, name)
     }
     yield* all
     // The last line of a file may have no line end.
     yield Buffer.from('\n')
   }
-}
-
-/** The rows of the second table would get the names of the first one's columns. */
-function differentTables(path: string, one: string, other: string): Error {
-  return new Error(
-    `${path} has tables with different columns, such as ${one} and ${other}. Unpack it into a folder, and import the files or the folder.`,
-  )
 }
 
 async function* map(chunks: Chunks, change: (chunk: Buffer) => Buffer): Chunks {
@@ -288,7 +294,8 @@ async function readHead(chunks: Chunks): Promise<Head> {
   } catch (error) {
     // The reader of the whole input will get the error, too.
     if (length === 0) throw error
-    return { bytes: joined(first, HEAD_BYTES), isWhole: false }
+    const head = { bytes: joined(first, HEAD_BYTES), isWhole: false }
+    return error instanceof TablesError ? { ...head, failure: error } : head
   }
   return { bytes: joined(first, HEAD_BYTES), isWhole: length <= HEAD_BYTES }
 }

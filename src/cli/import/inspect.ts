@@ -80,6 +80,7 @@ function inspectHead(head: Head, input: Input, options: InputOptions): Inspected
   if (reader instanceof CsvReader) guesses.hasStrays = reader.strays > 0
   const inspected = { format, beginning: head.bytes, guesses, columns, ...tried(head, format, options, guesses) }
   checkEvents(inspected, head, sample, input.name)
+  if (head.failure) throw head.failure
   return { ...inspected, isWhole: head.isWhole && inspected.rows < SAMPLE_ROWS }
 }
 

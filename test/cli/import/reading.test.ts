@@ -6,7 +6,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { InputFormat } from '../../../src/cli/import/formats.js'
 import { openFile } from '../../../src/cli/import/input.js'
-import type { SourceOptions } from '../../../src/cli/import/native-rows.js'
+import { inspect } from '../../../src/cli/import/inspect.js'
+import { OWN_NAMES, type SourceOptions } from '../../../src/cli/import/native-rows.js'
 import { realEvents, temporaryFolder } from '../../helper.js'
 import { batchesOf, eventsOf, pieces, rejectsOf, START } from './batches.js'
 
@@ -285,6 +286,8 @@ t.test('tables of one archive are read together only if they have the same colum
   await writeFile(path, zipOf({ 'one.csv': first, 'two.csv': table('event,price,distinct_id', 'b,9,u') }))
   const message = /tables\.zip has tables with different columns, such as one\.csv and two\.csv\. Unpack it/
   await t.rejects(batchesOf(await openFile(path)), { message })
+  const options = { names: OWN_NAMES, time: undefined, from: undefined, format: undefined, delimiter: ',', types: {} }
+  await t.rejects(inspect(await openFile(path), options), { message }, 'before anything is stored')
 })
 
 t.test('files in a zip archive are checked by size and CRC-32', async (t) => {
