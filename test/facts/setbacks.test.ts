@@ -100,7 +100,7 @@ t.test('facts that cannot follow a change are copied again in the end', async (t
   refuse(IN_BAD)
   const warned: string[] = []
   const log = { info: () => undefined, warn: (...[, text]: [unknown, string?]) => void warned.push(text ?? '') }
-  shard.copier({ clickhouse: refusing, log, setbackPauses: { firstMs: 300, maxMs: 300 } })
+  shard.copier({ clickhouse: refusing, log, setbackPauses: { firstMs: 1_000, maxMs: 1_000 } })
   await edit('bad', 0)
   await shard.complete(['bad', 'good'])
   t.equal(await shard.countDifferences(), 0)
