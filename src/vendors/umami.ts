@@ -32,7 +32,8 @@ export const umami: Vendor = {
     return [
       makeWebEvent({
         event,
-        // Umami may learn who it was later, and then all rows of the session say so: they must keep their identity.
+        // Umami may find out later who the visitor is, and then all rows of the session say so: they must keep their
+        // identity.
         distinctId: visitor,
         time,
         insertId: findInsertId(row, [visitor, String(time), JSON.stringify(event), page.url ?? '']),
