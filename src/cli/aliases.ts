@@ -1,10 +1,10 @@
 import { Connection } from '../client/connection.js'
 import { pathTo, pathToAlias } from '../client/tallyhouse.js'
-import type { UserAliases } from '../contract/responses.js'
+import type { UserAliases } from '../contract/schemas.js'
 import { checkService } from './check-service.js'
 import { replaceControls } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
-import { readTarget, TARGET_USAGE } from './target.js'
+import { readTarget, TARGET_OPTIONS, TARGET_USAGE, type TargetOptions } from './target.js'
 
 const USAGE = `Usage: tallyhouse aliases list --distinct-id ID [options]
        tallyhouse aliases remove --distinct-id ID --alias NAME --yes [options]
@@ -23,7 +23,7 @@ ${TARGET_USAGE}
 
 The exit code is 0 if the list was printed or the alias was removed, and 1 if not.`
 
-interface Options {
+interface Options extends TargetOptions {
   'distinct-id'?: string
   alias?: string
   yes?: boolean
@@ -32,11 +32,7 @@ interface Options {
 
 type Run = (connection: Connection, distinctId: string, options: Options, io: CommandIo) => Promise<number>
 
-const COMMON = {
-  'distinct-id': { type: 'string' },
-  url: { type: 'string' },
-  'key-file': { type: 'string' },
-} as const
+const COMMON = { 'distinct-id': { type: 'string' }, ...TARGET_OPTIONS } as const
 const ACTIONS = {
   list: { run: list, takes: { ...COMMON, json: { type: 'boolean' } } },
   remove: { run: remove, takes: { ...COMMON, alias: { type: 'string' }, yes: { type: 'boolean' } } },
@@ -48,7 +44,7 @@ export const command: Command = {
   async run([name = '', ...args], io) {
     if (name !== 'list' && name !== 'remove') throw new UsageError('Specify an action: list or remove.')
     const { run, takes } = ACTIONS[name]
-    const values = parseOptions({ args, options: takes }).values as Options & { url?: string; 'key-file'?: string }
+    const values = parseOptions({ args, options: takes }).values as Options
     const distinctId = values['distinct-id']
     if (distinctId === undefined) throw new UsageError('Specify the user: --distinct-id ID.')
     if (name === 'remove' && values.alias === undefined) throw new UsageError('Specify the alias: --alias NAME.')

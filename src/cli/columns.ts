@@ -3,9 +3,17 @@ export function replaceControls(text: string, replacement = '\uFFFD'): string {
   return text.replace(/\p{Cc}/gu, replacement)
 }
 
-/** Aligns the cells of rows in columns, two spaces apart. @param rows the first has the titles */
-export function alignColumns(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]?.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0))) ?? []
-  const align = (row: readonly string[]) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  ')
-  return rows.map((row) => `${align(row).trimEnd()}\n`).join('')
+/**
+ * Aligns the cells of rows in columns, two spaces apart.
+ * @param rows the first has the titles
+ * @param isRight which columns are aligned to the right; default: none
+ */
+export function alignColumns(rows: readonly (readonly string[])[], isRight: readonly boolean[] = []): string {
+  const widths = columnWidths(rows)
+  const pad = (cell: string, i: number) => (isRight[i] ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0))
+  return rows.map((row) => `${row.map(pad).join('  ').trimEnd()}\n`).join('')
+}
+
+export function columnWidths(rows: readonly (readonly string[])[]): number[] {
+  return rows[0]?.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0))) ?? []
 }

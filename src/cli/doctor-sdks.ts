@@ -1,9 +1,3 @@
-/** An SDK, and the change in a team's code that makes it send to this service. */
-interface Line {
-  sdk: string
-  code(place: SdkTarget): string
-}
-
 /** The service that an SDK should send to. */
 export interface SdkTarget {
   /** of the service, without a trailing slash */
@@ -23,7 +17,8 @@ interface TestRequest {
 }
 
 export interface VendorHelp {
-  lines: Line[]
+  /** by SDK: the change in a team's code that makes it send to this service */
+  sdks: Record<string, (place: SdkTarget) => string>
   /** @param id of the event; its property `check` */
   request(place: SdkTarget, id: string): TestRequest
   /** whether the vendor's SDKs treat this response as a success */
@@ -47,41 +42,30 @@ const segmentBatch = (key: string, id: string): TestRequest => ({
 /** Vendors by the name that the command takes. */
 export const VENDORS: Record<string, VendorHelp> = {
   segment: {
-    lines: [
-      {
-        sdk: '@segment/analytics-node 1 to 3',
-        code: ({ url, key }) => `new Analytics({ writeKey: '${key}', host: '${url}', path: '/segment/v1/batch' })`,
-      },
-      {
-        sdk: 'analytics-node 6',
-        code: ({ url, key }) => `new Analytics('${key}', { host: '${url}', path: '/segment/v1/batch' })`,
-      },
-      {
-        sdk: '@segment/analytics-next',
-        code: ({ url, key }) => `AnalyticsBrowser.load({ writeKey: '${key}', cdnURL: '${url}/segment' })`,
-      },
-    ],
+    sdks: {
+      '@segment/analytics-node 1 to 3': ({ url, key }) =>
+        `new Analytics({ writeKey: '${key}', host: '${url}', path: '/segment/v1/batch' })`,
+      'analytics-node 6': ({ url, key }) => `new Analytics('${key}', { host: '${url}', path: '/segment/v1/batch' })`,
+      '@segment/analytics-next': ({ url, key }) =>
+        `AnalyticsBrowser.load({ writeKey: '${key}', cdnURL: '${url}/segment' })`,
+    },
     request: ({ key }, id) => segmentBatch(key, id),
     isTaken: is2xx,
   },
   rudder: {
-    lines: [
-      {
-        sdk: '@rudderstack/rudder-sdk-node',
-        code: ({ url, key }) => `new Rudder('${key}', { dataPlaneUrl: '${url}', path: '/segment/v1/batch' })`,
-      },
-      {
-        sdk: '@rudderstack/analytics-js',
-        code: ({ url, key }) => `rudder.load('${key}', '${url}/segment', { configUrl: '${url}/segment' })`,
-      },
-    ],
+    sdks: {
+      '@rudderstack/rudder-sdk-node': ({ url, key }) =>
+        `new Rudder('${key}', { dataPlaneUrl: '${url}', path: '/segment/v1/batch' })`,
+      '@rudderstack/analytics-js': ({ url, key }) =>
+        `rudder.load('${key}', '${url}/segment', { configUrl: '${url}/segment' })`,
+    },
     request: ({ key }, id) => segmentBatch(key, id),
     isTaken: is2xx,
   },
   jitsu: {
-    lines: [
-      { sdk: '@jitsu/js', code: ({ url, key }) => `jitsuAnalytics({ host: '${url}/jitsu', writeKey: 'x:${key}' })` },
-    ],
+    sdks: {
+      '@jitsu/js': ({ url, key }) => `jitsuAnalytics({ host: '${url}/jitsu', writeKey: 'x:${key}' })`,
+    },
     request: ({ key }, id) => ({
       path: '/jitsu/api/s/track',
       headers: { 'x-write-key': `x:${key}` },
@@ -90,10 +74,10 @@ export const VENDORS: Record<string, VendorHelp> = {
     isTaken: is2xx,
   },
   posthog: {
-    lines: [
-      { sdk: 'posthog-node', code: ({ url, key }) => `new PostHog('${key}', { host: '${url}/posthog' })` },
-      { sdk: 'posthog-js', code: ({ url, key }) => `posthog.init('${key}', { api_host: '${url}/posthog' })` },
-    ],
+    sdks: {
+      'posthog-node': ({ url, key }) => `new PostHog('${key}', { host: '${url}/posthog' })`,
+      'posthog-js': ({ url, key }) => `posthog.init('${key}', { api_host: '${url}/posthog' })`,
+    },
     request: ({ key }, id) => ({
       path: '/posthog/batch/',
       body: js({
@@ -104,14 +88,11 @@ export const VENDORS: Record<string, VendorHelp> = {
     isTaken: (status) => status === 200,
   },
   mixpanel: {
-    lines: [
-      {
-        sdk: 'mixpanel',
-        code: ({ host, protocol, key }) =>
-          `Mixpanel.init('${key}', { host: '${host}', path: '/mixpanel', protocol: '${protocol}' })`,
-      },
-      { sdk: 'mixpanel-browser', code: ({ url, key }) => `mixpanel.init('${key}', { api_host: '${url}/mixpanel' })` },
-    ],
+    sdks: {
+      mixpanel: ({ host, protocol, key }) =>
+        `Mixpanel.init('${key}', { host: '${host}', path: '/mixpanel', protocol: '${protocol}' })`,
+      'mixpanel-browser': ({ url, key }) => `mixpanel.init('${key}', { api_host: '${url}/mixpanel' })`,
+    },
     request: ({ key }, id) => ({
       path: '/mixpanel/track',
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
@@ -122,24 +103,17 @@ export const VENDORS: Record<string, VendorHelp> = {
     isTaken: (_status, body) => body === '1',
   },
   amplitude: {
-    lines: [
-      {
-        sdk: '@amplitude/analytics-node, @amplitude/node',
-        code: ({ url, key }) => `amplitude.init('${key}', { serverUrl: '${url}/amplitude/2/httpapi' })`,
-      },
-      {
-        // Without the other options, the SDK fetches its settings from Amplitude with the key, and reports its own
-        // health there.
-        sdk: '@amplitude/analytics-browser',
-        code: ({ url, key }) =>
-          `amplitude.init('${key}', {\n  serverUrl: '${url}/amplitude/2/httpapi',\n` +
-          '  fetchRemoteConfig: false,\n  remoteConfig: { fetchRemoteConfig: false },\n  enableDiagnostics: false,\n})',
-      },
-      {
-        sdk: 'amplitude-js 8',
-        code: ({ host, key }) => `amplitude.getInstance().init('${key}', null, { apiEndpoint: '${host}/amplitude' })`,
-      },
-    ],
+    sdks: {
+      '@amplitude/analytics-node, @amplitude/node': ({ url, key }) =>
+        `amplitude.init('${key}', { serverUrl: '${url}/amplitude/2/httpapi' })`,
+      // Without the other options, the SDK fetches its settings from Amplitude with the key, and reports its own
+      // health there.
+      '@amplitude/analytics-browser': ({ url, key }) =>
+        `amplitude.init('${key}', {\n  serverUrl: '${url}/amplitude/2/httpapi',\n` +
+        '  fetchRemoteConfig: false,\n  remoteConfig: { fetchRemoteConfig: false },\n  enableDiagnostics: false,\n})',
+      'amplitude-js 8': ({ host, key }) =>
+        `amplitude.getInstance().init('${key}', null, { apiEndpoint: '${host}/amplitude' })`,
+    },
     request: ({ key }, id) => ({
       path: '/amplitude/2/httpapi',
       body: js({
@@ -150,12 +124,10 @@ export const VENDORS: Record<string, VendorHelp> = {
     isTaken: (status, body) => is2xx(status) && body.includes('"code":200'),
   },
   openpanel: {
-    lines: [
-      {
-        sdk: '@openpanel/sdk, @openpanel/web',
-        code: ({ url, key }) => `new OpenPanel({ clientId: '${key}', apiUrl: '${url}/openpanel' })`,
-      },
-    ],
+    sdks: {
+      '@openpanel/sdk, @openpanel/web': ({ url, key }) =>
+        `new OpenPanel({ clientId: '${key}', apiUrl: '${url}/openpanel' })`,
+    },
     request: ({ key }, id) => ({
       path: '/openpanel/track',
       headers: { 'openpanel-client-id': key },

@@ -31,7 +31,7 @@ export const command: Command = {
   usage: USAGE,
   async run(args, io) {
     const { vendor, place, isChecked } = await parse(args, io)
-    for (const { sdk, code } of vendor.lines) io.stdout.write(`// ${sdk}\n${code(place)}\n`)
+    for (const [sdk, code] of Object.entries(vendor.sdks)) io.stdout.write(`// ${sdk}\n${code(place)}\n`)
     if (place.key === PLACEHOLDER) {
       io.stderr.write(HOW_TO_MAKE)
       if (isChecked) throw new UsageError('--check needs the key: --key, or the variable WRITE_KEY.')

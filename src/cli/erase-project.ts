@@ -1,5 +1,5 @@
 import type { Connection } from '../client/connection.js'
-import type { ProjectErased } from '../contract/responses.js'
+import type { ProjectErased } from '../contract/project-schemas.js'
 import type { CommandIo } from './command.js'
 import { counted } from './progress.js'
 

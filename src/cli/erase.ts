@@ -2,12 +2,12 @@ import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Connection } from '../client/connection.js'
-import type { ErasedUser, ErasedUsers } from '../contract/responses.js'
+import type { ErasedUser, ErasedUsers } from '../contract/schemas.js'
 import { checkService } from './check-service.js'
 import { replaceControls } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { counted, number } from './progress.js'
-import { readTarget, TARGET_USAGE } from './target.js'
+import { readTarget, TARGET_OPTIONS, TARGET_USAGE } from './target.js'
 
 const USAGE = `Usage: tallyhouse erase --distinct-id ID [--distinct-id ID]... [options]
        tallyhouse erase --file LIST [options]
@@ -111,8 +111,7 @@ function parse(args: string[]) {
     options: {
       'distinct-id': { type: 'string', multiple: true },
       file: { type: 'string' },
-      url: { type: 'string' },
-      'key-file': { type: 'string' },
+      ...TARGET_OPTIONS,
       json: { type: 'boolean', default: false },
     },
   })

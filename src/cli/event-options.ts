@@ -4,11 +4,11 @@ import type { Warning } from '../contract/warning.js'
 import { toMilliseconds } from '../vendors/time.js'
 import { replaceControls } from './columns.js'
 import { type CommandIo, parseOptions, UsageError } from './command.js'
+import { TARGET_OPTIONS } from './target.js'
 
 /** Options of commands that read a service's events. */
 const EVENT_OPTIONS = {
-  url: { type: 'string' },
-  'key-file': { type: 'string' },
+  ...TARGET_OPTIONS,
   event: { type: 'string' },
   'distinct-id': { type: 'string' },
   from: { type: 'string' },

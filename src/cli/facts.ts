@@ -6,7 +6,7 @@ import { askForFacts } from '../store/event-changes.js'
 import { MIN_EVENTS } from '../store/fact-backlog.js'
 import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
-import { counted } from './progress.js'
+import { counted, duration } from './progress.js'
 import { requireProject } from './projects.js'
 import { withStore } from './store.js'
 
@@ -77,7 +77,9 @@ function describeFacts(
 ): string {
   if (silentMs === null) return 'There are no facts: no service with FACTS=on has run on this store.'
   const copied =
-    reachedAt === null ? 'nothing is copied yet' : `the newest was accepted ${formatAge(now - reachedAt)} ago`
+    reachedAt === null
+      ? 'nothing is copied yet'
+      : `the newest was accepted ${duration(Math.max(0, now - reachedAt) / 1000)} ago`
   const part = Math.min(100, Math.floor((100 * facts) / events))
   return [
     events === 0
@@ -93,10 +95,4 @@ function describeFacts(
       : []),
     ...(leftOut.length > 0 ? [`Left out: ${leftOut.join(', ')}.`] : []),
   ].join('\n')
-}
-
-function formatAge(ms: number): string {
-  const seconds = Math.max(0, Math.round(ms / 1000))
-  if (seconds < 120) return `${seconds} s`
-  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`
 }

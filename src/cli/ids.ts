@@ -1,11 +1,11 @@
 import { Connection } from '../client/connection.js'
+import type { RememberedIds } from '../contract/id-schemas.js'
 import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
-import type { RememberedIds } from '../contract/responses.js'
 import { checkService } from './check-service.js'
 import { alignColumns } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { counted } from './progress.js'
-import { readTarget, TARGET_USAGE } from './target.js'
+import { readTarget, TARGET_OPTIONS, TARGET_USAGE, type TargetOptions } from './target.js'
 
 const USAGE = `Usage: tallyhouse ids list [options]
        tallyhouse ids forget PROJECT [--kind page|secret] [options]
@@ -27,15 +27,14 @@ The exit code is 0 if the list was printed or the ids were forgotten.`
 /** Counting millions of ids takes seconds. */
 const TIMEOUT_MS = 120_000
 
-interface Options {
+interface Options extends TargetOptions {
   kind?: string
   json?: boolean
 }
 
-const COMMON = { url: { type: 'string' }, 'key-file': { type: 'string' } } as const
 const ACTIONS = {
-  list: { ...COMMON, json: { type: 'boolean' } },
-  forget: { ...COMMON, kind: { type: 'string' } },
+  list: { ...TARGET_OPTIONS, json: { type: 'boolean' } },
+  forget: { ...TARGET_OPTIONS, kind: { type: 'string' } },
 } as const
 
 export const command: Command = {
@@ -44,7 +43,7 @@ export const command: Command = {
   async run([name = '', ...args], io) {
     if (name !== 'list' && name !== 'forget') throw new UsageError('Specify an action: list or forget.')
     const { values, positionals } = parseOptions({ args, options: ACTIONS[name], allowPositionals: true })
-    const options = values as Options & { url?: string; 'key-file'?: string }
+    const options = values as Options
     const kind = parseKind(options)
     const [project, more] = positionals
     if (name === 'forget' && project === undefined) throw new UsageError('Specify the project: forget PROJECT.')

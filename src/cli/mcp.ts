@@ -4,11 +4,10 @@ import { toSearchParams } from '../client/export.js'
 import { pathTo, QUESTION_TIMEOUT_MS } from '../client/tallyhouse.js'
 import { ApiError, ERROR_STATUS, type ErrorCode } from '../contract/errors.js'
 import { failureText } from '../lib/failure-text.js'
-import { omitUndefined } from '../lib/omit-undefined.js'
 import type { ProjectData } from '../mcp/project-data.js'
 import { callFailure } from './check-service.js'
 import { type Command, parseOptions } from './command.js'
-import { READ_TARGET_USAGE, readTarget, type Target } from './target.js'
+import { READ_TARGET_USAGE, readTarget, TARGET_OPTIONS, type Target } from './target.js'
 
 const USAGE = `Usage: tallyhouse mcp [options]
 
@@ -35,7 +34,7 @@ export const command: Command = {
   summary: 'lets an assistant ask a running service (MCP)',
   usage: USAGE,
   async run(args, io) {
-    const target = await readTarget(parse(args), io)
+    const target = await readTarget(parseOptions({ args, options: TARGET_OPTIONS }).values, io)
     const { serveStreams } = await import('../mcp/stdio.js')
     await serveStreams({
       data: toProjectData(target),
@@ -76,9 +75,5 @@ function asApiError(url: string, error: TallyhouseError): ApiError {
   const { code, details, retryAfterMs } = error
   const known = Object.hasOwn(ERROR_STATUS, code) ? (code as ErrorCode) : 'unavailable'
   const retryAfter = retryAfterMs === null ? undefined : Math.ceil(retryAfterMs / 1000)
-  return new ApiError(known, callFailure(url, error), { ...omitUndefined({ details, retryAfter }), cause: error })
-}
-
-function parse(args: string[]) {
-  return parseOptions({ args, options: { url: { type: 'string' }, 'key-file': { type: 'string' } } }).values
+  return new ApiError(known, callFailure(url, error), { details, retryAfter, cause: error })
 }

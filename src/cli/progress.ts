@@ -93,7 +93,8 @@ export function number(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ' ')
 }
 
-function duration(seconds: number): string {
+/** For example `90 s`, `3 min` or `5 h`. */
+export function duration(seconds: number): string {
   if (seconds < 100) return `${Math.ceil(seconds)} s`
   if (seconds < 6_000) return `${Math.ceil(seconds / 60)} min`
   return `${Math.ceil(seconds / 3600)} h`

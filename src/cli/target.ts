@@ -12,7 +12,15 @@ export interface Target {
   keyDigest: string
 }
 
-/** How the options of `readTarget` are described to users. */
+/** The options that `readTarget` reads. */
+export const TARGET_OPTIONS = { url: { type: 'string' }, 'key-file': { type: 'string' } } as const
+
+export interface TargetOptions {
+  url?: string
+  'key-file'?: string
+}
+
+/** How these options are described to users. */
 export const TARGET_USAGE = `  --url URL          address of the service (default: http://HOST:PORT from the settings)
   --key-file FILE    a file that contains the secret key (default: the variable SECRET_KEY); no
                      option takes the key itself, because other users could read it`
@@ -25,7 +33,7 @@ export const READ_TARGET_USAGE = `${TARGET_USAGE}. A
  * @throws UsageError if there is no key, or the URL is not valid
  * @throws ConfigError if a setting is needed and one is not valid
  */
-export async function readTarget(values: { url?: string; 'key-file'?: string }, io: CommandIo): Promise<Target> {
+export async function readTarget(values: TargetOptions, io: CommandIo): Promise<Target> {
   const url = normalizeUrl(values.url ?? (await defaultUrl(io.env)))
   const file = values['key-file']
   // With an explicit URL, no other setting matters, and the service checks the key.

@@ -142,6 +142,17 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     return await this.#named(shard, run(shard))
   }
 
+  /** Runs a task on the shard with the data that exists only once. @throws like `each` */
+  async onFirst<T>(run: (clickhouse: ClickHouse) => Promise<T>): Promise<T> {
+    return await this.on(this.at(0), ({ clickhouse }) => run(clickhouse))
+  }
+
+  /** The sum of what a task counts on every shard. @throws like `each` */
+  async count(run: (clickhouse: ClickHouse) => Promise<number>): Promise<number> {
+    const counts = await this.each(({ clickhouse }) => run(clickhouse))
+    return counts.reduce((sum, count) => sum + count, 0)
+  }
+
   /**
    * Searches for something that exists on only one shard: on `home` first, then on the others.
    * @param look returns null if it does not find it

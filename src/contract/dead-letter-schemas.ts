@@ -1,8 +1,7 @@
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { MAX_DEAD_LETTERS } from './limits.js'
 import { Page, query } from './query-schemas.js'
-import type * as responses from './responses.js'
-import { apiKey, defineFields, messages, milliseconds, numbered, withFields } from './schemas.js'
+import { apiKey, messages, milliseconds, numbered, withFields } from './schemas.js'
 
 /** The schemas of dead letters. */
 
@@ -27,24 +26,21 @@ export const ReplayBody = Type.Object(
   { message: messages.object },
 )
 
-const DeadLetter = Type.Object(
-  defineFields<responses.DeadLetter>({
-    id: Type.String(),
-    kind: Type.Union([Type.Literal('events'), Type.Literal('rejected')]),
-    reason: Type.String(),
-    received_at: milliseconds,
-    replayed_at: Type.Union([milliseconds, Type.Null()], {
-      description: 'When it was stored; null if it was not replayed yet.',
-    }),
-    entry: Type.String({ description: 'The beginning of its text: at most 10 000 characters.' }),
+export const DeadLetter = Type.Object({
+  id: Type.String(),
+  kind: Type.Union([Type.Literal('events'), Type.Literal('rejected')]),
+  reason: Type.String(),
+  received_at: milliseconds,
+  replayed_at: Type.Union([milliseconds, Type.Null()], {
+    description: 'When it was stored; null if it was not replayed yet.',
   }),
-)
-export const DeadLetterPage = withFields(
-  defineFields<responses.DeadLetterPage>({ dead_letters: Type.Array(DeadLetter), ...numbered }),
-)
-export const ReplayedDeadLetters = withFields(
-  defineFields<responses.ReplayedDeadLetters>({
-    replayed: Type.Integer({ description: 'How many were stored.' }),
-    refused: Type.Array(Type.Object({ id: Type.String(), reason: Type.String() })),
-  }),
-)
+  entry: Type.String({ description: 'The beginning of its text: at most 10 000 characters.' }),
+})
+export type DeadLetter = Static<typeof DeadLetter>
+export const DeadLetterPage = withFields({ dead_letters: Type.Array(DeadLetter), ...numbered })
+export type DeadLetterPage = Static<typeof DeadLetterPage>
+export const ReplayedDeadLetters = withFields({
+  replayed: Type.Integer({ description: 'How many were stored.' }),
+  refused: Type.Array(Type.Object({ id: Type.String(), reason: Type.String() })),
+})
+export type ReplayedDeadLetters = Static<typeof ReplayedDeadLetters>

@@ -75,7 +75,13 @@ export class ApiError extends Error {
   constructor(
     code: ErrorCode,
     message: string,
-    more: { details?: ErrorDetail[]; cause?: unknown; retryAfter?: number; limit?: LimitName; quota?: number } = {},
+    more: {
+      details?: ErrorDetail[] | undefined
+      cause?: unknown
+      retryAfter?: number | undefined
+      limit?: LimitName | undefined
+      quota?: number | undefined
+    } = {},
   ) {
     super(message, 'cause' in more ? { cause: more.cause } : undefined)
     this.code = code
@@ -88,6 +94,26 @@ export class ApiError extends Error {
   get status(): number {
     return ERROR_STATUS[this.code]
   }
+
+  /** The same error with another message. */
+  withMessage(message: string): ApiError {
+    const { code, details, retryAfter, limit, quota } = this
+    return new ApiError(code, message, { details, retryAfter, limit, quota, cause: this })
+  }
+}
+
+/** @param details invalid fields, at least one; the message quotes the first */
+export function invalidFields(
+  details: ErrorDetail[],
+  code: 'invalid_request' | 'invalid_json' = 'invalid_request',
+): ApiError {
+  const { path, message } = details[0] ?? { path: '', message: 'is not valid' }
+  return new ApiError(code, `${path || 'The body'} ${message}.`, { details })
+}
+
+/** @param message a predicate: it follows the path in a sentence */
+export function invalidField(path: string, message: string): ApiError {
+  return invalidFields([{ path, message }])
 }
 
 /**

@@ -1,8 +1,7 @@
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { KEY_CLASSES } from './key-class.js'
 import { query } from './query-schemas.js'
-import type * as responses from './responses.js'
-import { defineFields, withFields } from './schemas.js'
+import { withFields } from './schemas.js'
 
 /** The schemas of the calls about remembered `insert_id`s. */
 
@@ -16,21 +15,15 @@ const Kind = Type.Union(
 
 export const IdsQuery = query({ kind: Type.Optional(Kind) })
 
-export const RememberedIds = withFields(
-  defineFields<{ ids: responses.RememberedIds[] }>({
-    ids: Type.Array(
-      Type.Object(
-        defineFields<responses.RememberedIds>({
-          kind: Kind,
-          lane: Type.Integer(),
-          ids: Type.Integer(),
-          since: Type.Union([Type.Integer(), Type.Null()], {
-            description: 'All ids sent since this time (ms) are remembered; null for the full seven days.',
-          }),
-        }),
-      ),
-    ),
+export const RememberedIds = Type.Object({
+  kind: Kind,
+  lane: Type.Integer(),
+  ids: Type.Integer(),
+  since: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'All ids sent since this time (ms) are remembered; null for the full seven days.',
   }),
-)
+})
+export type RememberedIds = Static<typeof RememberedIds>
 
-export const ForgottenIds = withFields(defineFields<responses.ForgottenIds>({ forgotten: Type.Integer() }))
+export const RememberedIdsList = withFields({ ids: Type.Array(RememberedIds) })
+export const ForgottenIds = withFields({ forgotten: Type.Integer() })

@@ -1,8 +1,7 @@
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { MAX_KEY_LABEL } from './limits.js'
 import { Page, query } from './query-schemas.js'
-import type * as responses from './responses.js'
-import { apiKey, defineFields, messages, milliseconds, numbered, optional, withFields } from './schemas.js'
+import { apiKey, messages, milliseconds, numbered, optional, withFields } from './schemas.js'
 
 /** The schemas of the calls about the keys of a project, and of its audit log. */
 
@@ -49,33 +48,34 @@ export const KeyParams = Type.Object({ keyId: Type.String() })
 
 const day = Type.Union([Type.String(), Type.Null()], { description: 'A day in UTC; null for never.' })
 const time = (description: string) => Type.Union([Type.Number(), Type.Null()], { description })
-const Key = Type.Object(
-  defineFields<responses.ListedKey>({
-    id: Type.String({ description: 'The first characters of the key, or the name of the setting that has it.' }),
-    kind: Kind,
-    label: Type.String(),
-    origins: Type.Array(Type.String()),
-    events_only: Type.Boolean(),
-    source: Type.Union([Type.Literal('store'), Type.Literal('environment')], {
-      description: 'Keys of the environment are changed in the settings of the service.',
-    }),
-    state: Type.Union([Type.Literal('valid'), Type.Literal('ending'), Type.Literal('revoked')], {
-      description: '`ending`: it was replaced, and works until `revoked_at`.',
-    }),
-    created_at: time('Milliseconds since 1970; null for a key of the environment.'),
-    revoked_at: time('When it stops or stopped working, in milliseconds since 1970.'),
-    last_used: day,
-    refused: Type.Integer({ description: 'How many of its requests were refused because the key may not make them.' }),
-    last_refused: day,
-    current: Type.Boolean({ description: 'Whether this call was made with the key.' }),
+export const ListedKey = Type.Object({
+  id: Type.String({ description: 'The first characters of the key, or the name of the setting that has it.' }),
+  kind: Kind,
+  label: Type.String(),
+  origins: Type.Array(Type.String()),
+  events_only: Type.Boolean(),
+  source: Type.Union([Type.Literal('store'), Type.Literal('environment')], {
+    description: 'Keys of the environment are changed in the settings of the service.',
   }),
-)
+  state: Type.Union([Type.Literal('valid'), Type.Literal('ending'), Type.Literal('revoked')], {
+    description: '`ending`: it was replaced, and works until `revoked_at`.',
+  }),
+  created_at: time('Milliseconds since 1970; null for a key of the environment.'),
+  revoked_at: time('When it stops or stopped working, in milliseconds since 1970.'),
+  last_used: day,
+  refused: Type.Integer({ description: 'How many of its requests were refused because the key may not make them.' }),
+  last_refused: day,
+  current: Type.Boolean({ description: 'Whether this call was made with the key.' }),
+})
+export type ListedKey = Static<typeof ListedKey>
 const Text = Type.String({ description: 'The key itself. No other call returns it.' })
 
-export const Keys = withFields({ keys: Type.Array(Key) })
-export const OneKey = withFields({ key: Key })
-export const CreatedKey = withFields(defineFields<responses.CreatedKey>({ apiKey: Text, key: Key }))
-export const RotatedKey = withFields(defineFields<responses.RotatedKey>({ apiKey: Text, key: Key, replaced: Key }))
+export const Keys = withFields({ keys: Type.Array(ListedKey) })
+export const OneKey = withFields({ key: ListedKey })
+export const CreatedKey = withFields({ apiKey: Text, key: ListedKey })
+export type CreatedKey = Static<typeof CreatedKey>
+export const RotatedKey = withFields({ apiKey: Text, key: ListedKey, replaced: ListedKey })
+export type RotatedKey = Static<typeof RotatedKey>
 
 /** Entries of a page of the audit log. */
 const MAX_ENTRIES = 1000
@@ -85,31 +85,31 @@ export const AuditQuery = query({
 })
 
 const textOrNull = Type.Union([Type.String(), Type.Null()])
-const AuditLogEntry = Type.Object(
-  defineFields<responses.AuditLogEntry>({
-    at: milliseconds,
-    actor: Type.Object(
-      {
-        type: Type.Union([Type.Literal('key'), Type.Literal('command_line'), Type.Literal('service')]),
-        id: textOrNull,
-        label: textOrNull,
-      },
-      {
-        description:
-          'The key that made the change, with the label that it had then. The service itself makes the first keys.',
-      },
-    ),
-    action: Type.String({
+export const AuditLogEntry = Type.Object({
+  at: milliseconds,
+  actor: Type.Object(
+    {
+      type: Type.Union([Type.Literal('key'), Type.Literal('command_line'), Type.Literal('service')]),
+      id: textOrNull,
+      label: textOrNull,
+    },
+    {
       description:
-        '`key_created`, `key_changed`, `key_rotated`, `key_revoked`, `project_changed`, `project_erased`, `users_erased`, ' +
-        '`batches_deleted`, `facts_left_out` or `facts_taken_in`; there will be others.',
-    }),
-    target: Type.Union([Type.Object({ id: Type.String(), label: Type.String() }), Type.Null()], {
-      description: 'What was changed, with the label that it had before.',
-    }),
-    changes: Type.Record(Type.String(), Type.Object({ from: Type.Unknown(), to: Type.Unknown() }), {
-      description: 'The old and the new value of each field.',
-    }),
+        'The key that made the change, with the label that it had then. The service itself makes the first keys.',
+    },
+  ),
+  action: Type.String({
+    description:
+      '`key_created`, `key_changed`, `key_rotated`, `key_revoked`, `project_changed`, `project_erased`, `users_erased`, ' +
+      '`batches_deleted`, `facts_left_out` or `facts_taken_in`; there will be others.',
   }),
-)
-export const AuditLog = withFields({ entries: Type.Array(AuditLogEntry), ...numbered })
+  target: Type.Union([Type.Object({ id: Type.String(), label: Type.String() }), Type.Null()], {
+    description: 'What was changed, with the label that it had before.',
+  }),
+  changes: Type.Record(Type.String(), Type.Object({ from: Type.Unknown(), to: Type.Unknown() }), {
+    description: 'The old and the new value of each field.',
+  }),
+})
+export type AuditLogEntry = Static<typeof AuditLogEntry>
+export const AuditLogPage = withFields({ entries: Type.Array(AuditLogEntry), ...numbered })
+export type AuditLogPage = Static<typeof AuditLogPage>

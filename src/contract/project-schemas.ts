@@ -23,33 +23,30 @@ export const ProjectParams = Type.Object({ project: Name })
 
 const { unreadable_dead_letters, gone_at, purge_error } = ErasedUsers.properties
 
-export const ProjectErased = withFields(
-  defineFields<responses.ProjectErased>({
-    erased: Type.Object(
-      defineFields<responses.ErasedProject>({
-        events: Type.Integer(),
-        sessions: Type.Integer(),
-        profiles: Type.Integer(),
-        aliases: Type.Integer(),
-        dead_letters: Type.Integer(),
-      }),
-      { description: 'What this call removed.' },
-    ),
-    complete: Type.Boolean({ description: 'False if the call ended before everything was removed: repeat it.' }),
-    unreadable_dead_letters,
-    gone_at,
-    purge_error,
-  }),
-)
+export const ProjectErased = withFields({
+  erased: Type.Object(
+    {
+      events: Type.Integer(),
+      sessions: Type.Integer(),
+      profiles: Type.Integer(),
+      aliases: Type.Integer(),
+      dead_letters: Type.Integer(),
+    },
+    { description: 'What this call removed.' },
+  ),
+  complete: Type.Boolean({ description: 'False if the call ended before everything was removed: repeat it.' }),
+  unreadable_dead_letters,
+  gone_at,
+  purge_error,
+})
+export type ProjectErased = Static<typeof ProjectErased>
 
-export const KeyDescription = withFields(
-  defineFields<responses.DescribedKey>({
-    key: Type.Object({
-      kind: Type.Union([Type.Literal('secret'), Type.Literal('read')]),
-      project: Type.String(),
-    }),
+export const KeyDescription = withFields({
+  key: Type.Object({
+    kind: Type.Union([Type.Literal('secret'), Type.Literal('read')]),
+    project: Type.String(),
   }),
-)
+})
 
 TypeRegistry.Set('TimeZone', (_schema, value) => isTimeZone(value))
 

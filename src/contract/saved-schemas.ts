@@ -1,18 +1,7 @@
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { MAX_CARDS } from './limits.js'
 import type { QuestionInput } from './questions.js'
-import type * as responses from './responses.js'
-import {
-  anyProperties,
-  apiKey,
-  defineFields,
-  messages,
-  milliseconds,
-  Name,
-  optional,
-  warnings,
-  withFields,
-} from './schemas.js'
+import { anyProperties, apiKey, messages, milliseconds, Name, optional, warnings, withFields } from './schemas.js'
 
 /** The schemas of saved questions and boards. */
 
@@ -68,35 +57,29 @@ const savedFields = {
 }
 const displayOrNull = Type.Union([anyProperties(), Type.Null()])
 const anyQuestion = <T>() => Type.Unsafe<T>(Type.Object({}, { additionalProperties: true }))
-const SavedQuestion = Type.Object(
-  defineFields<responses.SavedQuestion>({
-    ...savedFields,
-    question: anyQuestion<QuestionInput>(),
-    display: displayOrNull,
-  }),
-)
-const BoardCard = Type.Object(
-  defineFields<responses.BoardCard>({
-    id: Type.String(),
-    name: Type.String(),
-    question: anyQuestion<responses.BoardCard['question']>(),
-    display: displayOrNull,
-    width: Type.Integer(),
-    height: Type.Union([Type.Integer(), Type.Null()]),
-  }),
-)
-const BoardSummary = Type.Object(
-  defineFields<responses.BoardSummary>({
-    ...savedFields,
-    count: Type.Integer({ description: 'How many cards it has.' }),
-  }),
-)
+const SavedQuestion = Type.Object({
+  ...savedFields,
+  question: anyQuestion<QuestionInput>(),
+  display: displayOrNull,
+})
+export const BoardCard = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  question: anyQuestion<QuestionInput | { saved: string }>(),
+  display: displayOrNull,
+  width: Type.Integer({ description: 'In columns, 1 to 4.' }),
+  height: Type.Union([Type.Integer(), Type.Null()]),
+})
+export type BoardCard = Static<typeof BoardCard>
+export const BoardSummary = Type.Object({
+  ...savedFields,
+  count: Type.Integer({ description: 'How many cards it has.' }),
+})
+export type BoardSummary = Static<typeof BoardSummary>
+export const Board = Type.Object({ ...savedFields, cards: Type.Array(BoardCard), display: displayOrNull })
+export type Board = Static<typeof Board>
 export const SavedQuestions = withFields({ questions: Type.Array(SavedQuestion) })
 export const OneSavedQuestion = withFields({ question: SavedQuestion })
 export const Boards = withFields({ boards: Type.Array(BoardSummary) })
-export const OneBoard = withFields({
-  board: Type.Object(
-    defineFields<responses.Board>({ ...savedFields, cards: Type.Array(BoardCard), display: displayOrNull }),
-  ),
-})
+export const OneBoard = withFields({ board: Board })
 export const Saved = withFields({ revision: Type.Integer(), warnings })

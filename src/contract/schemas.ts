@@ -1,4 +1,4 @@
-import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { canLink, isReserved } from '../model/user-names.js'
 import { CONTEXT_TEXTS, type Context, DEVICES } from './context.js'
 import {
@@ -361,19 +361,18 @@ const User = Type.Object(
     updated_at: milliseconds,
   }),
 )
-const ListedUser = Type.Object(
-  defineFields<responses.ListedUser>({
-    distinct_id: Type.String(),
-    properties: anyProperties(),
-    created_at: Type.Union([milliseconds, Type.Null()], { description: 'Null without a profile.' }),
-    updated_at: Type.Union([milliseconds, Type.Null()], { description: 'Null without a profile.' }),
-    last_seen: Type.Optional(
-      Type.Union([milliseconds, Type.Null()], {
-        description: 'The time of the latest event; null without events. Absent in a list of profiles.',
-      }),
-    ),
-  }),
-)
+export const ListedUser = Type.Object({
+  distinct_id: Type.String(),
+  properties: anyProperties('Of the profile; none without one.'),
+  created_at: Type.Union([milliseconds, Type.Null()], { description: 'Null without a profile.' }),
+  updated_at: Type.Union([milliseconds, Type.Null()], { description: 'Null without a profile.' }),
+  last_seen: Type.Optional(
+    Type.Union([milliseconds, Type.Null()], {
+      description: 'The time of the latest event; null without events. Absent in a list of profiles.',
+    }),
+  ),
+})
+export type ListedUser = Static<typeof ListedUser>
 const Session = Type.Object(
   defineFields<responses.Session>({
     session_id: Type.String(),
@@ -387,15 +386,14 @@ const Session = Type.Object(
     context: StoredContext,
   }),
 )
-const ErasedUser = Type.Object(
-  defineFields<responses.ErasedUser>({
-    distinct_id: Type.String(),
-    profile: Type.Boolean({ description: 'Whether there was a profile.' }),
-    events: Type.Integer(),
-    sessions: Type.Integer(),
-    dead_letters: Type.Integer(),
-  }),
-)
+export const ErasedUser = Type.Object({
+  distinct_id: Type.String(),
+  profile: Type.Boolean({ description: 'Whether there was a profile.' }),
+  events: Type.Integer(),
+  sessions: Type.Integer(),
+  dead_letters: Type.Integer(),
+})
+export type ErasedUser = Static<typeof ErasedUser>
 export const numbered = { page: Type.Integer(), limit: Type.Integer(), hasMore: Type.Boolean() }
 
 export const OneEvent = withFields({ event: StoredEvent })
@@ -461,28 +459,30 @@ export const FieldValues = withFields(
   }),
 )
 export const OneUser = withFields({ user: User })
-export const UserPage = withFields(defineFields<responses.UserPage>({ users: Type.Array(ListedUser), ...numbered }))
-export const UserAliases = withFields(
-  defineFields<responses.UserAliases>({
-    distinct_id: Type.String({ description: 'The user’s own, even if an alias was requested.' }),
-    aliases: Type.Array(Type.String(), { maxItems: 1000 }),
-    hasMore: Type.Boolean(),
-  }),
-)
+export const UserPage = withFields({ users: Type.Array(ListedUser), ...numbered })
+export const UserAliases = withFields({
+  distinct_id: Type.String({ description: 'The user’s own, even if an alias was requested.' }),
+  aliases: Type.Array(Type.String(), { maxItems: 1000 }),
+  hasMore: Type.Boolean(),
+})
+export type UserAliases = Static<typeof UserAliases>
 export const OneSession = withFields({ session: Session })
 export const SessionPage = withFields(
   defineFields<responses.SessionPage>({ sessions: Type.Array(Session), ...numbered }),
 )
-export const ErasedUsers = withFields(
-  defineFields<responses.ErasedUsers>({
-    erased: Type.Array(ErasedUser),
-    unreadable_dead_letters: Type.Integer({
-      description: 'Dead letters that name one of them but cannot be read; they are left as they are.',
-    }),
-    gone_at: Type.Union([milliseconds, Type.Null()]),
-    purge_error: Type.Union([Type.String(), Type.Null()]),
+export const ErasedUsers = withFields({
+  erased: Type.Array(ErasedUser),
+  unreadable_dead_letters: Type.Integer({
+    description: 'Dead letters that name one of them but cannot be read; they are left as they are.',
   }),
-)
+  gone_at: Type.Union([milliseconds, Type.Null()], {
+    description: 'When the data had left the disk, in milliseconds since 1970; null if it is still there.',
+  }),
+  purge_error: Type.Union([Type.String(), Type.Null()], {
+    description: 'Why the purge currently fails; null if it does not.',
+  }),
+})
+export type ErasedUsers = Static<typeof ErasedUsers>
 
 const ready = Type.Literal('ready')
 const readyByNumber = (what: string) =>

@@ -1,7 +1,7 @@
 import { Kind, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
 import { isReserved } from '../model/user-names.js'
-import { ApiError, type ErrorDetail } from './errors.js'
+import { ApiError, type ErrorDetail, invalidFields } from './errors.js'
 import { describeNameFault, describeTimestampFault, isName, MAX_BATCH } from './limits.js'
 import { deepProperties } from './property-depth.js'
 import { isObject } from './read-fields.js'
@@ -39,11 +39,7 @@ function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiErro
     const place = toFaultKey(detail.path)
     if (details.size < MAX_DETAILS && !details.has(place)) details.set(place, detail)
   }
-  const [first] = details.values()
-  const where = first?.path ? `${first.path} ` : 'The body '
-  return new ApiError('invalid_request', `${where}${first?.message ?? 'is not valid'}.`, {
-    details: [...details.values()],
-  })
+  return invalidFields([...details.values()])
 }
 
 /** Replaces an error of an object or array that may be null by the errors inside it. */

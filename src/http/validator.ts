@@ -1,6 +1,6 @@
 import { type Static, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import type { FastifySchemaCompiler } from 'fastify'
-import { ApiError } from '../contract/errors.js'
+import { type ApiError, invalidFields } from '../contract/errors.js'
 import { compileCheck } from '../contract/validation.js'
 import { ScannedBody } from '../model/scanned-body.js'
 
@@ -32,8 +32,7 @@ function nameRepeated(error: ApiError, { properties }: TSchema, query: Record<st
     const isRepeated = Object.hasOwn(properties, name) && Array.isArray(query[name])
     return { path, message: isRepeated ? 'is given more than once' : message }
   })
-  const [first] = details
-  return first ? new ApiError(error.code, `${first.path} ${first.message}.`, { details }) : error
+  return invalidFields(details)
 }
 
 /** The schema of a body that the scanner may have accepted: the route then gets a ScannedBody instead of the value. */

@@ -1,5 +1,4 @@
 import { ApiError } from '../contract/errors.js'
-import { omitUndefined } from '../lib/omit-undefined.js'
 
 /** Why a write was refused; after `internal` it may be in the journal nevertheless. */
 export type RefusalCode = 'overloaded' | 'unavailable' | 'internal'
@@ -19,7 +18,5 @@ export const NOTHING_STORED = ' Nothing was stored.'
 export function asRefusedWrite(error: unknown, prefix = ''): unknown {
   if (!(error instanceof ApiError) || toRefusalCode(error) === 'internal' || error.message.endsWith(NOTHING_STORED))
     return error
-  const { code, details, retryAfter, limit } = error
-  const more = { cause: error, ...omitUndefined({ details, retryAfter, limit }) }
-  return new ApiError(code, `${prefix}${error.message}${NOTHING_STORED}`, more)
+  return error.withMessage(`${prefix}${error.message}${NOTHING_STORED}`)
 }

@@ -1,4 +1,4 @@
-import { ApiError } from '../contract/errors.js'
+import { ApiError, invalidFields } from '../contract/errors.js'
 import type { Actor, AuditAction, AuditChanges, AuditEntry } from '../model/audit-entry.js'
 import { findKeyFaults, MAX_KEYS, tidyKey } from './key-rules.js'
 import { type KeyRecord, type LabelledGrant, makeKey, type StoredKey, storedKey } from './keys.js'
@@ -157,8 +157,7 @@ function checkFaults(key: LabelledGrant): void {
   const details = findKeyFaults(key).map(({ field, index, message }) => {
     return { path: `/${field}${index === undefined ? '' : `/${index}`}`, message }
   })
-  const [first] = details
-  if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
+  if (details.length > 0) throw invalidFields(details)
 }
 
 /** Removes keys that are like an earlier one. */

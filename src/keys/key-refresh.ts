@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../lib/log.js'
+import { pause } from '../lib/pause.js'
 import { type AuditEntry, SERVICE } from '../model/audit-entry.js'
 import { toCreation } from './key-changes.js'
 import type { KeyRing } from './key-ring.js'
@@ -101,9 +102,9 @@ export class KeyRefresh {
   }
 
   async #repeat(): Promise<void> {
-    const { everyMs = REFRESH_MS } = this.#options
+    const { everyMs = REFRESH_MS, closing } = this.#options
     // The read logs its own failure.
-    while (await this.#elapsed(everyMs)) await this.#read().catch(() => undefined)
+    while (await pause(everyMs, closing)) await this.#read().catch(() => undefined)
   }
 
   /** Callers share the read in flight. Logs the first of consecutive failures, and the recovery. */
@@ -158,7 +159,7 @@ export class KeyRefresh {
   }
 
   async #makeFirst(projectId: string): Promise<KeyPair | null> {
-    const { ring, table, log } = this.#options
+    const { ring, table, log, closing } = this.#options
     const pair = { publicKey: makeKey('public'), secretKey: makeKey('secret') }
     const made = [
       storedKey(pair.publicKey, { projectId, kind: 'public' }),
@@ -181,14 +182,7 @@ export class KeyRefresh {
           'the first keys could not be stored; retrying, and showing them once ClickHouse has them',
         )
       }
-    } while (await this.#elapsed(RETRY_MS))
+    } while (await pause(RETRY_MS, closing))
     return null
-  }
-
-  /** @returns false if the service shuts down first */
-  async #elapsed(ms: number): Promise<boolean> {
-    const { closing } = this.#options
-    await wait(ms, undefined, { signal: closing, ref: false }).catch(() => undefined)
-    return !closing.aborted
   }
 }

@@ -1,6 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
+import { pause } from '../lib/pause.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import type { StoredKey } from './keys.js'
 
@@ -75,11 +75,7 @@ export class KeyUsage {
 
   async #repeat(): Promise<void> {
     const { everyMs = STORE_MS, closing } = this.#options
-    for (;;) {
-      await wait(everyMs, undefined, { signal: closing, ref: false }).catch(() => undefined)
-      if (closing.aborted) return
-      await this.#store()
-    }
+    while (await pause(everyMs, closing)) await this.#store()
   }
 
   async #store(): Promise<void> {

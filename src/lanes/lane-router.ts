@@ -4,7 +4,6 @@ import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js
 import { NOTHING_STORED, toRefusalCode } from '../ingest/refused-writes.js'
 import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { omitUndefined } from '../lib/omit-undefined.js'
 import { type InsertIds, splitByLane } from '../model/identified-events.js'
 import { findInsertIdLane } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
@@ -207,9 +206,9 @@ async function awaitAppends(appending: Promise<Appended[]>[], hasStored = false)
 /** Says in the error of a batch that a part is stored, or may be; an internal error stays unchanged. */
 function inPart(error: unknown, is: 'is' | 'may be'): unknown {
   if (!(error instanceof ApiError)) return error
-  const { code, message, details, retryAfter, limit } = error
-  const text = `${message.replace(NOTHING_STORED, '')} A part of the batch ${is} stored. ${SEND_AGAIN}`
-  return new ApiError(code, text, { cause: error, ...omitUndefined({ details, retryAfter, limit }) })
+  return error.withMessage(
+    `${error.message.replace(NOTHING_STORED, '')} A part of the batch ${is} stored. ${SEND_AGAIN}`,
+  )
 }
 
 function isOpen({ journal, commits }: Lane): boolean {

@@ -1,6 +1,5 @@
 import { ApiError } from '../contract/errors.js'
 import type { Journal } from '../journal/journal.js'
-import { omitUndefined } from '../lib/omit-undefined.js'
 
 /**
  * Wraps a journal so that the messages of its ApiErrors begin with the name of its lane. Used if there are several
@@ -31,10 +30,5 @@ function withNames<T extends object>(target: T, name: string, replaced = (_: unk
 }
 
 function rethrow(error: unknown, name: string): never {
-  if (!(error instanceof ApiError)) throw error
-  const { code, details, retryAfter, limit } = error
-  throw new ApiError(code, `In ${name}: ${error.message}`, {
-    cause: error,
-    ...omitUndefined({ details, retryAfter, limit }),
-  })
+  throw error instanceof ApiError ? error.withMessage(`In ${name}: ${error.message}`) : error
 }

@@ -205,17 +205,14 @@ async function drainLane(lane: number, from: Layout, parts: Relayout, stop: Abor
 /** Moves the states and keys to their new lanes. Call it when every lane is drained and its intake is closed. */
 async function move(change: Change, parts: Relayout): Promise<void> {
   await prepareLanes(change, parts)
-  for (let lane = 0; lane < change.from.lanes; lane++) {
-    step(parts, `Copying the idempotency keys of lane ${lane} to the others.`)
-    await using(parts.relocate(lane), (source) => copyRequests(lane, source, change, parts))
-  }
-  for (let lane = 0; lane < change.from.lanes; lane++) {
-    step(parts, `Copying the insert_ids of lane ${lane} to their lanes.`)
-    await using(parts.relocate(lane), (source) => copyInsertIds(lane, source, change, parts))
-  }
-  for (let lane = 0; lane < change.from.lanes; lane++) {
-    step(parts, `Copying the profiles and sessions of lane ${lane} to their new lanes.`)
-    await using(parts.relocate(lane), (source) => copyStates(lane, source, change, parts))
+  for (const [what, copy] of Object.entries(COPIES)) {
+    for (let lane = 0; lane < change.from.lanes; lane++) {
+      step(parts, `Copying the ${what} of lane ${lane} to the other lanes.`)
+      await using(parts.relocate(lane), async (source) => {
+        const others = await openOthers(lane, change.to.lanes, parts)
+        await copy(source, others, change.to.lanes).finally(() => closeAll(others))
+      })
+    }
   }
   step(parts, 'Carrying over the counts of the ledger.')
   await carryLedger(change, parts)
@@ -269,43 +266,36 @@ async function register(journal: KnownJournal, { shards, now = Date.now }: Relay
   await recordJournal(shards.first, journal, now())
 }
 
-async function copyRequests(lane: number, source: Relocation, { to }: Change, parts: Relayout): Promise<void> {
-  const others = await openOthers(lane, to.lanes, parts)
-  try {
+/**
+ * Copies what a lane has to those where it belongs now.
+ * @param others the other lanes by their numbers
+ * @param lanes how many there are now
+ */
+type Copy = (source: Relocation, others: ReadonlyMap<number, Relocation>, lanes: number) => Promise<void>
+
+/** What is copied, in this order. */
+const COPIES: Record<string, Copy> = {
+  'idempotency keys': async (source, others) => {
     for await (const some of source.requests()) {
       for (const other of others.values()) await other.addRequests(some)
     }
-  } finally {
-    await closeAll(others)
-  }
-}
-
-async function copyInsertIds(lane: number, source: Relocation, { to }: Change, parts: Relayout): Promise<void> {
-  const others = await openOthers(lane, to.lanes, parts)
-  try {
+  },
+  insert_ids: async (source, others, lanes) => {
     for await (const { ids, ...from } of source.insertIds()) {
       for (const [number, other] of others) {
-        const its = selectInsertIds(ids, number, to.lanes)
+        const its = selectInsertIds(ids, number, lanes)
         if (its.length > 0) await other.addInsertIds({ ...from, ids: its })
       }
     }
-  } finally {
-    await closeAll(others)
-  }
-}
-
-async function copyStates(lane: number, source: Relocation, { to }: Change, parts: Relayout): Promise<void> {
-  const others = await openOthers(lane, to.lanes, parts)
-  try {
+  },
+  'profiles and sessions': async (source, others, lanes) => {
     for await (const some of source.states()) {
       for (const [number, other] of others) {
-        const its = some.filter(({ stateKey }) => chooseLane(stateKey, to.lanes) === number)
+        const its = some.filter(({ stateKey }) => chooseLane(stateKey, lanes) === number)
         if (its.length > 0) await other.addStates(its)
       }
     }
-  } finally {
-    await closeAll(others)
-  }
+  },
 }
 
 /** The lanes of the new layout, without one of them. */

@@ -1,4 +1,4 @@
-import { ApiError } from '../contract/errors.js'
+import { ApiError, invalidField } from '../contract/errors.js'
 import { canonical } from '../json/canonical.js'
 import { elementTexts, isArray, isNumber } from '../json/texts.js'
 import { readText } from '../json/value.js'
@@ -52,10 +52,11 @@ const OPERAND: { [operator in Operator]?: { fits: (operand: string) => boolean; 
  * @throws ApiError `invalid_request`, with the path of the first error
  */
 export function parseOperations(text: string): Operation[] {
-  if (!isObject(text.trimStart())) throw invalid('/operations', 'must be an object')
+  if (!isObject(text.trimStart())) throw invalidField('/operations', 'must be an object')
   const given = parseProperties(text)
   for (const key of given.keys()) {
-    if (!Object.hasOwn(EFFECT, key)) throw invalid(pointer(key), `must be one of ${Object.keys(EFFECT).join(', ')}`)
+    if (!Object.hasOwn(EFFECT, key))
+      throw invalidField(pointer(key), `must be one of ${Object.keys(EFFECT).join(', ')}`)
   }
   const operations: Operation[] = []
   let operators = 0
@@ -67,7 +68,7 @@ export function parseOperations(text: string): Operation[] {
       operations.push({ operator, name, operand })
     }
   }
-  if (operators === 0) throw invalid('/operations', `needs at least one of ${Object.keys(EFFECT).join(', ')}`)
+  if (operators === 0) throw invalidField('/operations', `needs at least one of ${Object.keys(EFFECT).join(', ')}`)
   return operations
 }
 
@@ -95,23 +96,23 @@ export function changeProperties(properties: Properties | undefined, operations:
 }
 
 function parseOperands(operator: Operator, text: string): Properties {
-  if (!isObject(text)) throw invalid(pointer(operator), 'must be an object')
+  if (!isObject(text)) throw invalidField(pointer(operator), 'must be an object')
   const operands = parseProperties(text)
   const rule = OPERAND[operator]
   if (rule) {
     for (const [name, operand] of operands) {
-      if (!rule.fits(operand)) throw invalid(pointer(operator, name), rule.must)
+      if (!rule.fits(operand)) throw invalidField(pointer(operator, name), rule.must)
     }
   }
   return operands
 }
 
 function parseNames(text: string): Properties {
-  if (!isArray(text)) throw invalid(pointer('$unset'), 'must be an array of property names')
+  if (!isArray(text)) throw invalidField(pointer('$unset'), 'must be an array of property names')
   return new Map(
     elementTexts(text).map((element, index) => {
       const name: unknown = JSON.parse(element)
-      if (typeof name !== 'string') throw invalid(pointer('$unset', String(index)), 'must be a string')
+      if (typeof name !== 'string') throw invalidField(pointer('$unset', String(index)), 'must be a string')
       return [name, '']
     }),
   )
@@ -200,10 +201,6 @@ function isSummand(text: string): boolean {
 /** A JSON pointer (RFC 6901) into the request. */
 function pointer(...names: string[]): string {
   return ['/operations', ...names.map((name) => name.replaceAll('~', '~0').replaceAll('/', '~1'))].join('/')
-}
-
-function invalid(path: string, fault: string): ApiError {
-  return new ApiError('invalid_request', `${path} ${fault}.`, { details: [{ path, message: fault }] })
 }
 
 function misfit(

@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import {
@@ -13,6 +12,7 @@ import {
   type SettingsChange,
 } from '../contract/project-settings.js'
 import type { Log } from '../lib/log.js'
+import { pause } from '../lib/pause.js'
 import type { Actor, AuditChanges } from '../model/audit-entry.js'
 import { addAuditEntries } from '../store/audit.js'
 import { readAllSettings, readSettings, replaceSettings, type StoredSettings } from '../store/project-settings.js'
@@ -118,9 +118,7 @@ export class Projects {
 
   async #repeat(shards: Shards): Promise<void> {
     const { everyMs = REFRESH_MS, closing, log } = this.#options
-    for (;;) {
-      await wait(everyMs, undefined, { signal: closing, ref: false }).catch(() => undefined)
-      if (closing.aborted) return
+    while (await pause(everyMs, closing)) {
       try {
         await this.#read(shards)
         if (!this.#isReadable) log.info('the settings of the projects were read again')

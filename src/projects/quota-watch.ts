@@ -1,8 +1,8 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import { NAME_QUOTAS, QUOTAS, type Quota, type QuotaName } from '../contract/project-settings.js'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
+import { pause } from '../lib/pause.js'
 import { formatEventId } from '../model/event-id.js'
 import { countNewEventNames, readStoredBytes } from '../store/project-usage.js'
 import type { Projects } from './projects.js'
@@ -83,7 +83,7 @@ export class QuotaWatch {
         this.#told.set(key, today)
         log.warn({ project, quota: name, limit, used, mode }, 'a project has reached a quota')
       }
-      await wait(everyMs, undefined, { signal: closing, ref: false }).catch(() => undefined)
+      await pause(everyMs, closing)
     }
   }
 

@@ -1,18 +1,18 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { KEPT, type Kept, keptSince, type ProjectSettings } from '../contract/project-settings.js'
 import type { Journal } from '../journal/journal.js'
 import { forEachInBatches } from '../lib/for-each-in-batches.js'
 import type { Log } from '../lib/log.js'
+import { pause } from '../lib/pause.js'
 import type { Profile } from '../model/profile.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { StateStore } from '../states/state-store.js'
 import { expireDeadLetters } from '../store/dead-letter-erasure.js'
+import { deleteEventsBefore } from '../store/events.js'
 import {
   countExpiredEvents,
   countExpiredSessions,
-  deleteExpiredEvents,
   deleteExpiredSessions,
   type Expired,
   findUnseenProfiles,
@@ -131,7 +131,7 @@ export class Retention {
         if (!(error instanceof StoreUnreachableError))
           log.warn({ err: error }, 'expired data could not be removed yet; retrying')
       }
-      await wait(everyMs, undefined, { signal, ref: false }).catch(() => undefined)
+      await pause(everyMs, signal)
     }
   }
 
@@ -205,16 +205,16 @@ export class Retention {
       const before = keptSince(keep.events, now())
       removed.dead_letters = await expireDeadLetters(shards, projectId, before)
       try {
-        const counts = await shards.each(({ clickhouse }) => deleteExpiredEvents(clickhouse, projectId, before))
-        removed.events = counts.reduce((sum, count) => sum + count, 0)
+        removed.events = await shards.count((clickhouse) => deleteEventsBefore(clickhouse, projectId, before))
       } finally {
         await noteDeletion(projectId)
       }
     }
     if (keep.sessions !== null) {
       const before = keptSince(keep.sessions, now())
-      const counts = await shards.each(({ clickhouse }) => deleteExpiredSessions(clickhouse, projectId, before, signal))
-      removed.sessions = counts.reduce((sum, count) => sum + count, 0)
+      removed.sessions = await shards.count((clickhouse) =>
+        deleteExpiredSessions(clickhouse, projectId, before, signal),
+      )
     }
     if (keep.profiles !== null)
       removed.profiles = await this.#expireProfiles(shards, projectId, keptSince(keep.profiles, now()))

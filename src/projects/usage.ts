@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import type { CommitMetrics } from '../ingest/group-commit.js'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
+import { pause } from '../lib/pause.js'
 import { readUsage, type UsageCount, type Used, type UsedOnDay, writeUsage } from '../store/project-usage.js'
 
 /** How often the counts are stored. A process that is killed loses what it has counted since. */
@@ -84,7 +84,7 @@ export class Usage {
   async start(): Promise<void> {
     const { everyMs = WRITE_MS, closing } = this.#options
     while (!closing.aborted) {
-      await wait(everyMs, undefined, { signal: closing, ref: false }).catch(() => undefined)
+      await pause(everyMs, closing)
       await this.write().catch(() => undefined)
     }
   }

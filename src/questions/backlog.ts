@@ -1,6 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../lib/log.js'
 import { OwnerQueue } from '../lib/owner-queue.js'
+import { pause } from '../lib/pause.js'
 
 /** Maximum number of a project's waiting tasks; more are dropped, and the next request adds them again. */
 const MAX_WAITING = 100
@@ -66,7 +66,7 @@ export class Backlog {
     for (;;) {
       const left = Math.min(this.#addedAt + CALM_MS, this.#filledAt + MAX_CALM_MS) - performance.now()
       if (left <= 0 || signal.aborted) return
-      await wait(left, undefined, { signal, ref: false }).catch(() => undefined)
+      await pause(left, signal)
     }
   }
 }

@@ -1,4 +1,4 @@
-import { ApiError, type ErrorDetail } from '../contract/errors.js'
+import { type ApiError, type ErrorDetail, invalidFields } from '../contract/errors.js'
 
 /** Maximum number of faults in one error. */
 const MAX_DETAILS = 100
@@ -24,9 +24,6 @@ export class Faults {
   /** @returns ApiError `invalid_request`; null without faults */
   toError(): ApiError | null {
     const details = [...this.#details.values()]
-    const [first] = details
-    if (!first) return null
-    const where = first.path || 'The body'
-    return new ApiError('invalid_request', `${where} ${first.message}.`, { details })
+    return details.length === 0 ? null : invalidFields(details)
   }
 }

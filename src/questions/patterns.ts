@@ -1,8 +1,7 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { isStoreError } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
-import { ApiError } from '../contract/errors.js'
-import type { Filter, Question } from '../contract/questions.js'
+import { ApiError, invalidFields } from '../contract/errors.js'
 import { parsePattern } from './pattern-syntax.js'
 import type { Query } from './statement.js'
 
@@ -45,8 +44,14 @@ const MIN_ROWS = 128
 const MAX_ROWS = 65_409
 
 /** The regular expressions of all filters of a question, or of one filter. @param path where it is in the request */
-export function findPatterns(question: Question | Filter | null, path = ''): Pattern[] {
-  return collectPatterns(question, path)
+export function findPatterns(value: unknown, path = ''): Pattern[] {
+  if (typeof value !== 'object' || value === null) return []
+  if (Array.isArray(value) && value[0] === 'matches' && value.length === 3) {
+    return [value[2]].flat().flatMap((pattern: unknown, i, { length }) => {
+      return typeof pattern === 'string' ? [{ path: length > 1 ? `${path}/2/${i}` : `${path}/2`, pattern }] : []
+    })
+  }
+  return Object.entries(value).flatMap(([name, member]) => findPatterns(member, `${path}/${name}`))
 }
 
 /**
@@ -107,8 +112,7 @@ export async function checkPatterns(patterns: readonly Pattern[], run: Run): Pro
   const invalid = await findInvalid(patterns, run)
   const message = 'must be an RE2 regular expression, without look-around and back references'
   const details = invalid.slice(0, MAX_INVALID).map(({ path }) => ({ path, message }))
-  const [first] = details
-  if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
+  if (details.length > 0) throw invalidFields(details)
 }
 
 /** Bisects the patterns to find invalid ones: there may be many patterns, and most are valid. */
@@ -138,14 +142,4 @@ export function toPatternsTooLargeError(cause?: unknown): ApiError {
     'The regular expressions of the question are too large once repetitions such as {1,500} are written out. ' +
     'Use fewer of them, or smaller repetitions.'
   return new ApiError('query_too_large', message, { cause })
-}
-
-function collectPatterns(value: unknown, path: string): Pattern[] {
-  if (typeof value !== 'object' || value === null) return []
-  if (Array.isArray(value) && value[0] === 'matches' && value.length === 3) {
-    return [value[2]].flat().flatMap((pattern: unknown, i, { length }) => {
-      return typeof pattern === 'string' ? [{ path: length > 1 ? `${path}/2/${i}` : `${path}/2`, pattern }] : []
-    })
-  }
-  return Object.entries(value).flatMap(([name, member]) => collectPatterns(member, `${path}/${name}`))
 }

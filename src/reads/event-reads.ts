@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { Shards } from '../clickhouse/shards.js'
-import { ApiError } from '../contract/errors.js'
+import { invalidField } from '../contract/errors.js'
 import type { RowFormat } from '../contract/formats.js'
 import { formatCursor, type Order, parseCursor } from '../model/cursor.js'
 import { lastIdAt } from '../model/event-id.js'
@@ -88,5 +88,5 @@ export function readCursor(text: string, order?: Order): { id: string; order: Or
   const message = cursor
     ? `belongs to a walk in ${cursor.order} order, not in ${order}`
     : 'must be the `next` of an earlier response, or its `x-next-cursor`'
-  throw new ApiError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
+  throw invalidField('/cursor', message)
 }

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
-import { ApiError } from '../contract/errors.js'
-import type { ReplayedDeadLetters } from '../contract/responses.js'
+import type { ReplayedDeadLetters } from '../contract/dead-letter-schemas.js'
+import { invalidFields } from '../contract/errors.js'
 import { hangUpSignal } from '../http/reply.js'
 import { replayDeadLetter } from '../ingest/replay.js'
 import type { Journal } from '../journal/journal.js'
@@ -61,9 +61,9 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
     return { status: 1, error: null, ...replayed }
   })
 
-  async function replay(projectId: string, ids: string[], signal: AbortSignal): Promise<ReplayedDeadLetters> {
+  async function replay(projectId: string, ids: string[], signal: AbortSignal) {
     const until = performance.now() + REPLAY_MS
-    const result: ReplayedDeadLetters = { replayed: 0, refused: [] }
+    const result = { replayed: 0, refused: [] as ReplayedDeadLetters['refused'] }
     const at = ids.map(parsePosition)
     await retention.expireDeadLetters(projectId)
     const found = await readDeadLetters(shards, { limit: at.length * MAX_OF_ONE_ID, at, projectId })
@@ -89,6 +89,5 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
 function checkIds(ids: string[]): void {
   const message = 'must be the id of a dead letter, such as 1760000000000-0'
   const details = ids.flatMap((id, i) => (isPositionText(id) ? [] : [{ path: `/ids/${i}`, message }]))
-  const [first] = details
-  if (first) throw new ApiError('invalid_request', `${first.path} ${message}.`, { details })
+  if (details.length > 0) throw invalidFields(details)
 }

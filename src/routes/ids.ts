@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { ForgottenIds, IdsQuery, RememberedIds } from '../contract/id-schemas.js'
+import { ForgottenIds, IdsQuery, type RememberedIds, RememberedIdsList } from '../contract/id-schemas.js'
 import { NoQuery } from '../contract/query-schemas.js'
-import type * as responses from '../contract/responses.js'
 import { describeCalls, EXAMPLE_TIME } from '../http/openapi/description.js'
 import type { LaneIds, LaneIdUse } from '../lanes/lane-ids.js'
 
@@ -11,7 +10,7 @@ export interface IdsOptions {
 
 const CALLS = describeCalls('Operation', {
   countIds: {
-    schema: { querystring: NoQuery, response: { 200: RememberedIds } },
+    schema: { querystring: NoQuery, response: { 200: RememberedIdsList } },
     config: { access: 'manage' },
     summary: 'Find out how many insert_ids of the project are remembered',
     description:
@@ -50,6 +49,6 @@ export const ids: FastifyPluginAsyncTypebox<IdsOptions> = async (app, { ids }) =
   })
 }
 
-function described({ sender, lane, ids, since }: LaneIdUse): responses.RememberedIds {
+function described({ sender, lane, ids, since }: LaneIdUse): RememberedIds {
   return { kind: sender.keyClass, lane, ids, since }
 }

@@ -1,5 +1,5 @@
 import {
-  AuditLog,
+  AuditLogPage,
   AuditQuery,
   ChangeKeyBody,
   CreatedKey,
@@ -94,7 +94,7 @@ export const CALLS = describeCalls('Keys', {
       'there will be others. Entries are kept for a year.',
     parameters: { limit: 10, page: 1 },
     response: {
-      schema: AuditLog,
+      schema: AuditLogPage,
       example: {
         entries: [
           {

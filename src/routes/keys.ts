@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Shards } from '../clickhouse/shards.js'
-import { ApiError } from '../contract/errors.js'
-import type * as responses from '../contract/responses.js'
+import { invalidField } from '../contract/errors.js'
+import type { AuditLogEntry, ListedKey } from '../contract/key-schemas.js'
 import { KeyChanges } from '../keys/key-changes.js'
 import type { KeyRefresh } from '../keys/key-refresh.js'
 import { GRACE_MESSAGE, parseGrace } from '../keys/key-rules.js'
@@ -33,7 +33,7 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
   app.get('/keys', CALLS.listKeys, async (request) => {
     const { projectId } = request
     const [stored, findUse] = await Promise.all([
-      shards.on(shards.at(0), ({ clickhouse }) => listKeys(clickhouse, projectId)),
+      shards.onFirst((clickhouse) => listKeys(clickhouse, projectId)),
       readUse(projectId),
     ])
     const ofEnvironment = fixed.filter((key) => key.projectId === projectId)
@@ -94,7 +94,7 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
   app.get('/audit', CALLS.readAuditLog, async ({ projectId, query }) => {
     const { limit, page } = query
     const wanted = { projectId, limit: limit + 1, offset: toOffset(page, limit) }
-    const entries = await shards.on(shards.at(0), ({ clickhouse }) => listAuditEntries(clickhouse, wanted))
+    const entries = await shards.onFirst((clickhouse) => listAuditEntries(clickhouse, wanted))
     return {
       status: 1,
       error: null,
@@ -106,13 +106,13 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
   })
 
   function readUse(projectId: string) {
-    return shards.on(shards.at(0), ({ clickhouse }) => readKeyUse(clickhouse, projectId))
+    return shards.onFirst((clickhouse) => readKeyUse(clickhouse, projectId))
   }
 
   /** Makes a change on behalf of the request's key. This process applies it before the call returns. */
   async function change<T>({ grant }: FastifyRequest, make: (changes: KeyChanges) => Promise<T>): Promise<T> {
     const changes = new KeyChanges(store, toActor(grant), fixed)
-    const made = await shards.on(shards.at(0), () => make(changes))
+    const made = await shards.onFirst(() => make(changes))
     await refresh.refresh()
     return made
   }
@@ -121,16 +121,15 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
 /** @throws ApiError `invalid_request` */
 function readGrace(text: string): number {
   const graceMs = parseGrace(text)
-  if (graceMs !== null) return graceMs
-  const details = [{ path: '/grace', message: GRACE_MESSAGE }]
-  throw new ApiError('invalid_request', `/grace ${GRACE_MESSAGE}.`, { details })
+  if (graceMs === null) throw invalidField('/grace', GRACE_MESSAGE)
+  return graceMs
 }
 
 function describe(
   key: StoredKey & Partial<Pick<KeyRecord, 'createdAt' | 'revokedAt' | 'isValid'>>,
   { grant }: FastifyRequest,
   use: StoredKeyUse,
-): responses.ListedKey {
+): ListedKey {
   const { id, kind, label, origins, eventsOnly, createdAt = null, revokedAt = null, isValid = true } = key
   return {
     id,
@@ -149,7 +148,7 @@ function describe(
   }
 }
 
-function describeEntry({ changedAt, actor, action, target, changes }: StoredAuditEntry): responses.AuditLogEntry {
+function describeEntry({ changedAt, actor, action, target, changes }: StoredAuditEntry): AuditLogEntry {
   const key = actor.type === 'key' ? actor : { id: null, label: null }
   return { at: changedAt, actor: { type: actor.type, id: key.id, label: key.label }, action, target, changes }
 }

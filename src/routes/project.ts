@@ -1,10 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
 import type { Shards } from '../clickhouse/shards.js'
-import { ApiError } from '../contract/errors.js'
-import type { ProjectAnswer } from '../contract/project-schemas.js'
+import { invalidField } from '../contract/errors.js'
+import type { ProjectAnswer, ProjectErased, ProjectUsage } from '../contract/project-schemas.js'
 import { changeSettings } from '../contract/project-settings.js'
-import type * as responses from '../contract/responses.js'
 import { toActor } from '../keys/keys.js'
 import { toDay } from '../lib/day.js'
 import { checkSettings } from '../projects/check-settings.js'
@@ -55,7 +54,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app.get('/usage', CALLS.readUsage, async ({ projectId, query }, reply) => {
     const { to = toDay(Date.now()), format } = query
     const from = query.from ?? toUsageStart(to)
-    if (from > to) throw startsAfterEnd()
+    if (from > to) throw invalidField('/from', 'must not be after to, whose default is today')
     const used = await usage.read(projectId, { from, to })
     const days = [...used].map(([day, { events, bytes, readMs }]) => ({
       day,
@@ -74,15 +73,12 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
     const checked = statuses.find(({ name }) => name === 'stored_bytes')?.used
     const stored_bytes = checked ?? (await readStoredBytes(counting, [projectId])).get(projectId) ?? 0
     const own = statuses.map(({ name, limit, mode, used }) => ({ name, limit, mode, used }))
-    return { status: 1, error: null, days, stored_bytes, quotas: own } satisfies responses.ProjectUsage & {
-      status: 1
-      error: null
-    }
+    return { status: 1, error: null, days, stored_bytes, quotas: own } satisfies Static<typeof ProjectUsage>
   })
 
   app.delete('/projects/:project', CALLS.eraseProject, async ({ projectId, params, grant }) => {
     // Requiring the name prevents erasing another project by mistake.
-    if (params.project !== projectId) throw notTheProject()
+    if (params.project !== projectId) throw invalidField('/project', 'must be the project of the key')
     const { isComplete, unreadableDeadLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
     if (isComplete) await projects.reset(shards, projectId, toActor(grant))
     return {
@@ -93,20 +89,10 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       unreadable_dead_letters: unreadableDeadLetters,
       // If the erasure is incomplete, the next call would have to rewrite the tables again.
       ...(isComplete ? await purgeAndReport(purge, projectId, app.log) : { gone_at: null, purge_error: null }),
-    } satisfies responses.ProjectErased & { status: 1; error: null }
+    } satisfies ProjectErased
   })
 }
 
 function describe(id: string, { settings, revision, updatedAt }: Project): Static<typeof ProjectAnswer> {
   return { status: 1, error: null, project: { id, ...settings, revision, updated_at: updatedAt } }
-}
-
-function startsAfterEnd(): ApiError {
-  const message = 'must not be after to, whose default is today'
-  return new ApiError('invalid_request', `/from ${message}.`, { details: [{ path: '/from', message }] })
-}
-
-function notTheProject(): ApiError {
-  const message = 'must be the project of the key'
-  return new ApiError('invalid_request', `project ${message}.`, { details: [{ path: '/project', message }] })
 }

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
-import { ApiError } from '../contract/errors.js'
+import { ApiError, invalidField } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
-import type { ErasedUsers } from '../contract/responses.js'
+import type { ErasedUsers } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { identifyWarnings, profileWarnings, withWarnings } from '../http/field-warnings.js'
@@ -75,7 +75,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app.post('/users/alias', CALLS.aliasUser, async (request) => {
     const { distinct_id, alias } = request.body
     const { projectId, keyClass } = getSender(request)
-    if (distinct_id === alias) throw sameName()
+    if (distinct_id === alias) throw invalidField('/alias', 'must differ from distinct_id')
     // A key that is in a page must not merge two users.
     const link = keyClass === 'secret' ? 'merge' : 'inferred'
     await links.add(projectId, { distinctId: distinct_id, alias, link, caller: { keyClass, toll: request.toll } })
@@ -91,7 +91,9 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   const { audit: _, ...plain } = CALLS.deleteUser.config
   const deleteUser = deletesEvents ? CALLS.deleteUser : { ...CALLS.deleteUser, config: plain }
   app.delete('/users/:userId', deleteUser, async ({ projectId, params }) => {
-    if (params.userId === ANONYMOUS) throw nobody()
+    if (params.userId === ANONYMOUS) {
+      throw invalidField('/userId', `must be a user: the events of ${ANONYMOUS} belong to no single user`)
+    }
     if (deletesEvents) {
       const { users } = await erasure.erase(projectId, [params.userId])
       if (!users.some(hadAnything)) throw unknownUser()
@@ -112,7 +114,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       unreadable_dead_letters: unreadableDeadLetters,
       // Purge last, because a purge removes what was deleted before it begins.
       ...(await purgeAndReport(purge, projectId, app.log)),
-    } satisfies ErasedUsers & { status: 1; error: null }
+    } satisfies ErasedUsers
   })
 
   app.get('/users/:userId', CALLS.readUser, async ({ projectId, params }, reply) => {
@@ -174,11 +176,6 @@ interface Wanted {
   offset: number
 }
 
-function sameName(): ApiError {
-  const message = 'must differ from distinct_id'
-  return new ApiError('invalid_request', `alias ${message}.`, { details: [{ path: '/alias', message }] })
-}
-
 async function* chain(first: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
   yield first
   yield* rest
@@ -186,11 +183,6 @@ async function* chain(first: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerat
 
 function hadAnything({ profile, events, sessions, deadLetters, aliases }: Erased): boolean {
   return profile || events + sessions + deadLetters + aliases > 0
-}
-
-function nobody(): ApiError {
-  const message = `must be a user: the events of ${ANONYMOUS} belong to no single user`
-  return new ApiError('invalid_request', `userId ${message}.`, { details: [{ path: '/userId', message }] })
 }
 
 function unknownAlias(): ApiError {

@@ -1,3 +1,4 @@
+import { RecentValues } from '../lib/recent-values.js'
 import type { StateTable } from '../store/tables.js'
 import type { StoredValue } from '../store/versioned-table.js'
 
@@ -25,8 +26,7 @@ export function withRecentReads<Value>(
   journal: { readonly era: number },
   { maxNames = MAX_NAMES, now = () => performance.now(), date = Date.now } = {},
 ): StateTable<Value> {
-  let young = new Map<string, Read<Value>>()
-  let old = new Map<string, Read<Value>>()
+  const reads = new RecentValues<Read<Value>>(maxNames)
   const isYoung = ({ at, dateAt, era }: Read<Value>) => {
     const age = Math.max(now() - at, Math.abs(date() - dateAt))
     // In another era the journal may have lost changes that ClickHouse has.
@@ -39,7 +39,7 @@ export function withRecentReads<Value>(
       const missing: string[] = []
       for (const name of names) {
         const key = `${projectId}\0${name}`
-        const known = young.get(key) ?? old.get(key)
+        const known = reads.get(key)
         if (isFresh || !known || !isYoung(known)) missing.push(name)
         else if (known.found) results.set(name, known.found)
       }
@@ -49,8 +49,7 @@ export function withRecentReads<Value>(
       for (const name of missing) {
         const value = found.get(name)
         if (value) results.set(name, value)
-        if (young.size >= maxNames) [old, young] = [young, new Map()]
-        young.set(`${projectId}\0${name}`, { ...reading, found: value })
+        reads.set(`${projectId}\0${name}`, { ...reading, found: value })
       }
       return results
     },

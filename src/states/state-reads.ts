@@ -64,18 +64,14 @@ export class StateReads<Value> {
   readonly #journal: Pick<Journal, 'readStates'>
   readonly #table: StateTable<Value>
   readonly #limits: StateReadLimits
-  readonly #load = createBatchLoader((keys: StateKey[]) => this.#read(keys))
+  /** The current value, whose bytes the caller returns to the budget. */
+  readonly load = createBatchLoader((keys: StateKey[]) => this.#read(keys))
   readonly #loadStored = createBatchLoader((keys: StoredKey[]) => this.#readStored(keys), { atOnce: STORE_READS })
 
   constructor(journal: Pick<Journal, 'readStates'>, table: StateTable<Value>, limits: StateReadLimits) {
     this.#journal = journal
     this.#table = table
     this.#limits = limits
-  }
-
-  /** The current value, whose bytes the caller returns to the budget. */
-  load(key: StateKey): Promise<Loaded<Value>> {
-    return this.#load(key)
   }
 
   /** Loads the first keys, up to the number that one read of the journal returns. */

@@ -27,7 +27,7 @@ export async function insertAuditEntries(clickhouse: ClickHouse, entries: readon
 
 /** Like `insertAuditEntries`; the audit log is on the first shard. */
 export async function addAuditEntries(shards: Shards, entries: readonly AuditEntry[]): Promise<void> {
-  await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, entries))
+  await shards.onFirst((clickhouse) => insertAuditEntries(clickhouse, entries))
 }
 
 interface AuditRow {

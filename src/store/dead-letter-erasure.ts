@@ -9,6 +9,7 @@ import { BATCH_TAIL, findHead } from '../model/scanned-body.js'
 import type { StateKind } from '../model/state-key.js'
 import { ERASED_EVENT } from '../model/verbatim.js'
 import { type Deletion, DeletionCounter } from './deleted-events.js'
+import { deduplicateBy } from './insert.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 
 /** Replaces everything after the first colon of a reason, because that may quote erased data. */
@@ -74,7 +75,7 @@ export async function eraseProjectFromDeadLetters(
   projectId: string,
   onStates?: OnStates,
 ): Promise<{ erased: number; unreadable: number }> {
-  const own = await shards.each(({ clickhouse }) => deleteAllOfProject(clickhouse, projectId))
+  const own = await shards.count((clickhouse) => deleteAllOfProject(clickhouse, projectId))
   let shared = 0
   const { unreadable } = await eraseFrom(
     shards,
@@ -82,7 +83,7 @@ export async function eraseProjectFromDeadLetters(
     ({ clickhouse }) => findNaming(clickhouse, [''], [projectId]),
     () => shared++,
   )
-  return { erased: own.reduce((sum, count) => sum + count, shared), unreadable }
+  return { erased: own + shared, unreadable }
 }
 
 /**
@@ -96,7 +97,7 @@ export async function expireDeadLetters(shards: Shards, projectId: string, befor
   const old = `received_at < ${Math.trunc(before)}
     AND (kind = 'rejected' OR kind = 'events' AND NOT arrayExists(
       event -> JSONExtractFloat(event, 'timestamp') >= ${Math.trunc(before)}, JSONExtractArrayRaw(body, 'events')))`
-  const own = await shards.each(({ clickhouse }) => deleteAllOfProject(clickhouse, projectId, old))
+  const own = await shards.count((clickhouse) => deleteAllOfProject(clickhouse, projectId, old))
   let shared = 0
   await eraseFrom(
     shards,
@@ -104,7 +105,7 @@ export async function expireDeadLetters(shards: Shards, projectId: string, befor
     ({ clickhouse }) => findDeadLettersBefore(clickhouse, projectId, before),
     () => shared++,
   )
-  return own.reduce((sum, count) => sum + count, shared)
+  return own + shared
 }
 
 /** The data to erase from dead letters. */
@@ -208,10 +209,7 @@ async function replaceBody(clickhouse: ClickHouse, at: LetterRevision, { body, e
        ${literal(body ?? '')}, received_at, journal_id, {next:UInt64}, {events:UInt32}
      FROM dead_letters WHERE ${IS_ENTRY} AND revision = {revision:UInt64} LIMIT 1`,
     { ...at, ...fields.parameters, next, events },
-    {
-      insert_deduplication_token: `${at.journal}:${at.position}:revision after ${at.revision}`,
-      deduplicate_insert_select: 'force_enable',
-    },
+    deduplicateBy(`${at.journal}:${at.position}:revision after ${at.revision}`),
   )
   const isThere = await clickhouse.rows(
     `SELECT 1 FROM dead_letters WHERE ${IS_ENTRY} AND revision = {next:UInt64} LIMIT 1`,

@@ -6,6 +6,7 @@ import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Entry, EntryKind } from '../journal/journal.js'
 import { type Position, START } from '../model/position.js'
 import { parseRejected } from '../model/rejected.js'
+import { deduplicateBy } from './insert.js'
 
 /** An entry that ClickHouse rejected, without its body, which may be as large as a request. */
 export interface DeadLetter {
@@ -46,7 +47,7 @@ export async function insertDeadLetter(
   await clickhouse.command(
     `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id, event_count) SELECT ${values.join(', ')}`,
     fields.parameters,
-    { insert_deduplication_token: token, deduplicate_insert_select: 'force_enable' },
+    deduplicateBy(token),
   )
 }
 
@@ -89,7 +90,7 @@ async function insertSomeRejected(
        SELECT position FROM dead_letters
        WHERE journal_id = {journal:UInt32} AND position BETWEEN {first:UInt64} AND {last:UInt64})`,
     { journal: journalId, first: entries[0]?.position ?? START, last: entries.at(-1)?.position ?? START },
-    { insert_deduplication_token: token, deduplicate_insert_select: 'force_enable' },
+    deduplicateBy(token),
   )
 }
 
@@ -234,11 +235,10 @@ export async function listDeadLetters(
 }
 
 export async function countDeadLetters(shards: Shards): Promise<number> {
-  const counts = await shards.each(async ({ clickhouse }) => {
+  return await shards.count(async (clickhouse) => {
     const [row] = await clickhouse.rows<{ count: string }>(`SELECT count() AS count FROM dead_letters WHERE ${WAITING}`)
     return Number(row?.count ?? 0)
   })
-  return counts.reduce((sum, count) => sum + count, 0)
 }
 
 /** The exact body that the journal had. */

@@ -9,7 +9,7 @@ import { mayHaveContexts } from '../model/scanned-body.js'
 import { CONTEXT_COLUMNS, CONTEXT_TYPES } from './context-sql.js'
 import { DELETE_LIMIT_MS, type Deletion, DeletionCounter } from './deleted-events.js'
 import { hashUsers, logChange } from './event-changes.js'
-import { insertEntries, isInserting } from './insert.js'
+import { deduplicateBy, insertEntries, isInserting } from './insert.js'
 
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
 const CONTEXT_TYPE = `context Tuple(${Object.entries(CONTEXT_TYPES).map((column) => column.join(' '))})`
@@ -64,10 +64,7 @@ export async function insertEvents(
   const hasSkipped = entries.some(({ skip }) => skip)
   const hasContexts = entries.some(({ body }) => mayHaveContexts(body))
   const query = hasSkipped || hasContexts ? buildInsert({ hasSkipped, hasContexts }) : INSERT
-  await insertEntries(clickhouse, query, entries, toLine, signal, {
-    insert_deduplication_token: token,
-    deduplicate_insert_select: 'force_enable',
-  })
+  await insertEntries(clickhouse, query, entries, toLine, signal, deduplicateBy(token))
 }
 
 /** @param indexes in ascending order */
@@ -257,14 +254,10 @@ export async function deleteEventsOfUsers(
 }
 
 /**
- * Like `deleteEventsOfUsers`, for all events of a project, month by month.
+ * Like `deleteEventsOfUsers`, for the events of a project, month by month.
+ * @param before only events before this time, whole epoch ms; null: all
  * @returns the number of deleted events
  */
-export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
-  return await deleteEventsBefore(clickhouse, projectId, null)
-}
-
-/** Like `deleteEventsOfProject`, for those before a time, epoch ms; null: all. */
 export async function deleteEventsBefore(
   clickhouse: ClickHouse,
   projectId: string,

@@ -90,6 +90,11 @@ async function* pieces(entries: Entry[], toLine: LineFormat): AsyncGenerator<Buf
   yield joined()
 }
 
+/** Settings of an INSERT … SELECT that stores nothing if one with this token has stored its rows before. */
+export function deduplicateBy(token: string): ClickHouseSettings {
+  return { insert_deduplication_token: token, deduplicate_insert_select: 'force_enable' }
+}
+
 /** How the token of the INSERT of a replay ends. */
 export const REPLAYED = ':dead letter'
 

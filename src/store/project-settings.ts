@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import type { ClickHouse } from '../clickhouse/client.js'
 import { literal } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { deduplicateBy } from './insert.js'
 
 /** The settings of a project as they are stored. */
 export interface StoredSettings {
@@ -23,7 +23,7 @@ interface Row {
 
 /** The settings of all projects that have any. */
 export async function readAllSettings(shards: Shards): Promise<StoredSettings[]> {
-  return await onFirst(shards, async (clickhouse) => {
+  return await shards.onFirst(async (clickhouse) => {
     const rows = await clickhouse.rows<Row>('SELECT project_id, settings, version, updated_at FROM projects FINAL')
     return rows.map(toStored)
   })
@@ -31,7 +31,7 @@ export async function readAllSettings(shards: Shards): Promise<StoredSettings[]>
 
 /** The settings of one project, read from the store now. */
 export async function readSettings(shards: Shards, projectId: string): Promise<StoredSettings> {
-  return await onFirst(shards, async (clickhouse) => {
+  return await shards.onFirst(async (clickhouse) => {
     const [row] = await clickhouse.rows<Row>(
       'SELECT project_id, settings, version, updated_at FROM projects FINAL WHERE project_id = {project:String}',
       { project: projectId },
@@ -49,16 +49,13 @@ export async function replaceSettings(shards: Shards, next: StoredSettings): Pro
   const { projectId, text, revision, updatedAt } = next
   const version = revision + 1
   const writeId = randomUUID()
-  return await onFirst(shards, async (clickhouse) => {
+  return await shards.onFirst(async (clickhouse) => {
     // The token names the row that this one replaces, so ClickHouse stores only one of several concurrent changes.
     await clickhouse.command(
       `INSERT INTO projects (project_id, settings, updated_at, write_id, version)
        SELECT {project:String}, ${literal(text)}, {updatedAt:Int64}, {writeId:UUID}, {version:UInt64}`,
       { project: projectId, updatedAt, writeId, version },
-      {
-        insert_deduplication_token: JSON.stringify(['settings', projectId, revision]),
-        deduplicate_insert_select: 'force_enable',
-      },
+      deduplicateBy(JSON.stringify(['settings', projectId, revision])),
     )
     const rows = await clickhouse.rows<{ writer: string }>(
       `SELECT toString(write_id) AS writer FROM projects
@@ -72,8 +69,4 @@ export async function replaceSettings(shards: Shards, next: StoredSettings): Pro
 
 function toStored({ project_id, settings, version, updated_at }: Row): StoredSettings {
   return { projectId: project_id, text: settings, revision: Number(version), updatedAt: Number(updated_at) }
-}
-
-async function onFirst<T>(shards: Shards, run: (clickhouse: ClickHouse) => Promise<T>): Promise<T> {
-  return await shards.on(shards.at(0), ({ clickhouse }) => run(clickhouse))
 }

@@ -34,7 +34,7 @@ export async function writeUsage(shards: Shards, counts: readonly UsageCount[]):
   const rows = counts.map(({ projectId: project_id, readMs, ...rest }) =>
     JSON.stringify({ project_id, read_ms: Math.round(readMs), ...rest }),
   )
-  await shards.on(shards.at(0), ({ clickhouse }) =>
+  await shards.onFirst((clickhouse) =>
     clickhouse.command(`INSERT INTO project_usage FORMAT JSONEachRow\n${rows.join('\n')}`, {}, {}, WRITE_LIMIT_MS),
   )
 }
@@ -56,7 +56,7 @@ export async function readUsage(
 ): Promise<Map<string, Map<string, UsedOnDay>>> {
   const fields = new QueryParameters()
   const isWanted = projectIds === null ? '1' : `project_id IN ${fields.array([...projectIds])}`
-  const rows = await shards.on(shards.at(0), ({ clickhouse }) =>
+  const rows = await shards.onFirst((clickhouse) =>
     clickhouse.rows<Record<'project' | 'date' | 'all_events' | 'all_bytes' | 'all_ms' | 'processes', string>>(
       `SELECT project_id AS project, toString(day) AS date,
          sum(events) AS all_events, sum(bytes) AS all_bytes, sum(read_ms) AS all_ms, count() AS processes

@@ -3,7 +3,6 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import type { Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Kept } from '../contract/project-settings.js'
-import { deleteEventsBefore } from './events.js'
 import { newestRows } from './newest-rows.js'
 import { mutate } from './rewrite.js'
 import { removeSessionFacts } from './session-facts.js'
@@ -97,14 +96,6 @@ async function countOnShards(shards: Shards, table: string, values: Parameters, 
     to: rows.length === 0 ? null : Math.max(...rows.map(({ last }) => Number(last))),
     bytes: sum('bytes'),
   }
-}
-
-/**
- * Deletes the events of a project that are older than a time from one shard, month by month.
- * @returns the number of deleted events
- */
-export async function deleteExpiredEvents(clickhouse: ClickHouse, projectId: string, before: number): Promise<number> {
-  return await deleteEventsBefore(clickhouse, projectId, Math.trunc(before))
 }
 
 /** Deletes the sessions of a project that were last changed before a time from one shard, and from its disk. */

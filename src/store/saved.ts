@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, type Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { deduplicateBy } from './insert.js'
 import { buildPageQuery, PAGE_SETTINGS } from './page.js'
 
 /** What can be saved: questions, and boards of questions. Both are stored on the first shard. */
@@ -64,14 +65,14 @@ export async function listSaved(
     from: `SELECT * FROM saved FINAL WHERE ${OF_KIND} ORDER BY lowerUTF8(name), name, id`,
   })
   const values = { project: projectId, kind, limit: MAX_SAVED, offset: 0 }
-  return await onFirst(shards, (clickhouse) =>
+  return await shards.onFirst((clickhouse) =>
     clickhouse.bytes(query, values, PAGE_SETTINGS, { signal, project: projectId }),
   )
 }
 
 /** One saved question or board as a JSON text; null if there is none. */
 export async function readSaved(shards: Shards, place: SavedPlace): Promise<string | null> {
-  const [row] = await onFirst(shards, (clickhouse) =>
+  const [row] = await shards.onFirst((clickhouse) =>
     clickhouse.rows<{ json: string }>(
       `SELECT ${RESPONSE_JSON[place.kind]} AS json FROM saved FINAL WHERE ${ONE}`,
       toParameters(place),
@@ -95,17 +96,17 @@ export async function putSaved(
   { expected, now }: { expected?: number | undefined; now: number },
 ): Promise<Changed> {
   const row = { ...value, now, isDeleted: false }
-  return await onFirst(shards, (clickhouse) => change(clickhouse, place, row, expected))
+  return await shards.onFirst((clickhouse) => change(clickhouse, place, row, expected))
 }
 
 /** Deletes a question or board. @throws like `putSaved` */
 export async function deleteSaved(shards: Shards, place: SavedPlace, now: number): Promise<Changed> {
-  return await onFirst(shards, (clickhouse) => change(clickhouse, place, { ...NOTHING, now }))
+  return await shards.onFirst((clickhouse) => change(clickhouse, place, { ...NOTHING, now }))
 }
 
 /** Deletes everything that a project has saved. It leaves the disk when ClickHouse removes the old parts. */
 export async function eraseSaved(shards: Shards, projectId: string): Promise<void> {
-  await onFirst(shards, (clickhouse) =>
+  await shards.onFirst((clickhouse) =>
     clickhouse.command(
       'ALTER TABLE saved DELETE WHERE project_id = {project:String}',
       { project: projectId },
@@ -208,10 +209,7 @@ async function insert(
      SELECT {project:String}, {kind:String}, {id:String}, {name:String}, ${literal(content)}, ${literal(display)},
        {cards:UInt16}, {now:Int64}, {writeId:UUID}, {version:UInt64}, {isDeleted:UInt8}`,
     { ...toParameters(place), name, cards, now, writeId, version, isDeleted: isDeleted ? 1 : 0 },
-    {
-      insert_deduplication_token: JSON.stringify([place.projectId, place.kind, place.id, token]),
-      deduplicate_insert_select: 'force_enable',
-    },
+    deduplicateBy(JSON.stringify([place.projectId, place.kind, place.id, token])),
   )
 }
 
@@ -227,9 +225,4 @@ async function countSaved(clickhouse: ClickHouse, place: SavedPlace): Promise<{ 
 
 function toParameters({ projectId, kind, id }: SavedPlace): Scalars {
   return { project: projectId, kind, id }
-}
-
-/** Runs on the first shard; if there are several, errors name it. */
-async function onFirst<T>(shards: Shards, run: (clickhouse: ClickHouse) => Promise<T>): Promise<T> {
-  return await shards.on(shards.at(0), ({ clickhouse }) => run(clickhouse))
 }

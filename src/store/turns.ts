@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Shards } from '../clickhouse/shards.js'
+import { deduplicateBy } from './insert.js'
 
 /** A turn further ahead than this was claimed by a wrong clock, ms. */
 const MAX_AHEAD_MS = 86_400_000
@@ -13,11 +14,11 @@ const MAX_AHEAD_MS = 86_400_000
 export async function claimTurn(shards: Shards, task: string, turn: number): Promise<boolean> {
   if ((await readLastTurn(shards, task, turn)) >= turn) return false
   const id = randomUUID()
-  return await shards.on(shards.at(0), async ({ clickhouse }) => {
+  return await shards.onFirst(async (clickhouse) => {
     await clickhouse.command(
       'INSERT INTO turns (task, turn, process) SELECT {task:String}, {turn:UInt64}, {id:UUID}',
       { task, turn, id },
-      { insert_deduplication_token: JSON.stringify([task, turn]), deduplicate_insert_select: 'force_enable' },
+      deduplicateBy(JSON.stringify([task, turn])),
     )
     const rows = await clickhouse.rows<{ id: string }>(
       'SELECT toString(process) AS id FROM turns WHERE task = {task:String} AND turn = {turn:UInt64}',
@@ -29,7 +30,7 @@ export async function claimTurn(shards: Shards, task: string, turn: number): Pro
 
 /** The last turn that was claimed, epoch ms; 0 if there is none. @param now epoch ms */
 export async function readLastTurn(shards: Shards, task: string, now: number): Promise<number> {
-  const rows = await shards.on(shards.at(0), ({ clickhouse }) =>
+  const rows = await shards.onFirst((clickhouse) =>
     clickhouse.rows<{ last: string }>(
       'SELECT max(turn) AS last FROM turns WHERE task = {task:String} AND turn <= {most:UInt64}',
       { task, most: Math.trunc(now) + MAX_AHEAD_MS },
@@ -40,7 +41,7 @@ export async function readLastTurn(shards: Shards, task: string, now: number): P
 
 /** Counts the turns that were claimed after a time, up to another, epoch ms. */
 export async function countTurns(shards: Shards, task: string, after: number, upTo: number): Promise<number> {
-  const rows = await shards.on(shards.at(0), ({ clickhouse }) =>
+  const rows = await shards.onFirst((clickhouse) =>
     clickhouse.rows<{ count: string }>(
       'SELECT uniqExact(turn) AS count FROM turns WHERE task = {task:String} AND turn > {after:UInt64} AND turn <= {upTo:UInt64}',
       { task, after: Math.trunc(after), upTo: Math.trunc(upTo) },

@@ -1,4 +1,5 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { deduplicateBy } from './insert.js'
 
 /** The salts by their days, such as `2026-11-26`. */
 export type VisitorSalts = ReadonlyMap<string, string>
@@ -12,7 +13,7 @@ export async function ensureVisitorSalts(
   days: readonly string[],
   makeSalt: () => string,
 ): Promise<VisitorSalts> {
-  return await shards.on(shards.at(0), async ({ clickhouse }) => {
+  return await shards.onFirst(async (clickhouse) => {
     const read = async () => {
       const rows = await clickhouse.rows<{ date: string; salt: string }>(
         'SELECT toString(day) AS date, salt FROM visitor_salts WHERE date IN {days:Array(String)}',
@@ -27,10 +28,7 @@ export async function ensureVisitorSalts(
       await clickhouse.command(
         'INSERT INTO visitor_salts (day, salt) SELECT {day:Date}, {salt:String}',
         { day, salt: makeSalt() },
-        {
-          insert_deduplication_token: JSON.stringify(['visitor salt', day]),
-          deduplicate_insert_select: 'force_enable',
-        },
+        deduplicateBy(JSON.stringify(['visitor salt', day])),
       )
     }
     return await read()
@@ -39,7 +37,7 @@ export async function ensureVisitorSalts(
 
 /** Destroys the salts of all days before this one. @param day such as `2026-11-26` */
 export async function dropVisitorSalts(shards: Shards, day: string): Promise<void> {
-  await shards.on(shards.at(0), async ({ clickhouse }) => {
+  await shards.onFirst(async (clickhouse) => {
     const old = await clickhouse.rows<{ date: string }>(
       'SELECT DISTINCT toString(day) AS date FROM visitor_salts WHERE day < {day:Date}',
       { day },

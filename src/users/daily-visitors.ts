@@ -1,10 +1,10 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { oncePerMinute } from '../lib/once-per-minute.js'
+import { pause } from '../lib/pause.js'
 import { DAILY_VISITOR_PREFIX } from '../model/user-names.js'
 import { dropVisitorSalts, ensureVisitorSalts, type VisitorSalts } from '../store/visitor-salts.js'
 
@@ -78,12 +78,7 @@ export class DailyVisitors {
   }
 
   async #repeat(): Promise<void> {
-    const { closing } = this.#options
-    for (;;) {
-      await wait(REFRESH_MS, undefined, { signal: closing, ref: false }).catch(() => undefined)
-      if (closing.aborted) return
-      await this.#tryRefresh()
-    }
+    while (await pause(REFRESH_MS, this.#options.closing)) await this.#tryRefresh()
   }
 
   /** Refreshes the salts unless a refresh is in progress. A failure is only logged. */

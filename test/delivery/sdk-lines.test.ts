@@ -106,10 +106,10 @@ async function closeOff(context: BrowserContext, origins: string[]): Promise<str
 
 t.test('the manual has the lines that the command prints', async (t) => {
   const place = { url: 'https://HOST', host: 'HOST', protocol: 'https', key: 'KEY' }
-  for (const [vendor, { lines }] of Object.entries(VENDORS)) {
+  for (const [vendor, { sdks }] of Object.entries(VENDORS)) {
     const page = ['rudder', 'jitsu'].includes(vendor) ? 'segment' : vendor
     const manual = await readFile(`docs/vendors/${page}.md`, 'utf8')
-    for (const { sdk, code } of lines) {
+    for (const [sdk, code] of Object.entries(sdks)) {
       t.ok(manual.includes(code(place)), `docs/vendors/${page}.md has the line of ${sdk}: ${code(place)}`)
       const isPage = sdk in PAGES
       t.ok(isPage || ELSEWHERE.some((part) => sdk.includes(part)), `${sdk} is tried in a page`)
@@ -144,7 +144,7 @@ t.test('a page with the printed line sends to no other host', async (t) => {
 
   for (const [name, sdk] of Object.entries(PAGES)) {
     await t.test(name, async (t) => {
-      const line = VENDORS[sdk.vendor]?.lines.find((each) => each.sdk === name)?.code(place)
+      const line = VENDORS[sdk.vendor]?.sdks[name]?.(place)
       t.ok(line)
       others.length = 0
       await visit(name, sdk, line ?? '', `checked by ${name}`)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { command as facts } from '../../src/cli/facts.js'
-import type { AuditLogEntry } from '../../src/contract/responses.js'
+import type { AuditLogEntry } from '../../src/contract/key-schemas.js'
 import type { KeysFound } from '../../src/keys/key-refresh.js'
 import { run } from '../cli/lanes-store.js'
 import { type Client, settingsFor, startApp, until } from '../helper.js'

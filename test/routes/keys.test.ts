@@ -1,6 +1,6 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
-import type { AuditLogEntry, CreatedKey, ListedKey, RotatedKey } from '../../src/contract/responses.js'
+import type { AuditLogEntry, CreatedKey, ListedKey, RotatedKey } from '../../src/contract/key-schemas.js'
 import { MAX_KEYS } from '../../src/keys/key-rules.js'
 import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys, listKeys, openKeyStore, readKeys, revokeKeys } from '../../src/store/api-keys.js'

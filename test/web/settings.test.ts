@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
+import type { ListedKey } from '../../src/contract/key-schemas.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
-import type { ListedKey } from '../../src/contract/responses.js'
 import { COMMAND_LINE } from '../../src/model/audit-entry.js'
 import { changeProject } from '../../src/projects/projects.js'
 import { openStore } from '../../src/store/open.js'

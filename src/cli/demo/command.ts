@@ -9,7 +9,7 @@ import { readTime } from '../event-options.js'
 import { HttpTransport } from '../http/keep-alive-fetch.js'
 import { IMPORT_RETRY } from '../import/send.js'
 import { counted, ProgressLine } from '../progress.js'
-import { defaultUrl, normalizeUrl } from '../target.js'
+import { defaultUrl, normalizeUrl, TARGET_OPTIONS } from '../target.js'
 import { openProject, PROJECT } from './keys.js'
 import { removeDemo } from './remove.js'
 import { type Sent, shopYear } from './shop.js'
@@ -197,8 +197,7 @@ function read(args: string[]) {
       events: { type: 'string', default: '1000000' },
       seed: { type: 'string', default: '1' },
       until: { type: 'string' },
-      url: { type: 'string' },
-      'key-file': { type: 'string' },
+      ...TARGET_OPTIONS,
       remove: { type: 'boolean', default: false },
     },
   }).values

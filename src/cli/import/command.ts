@@ -1,10 +1,10 @@
 import { resolve } from 'node:path'
-import { describeNameFault, isName } from '../../contract/limits.js'
+import { describeNameFault, isName, isTimeZone } from '../../contract/limits.js'
 import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
-import { readTarget, TARGET_USAGE } from '../target.js'
+import { readTarget, TARGET_OPTIONS, TARGET_USAGE } from '../target.js'
 import { CELL_TYPES, type CellTypeName } from './cell-types.js'
 import { UNACKNOWLEDGED } from './find-stored.js'
 import { INPUT_FORMATS } from './formats.js'
@@ -12,7 +12,6 @@ import { type Imported, importFile } from './import-file.js'
 import { openFile, openStream } from './input.js'
 import { findInputs } from './input-files.js'
 import { inspect } from './inspect.js'
-import { isZone } from './local-time.js'
 import { type FieldNames, OWN_NAMES } from './native-rows.js'
 import type { ImportOptions, InputOptions } from './options.js'
 
@@ -215,7 +214,7 @@ function readInputOptions(values: Values): InputOptions {
       throw new UsageError(`--from already knows the vendor's fields; leave --${name} out.`)
     }
   }
-  if (options.zone !== undefined && !isZone(options.zone)) {
+  if (options.zone !== undefined && !isTimeZone(options.zone)) {
     throw new UsageError('--time-zone must be an IANA name, such as Europe/Berlin.')
   }
   if (options.zone !== undefined && options.time !== undefined && options.time !== 'iso') {
@@ -238,8 +237,7 @@ function parse(args: string[]) {
     args,
     allowPositionals: true,
     options: {
-      url: { type: 'string' },
-      'key-file': { type: 'string' },
+      ...TARGET_OPTIONS,
       format: { type: 'string' },
       delimiter: { type: 'string', default: ',' },
       map: { type: 'string' },

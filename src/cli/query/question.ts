@@ -2,13 +2,10 @@ import { Kind } from '@sinclair/typebox'
 import { type Schema, withoutNull } from '../../contract/fields.js'
 import { COUNTING, SeriesDefinition } from '../../contract/question-schemas.js'
 import { parseOptions, UsageError } from '../command.js'
+import { TARGET_OPTIONS } from '../target.js'
 
 /** Options of the command itself. Every other option is part of a question. */
-const COMMAND = {
-  url: { type: 'string' },
-  'key-file': { type: 'string' },
-  format: { type: 'string' },
-} as const
+const COMMAND = { ...TARGET_OPTIONS, format: { type: 'string' } } as const
 
 /** Fields of a series, without `where`, which is an option of the question. */
 const { where: _, ...SERIES } = SeriesDefinition.properties as Record<string, Schema>

@@ -1,4 +1,4 @@
-import { replaceControls } from '../columns.js'
+import { alignColumns, columnWidths, replaceControls } from '../columns.js'
 
 /** A cell: a number is aligned to the right. */
 export type Cell = string | number | null
@@ -8,7 +8,6 @@ export interface Table {
   rows: Cell[][]
 }
 
-const GAP = '  '
 const MAX_CELL = 60
 const DIGITS = 12
 
@@ -16,14 +15,9 @@ const DIGITS = 12
 export function tableText({ columns, rows }: Table): string {
   const texts = rows.map((row) => row.map((cell) => cellText(cell)))
   const heads = columns.map((column) => cellText(column))
-  const widths = heads.map((head, i) => Math.max(head.length, ...texts.map((row) => row[i]?.length ?? 0)))
+  const dashes = columnWidths([heads, ...texts]).map((width) => '-'.repeat(width))
   const isNumber = heads.map((_, i) => rows.length > 0 && rows.every((row) => isNumeric(row[i] ?? null)))
-  const line = (cells: string[]) =>
-    cells
-      .map((cell, i) => (isNumber[i] ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0)))
-      .join(GAP)
-      .trimEnd()
-  return [heads, widths.map((width) => '-'.repeat(width)), ...texts].map((cells) => `${line(cells)}\n`).join('')
+  return alignColumns([heads, dashes, ...texts], isNumber)
 }
 
 /** Formats CSV (RFC 4180) with a header. Values are not escaped for spreadsheets, which may treat some as formulas. */

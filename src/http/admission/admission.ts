@@ -9,12 +9,11 @@ import type { ClientLimits } from '../socket/connection-limits.js'
 import { Authentication, setDefaultAccess } from './authenticate.js'
 import { acceptJson, type Intake, takeTurn } from './body.js'
 import { BodyBudget } from './body-budget.js'
-import { type BrowserLimitSettings, BrowserLimits } from './browser-limits.js'
+import { type BrowserLimitSettings, BrowserLimits, limitWrongKeys } from './browser-limits.js'
 import { acceptLines } from './line-body.js'
 import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
 import { acceptSdkRequests, type SdkFormat } from './sdk-requests.js'
 import { SignIns } from './sign-in.js'
-import { WrongKeys } from './wrong-keys.js'
 
 /** Settings of the service, by their names. */
 export interface AdmissionSettings extends BrowserLimitSettings {
@@ -47,11 +46,8 @@ export class Admission {
   /** the sign-ins to the page */
   readonly signIns: SignIns
   readonly #keys: KeyRing
-  readonly #owners: RecentOwners
-  readonly #usage: KeyUsage
-  readonly #wrongKeys: WrongKeys
-  readonly #browserLimits: BrowserLimits
   readonly #authentication: Authentication
+  readonly #sdkAuthentication: Authentication
   readonly #intake: Intake
   readonly #isRateLimited: boolean
   readonly #counters: Counters | null
@@ -59,15 +55,15 @@ export class Admission {
 
   constructor(settings: AdmissionSettings, options: AdmissionOptions, counters: Counters | null) {
     const { keys, buffers, clientLimits, log, owners, usage } = options
-    this.#owners = owners
-    this.#usage = usage
     this.#keys = keys
     this.signIns = new SignIns(keys, settings.SESSION_SECRET, options.now)
-    this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
-    this.#browserLimits = new BrowserLimits(settings, log, options.now)
+    const wrongKeys = limitWrongKeys(settings.WRONG_KEY_LIMIT, log)
+    const limits = new BrowserLimits(settings, log, options.now)
     const budget = new BodyBudget(settings.BODY_MEMORY)
-    this.#intake = { pool: buffers, budget, clientLimits, browserLimits: this.#browserLimits, turns: new Turns() }
-    this.#authentication = this.#authenticate(this.signIns)
+    this.#intake = { pool: buffers, budget, clientLimits, browserLimits: limits, turns: new Turns() }
+    const parts = { keys, wrongKeys, limits, owners, usage }
+    this.#authentication = new Authentication(parts, this.signIns)
+    this.#sdkAuthentication = new Authentication(parts, null)
     this.#isRateLimited = settings.RATE_LIMIT > 0
     this.#counters = counters
     this.#log = log
@@ -99,14 +95,8 @@ export class Admission {
 
   /** Like `guard`, for the requests of another vendor's SDKs. */
   guardSdk(scope: FastifyInstance, format: SdkFormat): void {
-    const authentication = this.#authenticate(null)
-    acceptSdkRequests(scope, this.#intake, authentication, format)
+    acceptSdkRequests(scope, this.#intake, this.#sdkAuthentication, format)
     if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
-  }
-
-  #authenticate(signIns: SignIns | null): Authentication {
-    const [keys, wrongKeys, limits] = [this.#keys, this.#wrongKeys, this.#browserLimits]
-    return new Authentication({ keys, wrongKeys, limits, signIns, owners: this.#owners, usage: this.#usage })
   }
 
   /**

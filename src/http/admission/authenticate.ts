@@ -11,9 +11,8 @@ import type { KeyUsage } from '../../keys/key-usage.js'
 import { type Access, ALLOWED, type KeyKind, type StoredKey, toKeyClass } from '../../keys/keys.js'
 import type { RecentOwners } from '../../lib/recent-owners.js'
 import type { Sender } from '../../model/sender.js'
-import { type BrowserLimits, clientAddress } from './browser-limits.js'
+import { type BrowserLimits, type Limit, limitedAddress } from './browser-limits.js'
 import type { SignIns } from './sign-in.js'
-import type { WrongKeys } from './wrong-keys.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -81,10 +80,8 @@ const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
 
 export interface AuthenticationOptions {
   keys: KeyRing
-  wrongKeys: WrongKeys
+  wrongKeys: Limit
   limits: BrowserLimits
-  /** the sign-ins to the page, if they admit requests */
-  signIns: SignIns | null
   /** called with the sender of each request */
   owners: RecentOwners
   usage: KeyUsage
@@ -92,19 +89,12 @@ export interface AuthenticationOptions {
 
 /** Admits requests that have a key which may make the call. */
 export class Authentication {
-  readonly #keys: KeyRing
-  readonly #wrongKeys: WrongKeys
-  readonly #limits: BrowserLimits
+  readonly #options: AuthenticationOptions
   readonly #signIns: SignIns | null
-  readonly #owners: RecentOwners
-  readonly #usage: KeyUsage
 
-  constructor({ keys, wrongKeys, limits, signIns, owners, usage }: AuthenticationOptions) {
-    this.#owners = owners
-    this.#usage = usage
-    this.#keys = keys
-    this.#wrongKeys = wrongKeys
-    this.#limits = limits
+  /** @param signIns the sign-ins to the page, if they admit requests */
+  constructor(options: AuthenticationOptions, signIns: SignIns | null) {
+    this.#options = options
     this.#signIns = signIns
   }
 
@@ -116,7 +106,7 @@ export class Authentication {
   readonly beforeBody: preParsingHookHandler = (request, reply, payload, done) => {
     request.rawResponse = reply.raw
     const header = request.headers['x-api-key']
-    const grant = typeof header === 'string' ? this.#keys.find(header) : null
+    const grant = typeof header === 'string' ? this.#options.keys.find(header) : null
     const proceed = (grant: StoredKey | null) => {
       try {
         if (grant) this.#recognize(request, reply, grant, header as string)
@@ -161,7 +151,7 @@ export class Authentication {
     if (header !== undefined && inBody !== undefined && header !== inBody) throw differing()
     const key = inBody ?? header
     if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
-    const grant = this.#keys.find(key) ?? (await this.#find(key, request))
+    const grant = this.#options.keys.find(key) ?? (await this.#find(key, request))
     this.#identify(request, reply, grant)
     this.#refuseUnlessGranted(request, grant)
     // The key became known only after the body was discarded, so the client has to retry.
@@ -174,7 +164,7 @@ export class Authentication {
     this.#identify(request, reply, grant)
     this.#refuseUnlessGranted(request, grant)
     request.grant = grant
-    this.#usage.noteUse(grant)
+    this.#options.usage.noteUse(grant)
     // Proxies could serve a response to others if its request has no key header; browsers, after signing out.
     reply.header('cache-control', 'private, no-store')
   }
@@ -186,7 +176,7 @@ export class Authentication {
    */
   recognize(request: FastifyRequest, reply: FastifyReply, candidates: string[]): void {
     for (const key of candidates) {
-      const grant = this.#keys.find(key)
+      const grant = this.#options.keys.find(key)
       if (!grant) continue
       this.#recognize(request, reply, grant, key)
       return
@@ -201,7 +191,7 @@ export class Authentication {
     const unknown: string[] = []
     let found: { key: string; grant: StoredKey } | undefined
     for (const key of candidates) {
-      const grant = this.#keys.find(key)
+      const grant = this.#options.keys.find(key)
       if (grant) {
         found = { key, grant }
         break
@@ -222,20 +212,20 @@ export class Authentication {
     if (keyInBody === undefined && signIn) return this.#checkGrant(request, signIn) ? null : signIn
     // With a key of the right kind in the header we would not be here, so that key is of the wrong kind.
     if (request.headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
-    const grant = this.#keys.find(keyInBody)
+    const grant = this.#options.keys.find(keyInBody)
     return grant && !this.#checkGrant(request, grant) ? grant : null
   }
 
   /** Like `findBodyGrant`, but also finds keys that were created since the last refresh. */
   async grantOfNew(request: FastifyRequest, keyInBody: unknown): Promise<StoredKey | null> {
-    const isUnknown = typeof keyInBody === 'string' && !this.#keys.find(keyInBody)
-    if (isUnknown) await this.#keys.findNew(keyInBody)
+    const isUnknown = typeof keyInBody === 'string' && !this.#options.keys.find(keyInBody)
+    if (isUnknown) await this.#options.keys.findNew(keyInBody)
     return this.findBodyGrant(request, keyInBody)
   }
 
   /** Notes the sender of the request, so that the log has it even if the key is of the wrong kind. */
   #identify(request: FastifyRequest, reply: FastifyReply, { id, projectId, kind }: StoredKey): void {
-    this.#owners.note(projectId)
+    this.#options.owners.note(projectId)
     request.keyId = id
     request.projectId = projectId
     request.keyKind = kind
@@ -256,15 +246,15 @@ export class Authentication {
   #admitBy(request: FastifyRequest, grant: StoredKey, key: string): void {
     request.grant = grant
     request.key = key
-    this.#usage.noteUse(grant)
-    this.#limits.admit(request, grant)
+    this.#options.usage.noteUse(grant)
+    this.#options.limits.admit(request, grant)
   }
 
   /** @throws ApiError `wrong_key_kind` */
   #refuseUnlessGranted(request: FastifyRequest, grant: StoredKey): void {
     const refusal = this.#checkGrant(request, grant)
     if (!refusal) return
-    this.#usage.noteRefusal(grant)
+    this.#options.usage.noteRefusal(grant)
     throw refusal
   }
 
@@ -290,11 +280,11 @@ export class Authentication {
   /** Like `#find`, for the first known key of several. */
   async #findAny(keys: string[], request: FastifyRequest): Promise<{ key: string; grant: StoredKey }> {
     for (const key of keys) {
-      const grant = await this.#keys.findNew(key)
+      const grant = await this.#options.keys.findNew(key)
       if (grant) return { key, grant }
     }
-    if (!this.#keys.isComplete) throw unreadable()
-    this.#wrongKeys.count(clientAddress(request))
+    if (!this.#options.keys.isComplete) throw unreadable()
+    this.#options.wrongKeys.count(limitedAddress(request), Date.now())
     throw new ApiError('unauthorized', 'The key is not known. Check the key and its project.')
   }
 }

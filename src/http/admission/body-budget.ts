@@ -1,4 +1,5 @@
 import { ApiError } from '../../contract/errors.js'
+import { Shares } from '../../journal/shares.js'
 
 /** Bodies up to this many bytes are not counted: the number of connections bounds their memory. */
 export const SMALL_BODY = 8 * 1024
@@ -58,15 +59,14 @@ export class BodyBudget {
 
 class Count {
   readonly #max: number
-  readonly #held = new Map<string, number>()
-  #all = 0
+  readonly #held = new Shares()
 
   constructor(max: number) {
     this.#max = max
   }
 
   get bytes(): number {
-    return this.#all
+    return this.#held.total
   }
 
   /**
@@ -74,19 +74,15 @@ class Count {
    * @returns false if there is no room
    */
   add(owner: string, bytes: number, own: number): boolean {
-    const held = this.#held.get(owner) ?? 0
-    if (this.#all > own && this.#all + bytes > this.#max) return false
+    const held = this.#held.of(owner)
+    if (this.bytes > own && this.bytes + bytes > this.#max) return false
     if (held > own && held + bytes > this.#max * OWNER_SHARE) return false
-    this.#held.set(owner, held + bytes)
-    this.#all += bytes
+    this.#held.add({ holder: owner, bytes })
     return true
   }
 
   remove(owner: string, bytes: number): void {
-    const rest = (this.#held.get(owner) ?? 0) - bytes
-    if (rest > 0) this.#held.set(owner, rest)
-    else this.#held.delete(owner)
-    this.#all -= bytes
+    this.#held.add({ holder: owner, bytes }, -1)
   }
 }
 

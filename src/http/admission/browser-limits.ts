@@ -1,9 +1,10 @@
-import { isIP } from 'node:net'
+import { isIP, isIPv4 } from 'node:net'
 import { normalizeIP } from '@fastify/rate-limit'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { type LimitName, rateLimited } from '../../contract/errors.js'
 import { isBrowserKey, type StoredKey } from '../../keys/keys.js'
 import { oncePerMinute } from '../../lib/once-per-minute.js'
+import { RecentValues } from '../../lib/recent-values.js'
 import { TokenBuckets } from '../../lib/token-buckets.js'
 import { SMALL_BODY } from './body-budget.js'
 import { KnownNames } from './known-names.js'
@@ -42,22 +43,31 @@ const WORK_BURST_S = 8
  */
 const FREE_BYTES = SMALL_BODY
 
+/** How many IPv6 addresses have a remembered network. */
+const MAX_NETWORKS = 5_000
+
 /** One limit: a bucket for each address or key. */
-class Limit {
+export class Limit {
   readonly #max: number
   readonly #buckets: TokenBuckets
   readonly #refusal: { limit: LimitName; reason: string }
   readonly #warn: (name: string, now: number) => void
 
-  constructor(max: number, { inMs, burst, refusal, of, log }: LimitOptions) {
+  constructor(max: number, { inMs, burst = max, refusal, of, warning, log }: LimitOptions) {
     this.#max = max
     this.#buckets = new TokenBuckets({ tokens: max, inMs }, burst)
     this.#refusal = refusal
     this.#warn = oncePerMinute((name, now) => {
       // Log lines must not name addresses, so this one counts them.
       const whose = of === 'key' ? { key: name } : { addresses: this.#buckets.countEmpty(now) }
-      log.warn({ limit: refusal.limit, ...whose }, 'calls with browser keys are refused')
+      log.warn({ limit: refusal.limit, ...whose }, warning)
     })
+  }
+
+  /** Spends one token. @throws ApiError `rate_limited` if none is left */
+  count(name: string, now: number): void {
+    this.check(name, now)
+    this.spend(name, 1, now)
   }
 
   /** @throws ApiError `rate_limited` while nothing is left */
@@ -90,11 +100,26 @@ class Limit {
 interface LimitOptions {
   /** time in which a bucket gains `max` tokens */
   inMs: number
-  burst: number
+  /** how many tokens a full bucket holds; default: `max` */
+  burst?: number
   refusal: { limit: LimitName; reason: string }
   /** what each bucket belongs to: a client's address, or the id of a key */
   of: 'address' | 'key'
+  /** for the log */
+  warning: string
   log: FastifyBaseLogger
+}
+
+const BROWSER_KEYS = 'calls with browser keys are refused'
+
+/**
+ * Limits the wrong keys that an address may send. Only requests with a wrong key are refused, so that someone guessing
+ * keys cannot lock out others who share the address.
+ * @param max wrong keys per minute; 0 for no limit
+ */
+export function limitWrongKeys(max: number, log: FastifyBaseLogger): Limit {
+  const refusal = { limit: 'wrong_keys', reason: 'This address has sent too many wrong keys.' } as const
+  return new Limit(max, { inMs: MINUTE_MS, refusal, of: 'address', warning: 'many wrong keys are being sent', log })
 }
 
 /**
@@ -114,12 +139,12 @@ export class BrowserLimits {
   constructor(settings: BrowserLimitSettings, log: FastifyBaseLogger, now: () => number = Date.now) {
     const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT, NEW_VISITORS_LIMIT } = settings
     const ofAddress = (max: number, limit: LimitName, inMs: number, reason: string) => {
-      return new Limit(max, { inMs, burst: max, refusal: { limit, reason }, of: 'address', log })
+      return new Limit(max, { inMs, refusal: { limit, reason }, of: 'address', warning: BROWSER_KEYS, log })
     }
     const work = (max: number, of: 'address' | 'key') => {
       const reason = `This ${of} may cause ${max} bytes of work a second beyond what it sends. Compressed bodies and changes of large profiles and sessions cause such work.`
       const refusal = { limit: 'work', reason } as const
-      return new Limit(max, { inMs: SECOND_MS, burst: WORK_BURST_S * max, refusal, of, log })
+      return new Limit(max, { inMs: SECOND_MS, burst: WORK_BURST_S * max, refusal, of, warning: BROWSER_KEYS, log })
     }
     this.#now = now
     const requests = `This address may make ${ADDRESS_LIMIT} requests a minute with public and write keys.`
@@ -147,8 +172,7 @@ export class BrowserLimits {
     }
     const now = this.#now()
     request.toll ??= this.open(request)
-    this.#requests.check(request.toll.address, now)
-    this.#requests.spend(request.toll.address, 1, now)
+    this.#requests.count(request.toll.address, now)
     this.#workOfKey.check(id, now)
     request.toll.bill(id)
   }
@@ -158,7 +182,7 @@ export class BrowserLimits {
    * @throws ApiError `rate_limited` if its address has nothing left
    */
   open(request: FastifyRequest): Toll {
-    const address = normalizeIP(clientAddress(request))
+    const address = limitedAddress(request)
     this.#workOfAddress.check(address, this.#now())
     return new Toll(this, request, address)
   }
@@ -186,9 +210,7 @@ export class BrowserLimits {
 
   /** @throws ApiError `rate_limited` */
   spendNewUser(address: string): void {
-    const now = this.#now()
-    this.#newUsers.check(address, now)
-    this.#newUsers.spend(address, 1, now)
+    this.#newUsers.count(address, this.#now())
   }
 
   /**
@@ -266,4 +288,18 @@ export class Toll {
  */
 export function clientAddress({ ip, socket }: FastifyRequest): string {
   return isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip
+}
+
+/** The networks of recent IPv6 addresses, because finding one takes as long as the rest of a small call. */
+const networks = new RecentValues<string>(MAX_NETWORKS)
+
+/** The address that the limits of a client count for: all addresses of an IPv6 network are one. */
+export function limitedAddress(request: FastifyRequest): string {
+  const address = clientAddress(request)
+  if (isIPv4(address)) return address
+  const known = networks.get(address)
+  if (known !== undefined) return known
+  const network = normalizeIP(address)
+  networks.set(address, network)
+  return network
 }

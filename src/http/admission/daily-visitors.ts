@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { ApiError } from '../../contract/errors.js'
+import { ApiError, invalidField } from '../../contract/errors.js'
 import { isBrowserKey } from '../../keys/keys.js'
 import { ScannedBody } from '../../model/scanned-body.js'
 import { DAILY_VISITOR_REASON, isDailyVisitor } from '../../model/user-names.js'
@@ -69,9 +69,7 @@ function refuseVisitors({ body, rawBody }: FastifyRequest): void {
   const isForged = (one: Named | undefined) => typeof one?.distinct_id === 'string' && isDailyVisitor(one.distinct_id)
   const index = events.findIndex(isForged)
   if (index === -1 && !isForged(parsed)) return
-  const path = index === -1 ? '/distinct_id' : `/events/${index}/distinct_id`
-  const details = [{ path, message: DAILY_VISITOR_REASON }]
-  throw new ApiError('invalid_request', `${path} ${DAILY_VISITOR_REASON}.`, { details })
+  throw invalidField(index === -1 ? '/distinct_id' : `/events/${index}/distinct_id`, DAILY_VISITOR_REASON)
 }
 
 /**

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { ApiError, type ErrorDetail } from '../../contract/errors.js'
+import { type ErrorDetail, invalidFields } from '../../contract/errors.js'
 import { MAX_BATCH } from '../../contract/limits.js'
 import { MAX_DETAILS, tooManyEvents } from '../../contract/validation.js'
 import { COMMA, LINE_FEED } from '../../json/bytes.js'
@@ -49,10 +49,8 @@ function parseLines(raw: Buffer, request: FastifyRequest): { events: unknown[] }
     }
     return event
   })
-  const [first] = details
-  if (!first) return { events }
-  const code = isJson ? 'invalid_request' : 'invalid_json'
-  throw new ApiError(code, `${first.path} ${first.message}.`, { details: details.slice(0, MAX_DETAILS) })
+  if (details.length === 0) return { events }
+  throw invalidFields(details.slice(0, MAX_DETAILS), isJson ? 'invalid_request' : 'invalid_json')
 }
 
 /**

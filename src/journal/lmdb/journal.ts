@@ -6,6 +6,7 @@ import {
   bodiesToRelease,
   type Depth,
   type IdempotencyKey,
+  type IdMemory,
   type Journal,
   type JournalListener,
   JournalListeners,
@@ -28,7 +29,7 @@ import { Draft } from './draft.js'
 import { FORMAT, type Meta, positionKey, toGuard, toMeta } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
 import { execute, NewEntries, type Remembered } from './execute.js'
-import { LmdbIdMemory } from './id-memory.js'
+import { openIdMemory } from './id-memory.js'
 import { openInsertIds } from './insert-ids.js'
 import { type Clocks, MemoryClock } from './memory-clock.js'
 import { createMeta, putMeta, readMeta } from './meta.js'
@@ -90,7 +91,7 @@ class LmdbJournal implements Journal {
   readonly id: number
   readonly era = 0
   isUp = true
-  readonly ids: LmdbIdMemory
+  readonly ids: IdMemory
   readonly #tables: LmdbTables
   readonly #entries: LmdbEntries
   readonly #remembered: Remembered
@@ -134,7 +135,7 @@ class LmdbJournal implements Journal {
       clock,
     }
     const drain = (work: () => void) => this.#drain(work)
-    this.ids = new LmdbIdMemory(this.#remembered.insertIds, { now, inTurn: this.#inTurn, drain })
+    this.ids = openIdMemory(this.#remembered.insertIds, { now, inTurn: this.#inTurn, drain })
     this.#path = options.path
     this.#maxBytes = maxBytes
     this.#layout = layout

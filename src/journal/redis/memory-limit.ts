@@ -1,6 +1,5 @@
 import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
-import { omitUndefined } from '../../lib/omit-undefined.js'
 import { CACHE_PART, type Depth } from '../journal.js'
 import type { PerClass } from '../sender-limits.js'
 import type { RedisHistory, RedisJournalLog } from './history.js'
@@ -89,7 +88,7 @@ export class MemoryLimit {
     if (!isOther || !(refusal instanceof ApiError) || refusal.code !== 'overloaded') return refusal
     const share = (bytes: number) => `${Math.round((100 * bytes) / used)} %`
     const message = `Redis has no memory left. Data waiting to be stored takes ${share(waiting)} of it, and remembered insert_ids about ${share(ids)}: an operator has to raise its maxmemory, or forget ids (tallyhouse ids).`
-    return new ApiError('overloaded', message, { cause: refusal, ...omitUndefined({ retryAfter: refusal.retryAfter }) })
+    return new ApiError('overloaded', message, { cause: refusal, retryAfter: refusal.retryAfter })
   }
 
   /** Warns if hash-max-listpack-entries is low. Some providers refuse CONFIG; then nothing is checked. */

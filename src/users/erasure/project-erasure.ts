@@ -2,7 +2,7 @@ import type { Shards } from '../../clickhouse/shards.js'
 import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import type { StateKind } from '../../model/state-key.js'
 import { eraseProjectFromDeadLetters } from '../../store/dead-letter-erasure.js'
-import { deleteEventsOfProject } from '../../store/events.js'
+import { deleteEventsBefore } from '../../store/events.js'
 import { eraseSaved } from '../../store/saved.js'
 import { removeSessionFacts } from '../../store/session-facts.js'
 import { listProjectNames } from '../../store/versioned-table.js'
@@ -77,8 +77,7 @@ export class ProjectErasure {
   async #deleteEvents(shards: Shards, projectId: string): Promise<number> {
     const { noteDeletion } = this.#parts
     try {
-      const counts = await shards.each(({ clickhouse }) => deleteEventsOfProject(clickhouse, projectId))
-      return counts.reduce((sum, count) => sum + count, 0)
+      return await shards.count((clickhouse) => deleteEventsBefore(clickhouse, projectId, null))
     } finally {
       // Do this even if a shard has failed, because the events of the others are gone.
       await noteDeletion(projectId)

@@ -1,7 +1,7 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError } from '../../clickhouse/errors.js'
 import type { Shard, Shards } from '../../clickhouse/shards.js'
 import type { Log } from '../../lib/log.js'
+import { pause } from '../../lib/pause.js'
 import type { ReadBarrier } from '../../reads/read-barrier.js'
 import { waitForFacts } from '../../store/event-changes.js'
 import {
@@ -123,10 +123,7 @@ export class Purge {
     const began = performance.now()
     await purged.catch(() => undefined)
     const { pauseMs, pauseFactor } = this.#options.pace ?? PURGE_PACE
-    const tookMs = performance.now() - began
-    await wait(Math.max(pauseMs, pauseFactor * tookMs), undefined, { signal: this.#stop.signal, ref: false }).catch(
-      () => undefined,
-    )
+    await pause(Math.max(pauseMs, pauseFactor * (performance.now() - began)), this.#stop.signal)
   }
 
   /** Purges deletions that have waited for the whole interval; does nothing while another purge runs. */
@@ -160,7 +157,7 @@ export class Purge {
           log.warn({ err: error }, 'deleted data is still on the disk of ClickHouse; retrying in ten minutes')
         }
       }
-      await wait(pauseMs, undefined, { signal, ref: false }).catch(() => undefined)
+      await pause(pauseMs, signal)
     }
   }
 

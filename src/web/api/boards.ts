@@ -1,4 +1,4 @@
-import type { Board, BoardCard, BoardSummary } from '../../contract/responses.js'
+import type { Board, BoardCard, BoardSummary } from '../../contract/saved-schemas.js'
 import { createId } from '../lib/new-id.js'
 import { CallError, call } from './call.js'
 

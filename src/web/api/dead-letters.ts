@@ -1,4 +1,4 @@
-import type { DeadLetterPage, ReplayedDeadLetters } from '../../contract/responses.js'
+import type { DeadLetterPage, ReplayedDeadLetters } from '../../contract/dead-letter-schemas.js'
 import { call } from './call.js'
 
 /** @throws CallError */

@@ -1,4 +1,4 @@
-import type { AuditLogPage, CreatedKey, ListedKey, RotatedKey } from '../../contract/responses.js'
+import type { AuditLogPage, CreatedKey, ListedKey, RotatedKey } from '../../contract/key-schemas.js'
 import { call } from './call.js'
 
 /** The fields of a key that are chosen when it is created. */

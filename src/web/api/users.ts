@@ -1,6 +1,6 @@
 import type { Filter } from '../../contract/filters.js'
-import type * as responses from '../../contract/responses.js'
-import type { ErasedUsers, Properties, Session, SessionPage, User } from '../../contract/responses.js'
+import type { Properties, Session, SessionPage, User } from '../../contract/responses.js'
+import type { ErasedUsers, ListedUser as StoredUser, UserAliases } from '../../contract/schemas.js'
 import { BASE_URL } from '../lib/base-url.js'
 import { readElements, readMembers } from '../lib/json-text.js'
 import { CallError, call, send } from './call.js'
@@ -20,19 +20,13 @@ export interface FoundUser {
 }
 
 /** A user in a list, with or without a profile. */
-export type ListedUser = Exact<Required<responses.ListedUser>>
-
-interface AliasList {
-  distinct_id: string
-  aliases: string[]
-  hasMore: boolean
-}
+export type ListedUser = Exact<Required<StoredUser>>
 
 /** @throws CallError */
 export async function readUser(userId: string, signal: AbortSignal): Promise<FoundUser> {
   const [profile, { distinct_id, aliases, hasMore }] = await Promise.all([
     readProfile(userId, signal),
-    call<AliasList>('GET', toPath(userId, '/aliases'), undefined, signal),
+    call<UserAliases>('GET', toPath(userId, '/aliases'), undefined, signal),
   ])
   return { distinctId: distinct_id, aliases, hasMoreAliases: hasMore, profile }
 }
@@ -68,7 +62,7 @@ export async function listUsers(
   if (filter) query.set('where', JSON.stringify(filter))
   const members = readMembers(await (await send('GET', `/public/users?${query}`, undefined, signal)).text())
   return {
-    users: readElements(members.get('users') ?? '[]').map((text) => parseExact<Required<responses.ListedUser>>(text)),
+    users: readElements(members.get('users') ?? '[]').map((text) => parseExact<Required<StoredUser>>(text)),
     hasMore: members.get('hasMore') === 'true',
   }
 }

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
+import { limitedAddress, limitWrongKeys } from '../../../src/http/admission/browser-limits.js'
 import { limitRate, openCounters, registerRateLimit } from '../../../src/http/admission/rate-limits.js'
-import { WrongKeys } from '../../../src/http/admission/wrong-keys.js'
 import { sendError } from '../../../src/http/error-handler.js'
 import { countLimits } from '../../../src/http/limit-counts.js'
 import {
@@ -210,15 +210,16 @@ t.test('the service starts without Redis', async (t) => {
 t.test('wrong keys are forgotten within a minute, and those of ten thousand addresses are counted', async (t) => {
   const warnings: unknown[] = []
   const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => warnings.push(line) } } })
-  const wrong = new WrongKeys(1, app.log)
-  wrong.count('10.0.0.1', 0)
-  t.throws(() => wrong.count('10.0.0.1', 59_000), { code: 'rate_limited', retryAfter: 1, quota: 1 })
-  t.throws(() => wrong.count('::ffff:10.0.0.1', 59_001), { code: 'rate_limited', retryAfter: 1 })
+  const wrong = limitWrongKeys(1, app.log)
+  const send = (ip: string, now: number) => wrong.count(limitedAddress({ ip } as FastifyRequest), now)
+  send('10.0.0.1', 0)
+  t.throws(() => send('10.0.0.1', 59_000), { code: 'rate_limited', retryAfter: 1, quota: 1 })
+  t.throws(() => send('::ffff:10.0.0.1', 59_001), { code: 'rate_limited', retryAfter: 1 })
   t.equal(warnings.length, 1, 'one line per address and minute')
-  wrong.count('10.0.0.1', 60_000)
-  wrong.count('2001:db8::1', 60_000)
-  t.throws(() => wrong.count('2001:db8::2', 60_000), { code: 'rate_limited' }, 'an IPv6 network counts as one address')
-  for (let i = 0; i < 10_000; i++) wrong.count(`10.1.${i >> 8}.${i & 255}`, 60_000)
-  t.throws(() => wrong.count('10.1.0.1', 60_000), { code: 'rate_limited' })
-  for (let i = 0; i < 10; i++) wrong.count('10.2.0.1', 60_000)
+  send('10.0.0.1', 60_000)
+  send('2001:db8::1', 60_000)
+  t.throws(() => send('2001:db8::2', 60_000), { code: 'rate_limited' }, 'an IPv6 network counts as one address')
+  for (let i = 0; i < 10_000; i++) send(`10.1.${i >> 8}.${i & 255}`, 60_000)
+  t.throws(() => send('10.1.0.1', 60_000), { code: 'rate_limited' })
+  for (let i = 0; i < 10; i++) send('10.2.0.1', 60_000)
 })

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { BoardCard } from '../../../contract/responses.js'
+import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { MAX_CARDS } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'

@@ -1,5 +1,5 @@
 import { useId, useState } from 'preact/hooks'
-import type { Board, BoardCard } from '../../../contract/responses.js'
+import type { Board, BoardCard } from '../../../contract/saved-schemas.js'
 import { deleteBoard, saveBoard } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { BoardControls } from '../../lib/board-controls.js'

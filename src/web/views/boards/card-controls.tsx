@@ -1,5 +1,5 @@
 import { useId } from 'preact/hooks'
-import type { BoardCard } from '../../../contract/responses.js'
+import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'

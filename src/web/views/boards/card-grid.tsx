@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import type { BoardCard } from '../../../contract/responses.js'
+import type { BoardCard } from '../../../contract/saved-schemas.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { BoardControls } from '../../lib/board-controls.js'
 import type { Loaded } from '../../lib/use-loaded.js'

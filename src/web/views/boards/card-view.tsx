@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { BoardCard } from '../../../contract/responses.js'
+import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import { AnswerView } from '../../charts/answer-view.js'

@@ -1,5 +1,6 @@
 import type { SessionsDefinition } from '../../../contract/questions.js'
-import type { BoardCard, EventName } from '../../../contract/responses.js'
+import type { EventName } from '../../../contract/responses.js'
+import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 import type { Display } from '../../lib/question.js'
 import { addDays, formatDateIn, type RangeChoice } from '../../lib/range.js'

@@ -1,4 +1,4 @@
-import type { BoardCard } from '../../../contract/responses.js'
+import type { BoardCard } from '../../../contract/saved-schemas.js'
 
 /** The cards whose saved question still exists, as far as that is known. */
 export function dropDeleted(cards: BoardCard[], saved: readonly Placed[] | null): BoardCard[] {

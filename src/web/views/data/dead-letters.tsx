@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { DeadLetter, ReplayedDeadLetters } from '../../../contract/responses.js'
+import type { DeadLetter, ReplayedDeadLetters } from '../../../contract/dead-letter-schemas.js'
 import { listDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
 import type { Access } from '../../api/sign-in.js'
 import type { CsvRow } from '../../lib/csv.js'

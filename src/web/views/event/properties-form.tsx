@@ -3,7 +3,6 @@ import { replaceProperties } from '../../api/events.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { ConfirmDialog } from '../../ui/dialog.js'
 import * as formStyles from '../../ui/form.module.css'
-import * as styles from './properties-form.module.css'
 
 interface PropertiesFormProps {
   eventId: string
@@ -27,10 +26,11 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
     if (!problem) setAsking(true)
   }
   return (
-    <form class={styles.propertiesForm} onSubmit={submit}>
+    <form onSubmit={submit}>
       <label for="properties">Properties (JSON)</label>
       <textarea
         id="properties"
+        class={`${formStyles.editor} ${formStyles.full}`}
         value={typed}
         rows={12}
         spellcheck={false}

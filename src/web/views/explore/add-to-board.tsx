@@ -1,5 +1,5 @@
 import { useId, useState } from 'preact/hooks'
-import type { BoardCard } from '../../../contract/responses.js'
+import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { addCard, listBoards, saveBoard } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import { proposeName } from '../../lib/answer-labels.js'

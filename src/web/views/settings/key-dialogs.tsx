@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { ListedKey } from '../../../contract/responses.js'
+import type { ListedKey } from '../../../contract/key-schemas.js'
 import { changeKey, createKey, type KeyDraft, revokeKey, rotateKey } from '../../api/keys.js'
 import { formatDaysAgo, formatTime } from '../../lib/format.js'
 import * as buttonStyles from '../../ui/button.module.css'

@@ -1,4 +1,4 @@
-import type { ListedKey } from '../../../contract/responses.js'
+import type { ListedKey } from '../../../contract/key-schemas.js'
 import { formatDaysAgo, formatDuration, formatNumber, formatTime } from '../../lib/format.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as textStyles from '../../ui/text.module.css'

@@ -1,4 +1,4 @@
-import type { ListedKey } from '../../../contract/responses.js'
+import type { ListedKey } from '../../../contract/key-schemas.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 
 export type KeyKind = ListedKey['kind']

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { ListedKey } from '../../../contract/responses.js'
+import type { ListedKey } from '../../../contract/key-schemas.js'
 import { listKeys } from '../../api/keys.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'

@@ -1,4 +1,4 @@
-import type { ErasedUsers } from '../../../contract/responses.js'
+import type { ErasedUsers } from '../../../contract/schemas.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatCount, formatTime } from '../../lib/format.js'
 import { Empty } from '../../ui/notice.js'

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { ErasedUsers } from '../../../contract/responses.js'
+import type { ErasedUsers } from '../../../contract/schemas.js'
 import type { Access } from '../../api/sign-in.js'
 import { eraseUser, toExportUrl } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'

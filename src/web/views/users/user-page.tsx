@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { ErasedUsers } from '../../../contract/responses.js'
+import type { ErasedUsers } from '../../../contract/schemas.js'
 import type { Access } from '../../api/sign-in.js'
 import { type FoundUser, readUser } from '../../api/users.js'
 import { labelPerson } from '../../lib/display-name.js'
