@@ -13,7 +13,7 @@ export interface WebEvent {
   insertId: string
   sessionId: string | undefined
   page: WebPage
-  /** texts of more properties, by name; one with the name of a field of the page goes to the rest */
+  /** texts of more properties, by name; one that is named like a field of the page goes into the rest */
   properties?: readonly (readonly [name: string, text: string])[] | undefined
   context: WebContext
   /** the fields of the row that are stored nowhere else: the property's name, and the text of an object */
