@@ -86,7 +86,7 @@ export class SessionFiller {
   readonly #idleStates = new Map<string, string>()
   /** by project: a lower limit of days per statement, until a time (`performance.now()`) */
   readonly #maxDays = new Map<string, { days: number; until: number }>()
-  /** by project: fills that failed in a row */
+  /** by project: number of consecutive failed fills */
   readonly #failures = new Map<string, number>()
   /** by project and day: when a failed day may be retried, `performance.now()` */
   readonly #failed = new Map<string, number>()
