@@ -29,7 +29,7 @@ ENGINE = ReplacingMergeTree(step)
 ORDER BY (generation, project_id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
--- Projects whose events are not copied into facts, as an operator has said; the row with the highest version counts.
+-- Projects that an operator has excluded from copying into facts; the row with the highest version counts.
 CREATE TABLE IF NOT EXISTS facts_left_out
 (
     project_id  LowCardinality(String),
@@ -40,16 +40,16 @@ ENGINE = ReplacingMergeTree(version)
 ORDER BY project_id
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
--- The generations of facts that were compared with `events` since ClickHouse has started: it starts without parts that are
--- damaged or missing, and forgets this. Only the facts of these generations are read. A set is in memory only, and in no
--- backup.
+-- The generations of facts that were compared with `events` since ClickHouse started: it starts without parts that are
+-- damaged or missing, and forgets this. Only the facts of these generations are read. A set is in memory only, and in
+-- no backup.
 CREATE TABLE IF NOT EXISTS facts_checked
 (
     generation UInt32
 )
 ENGINE = Set SETTINGS persistent = 0;
 
--- When questions have last used a column with values of a property, to the hour; the others are dropped first.
+-- When questions last used a column with values of a property, to the hour; the others are dropped first.
 CREATE TABLE IF NOT EXISTS facts_columns_used
 (
     name    String,

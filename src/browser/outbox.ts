@@ -53,7 +53,7 @@ export class Outbox {
 
   /**
    * Sends the entries that are due. One request is in flight at a time, so that the service gets events in order.
-   * @param isLeaving whether the page may end before the answer to a request in flight
+   * @param isLeaving whether the page may be gone before a request in flight is answered
    */
   async send(isLeaving?: boolean): Promise<void> {
     if (this.#inFlight.size > 0 && !isLeaving) return
@@ -71,12 +71,12 @@ export class Outbox {
     })
     if (names.length === 0) return
     const isDone = this.#deliver(names)
-    // A page that ends cannot wait.
+    // A page that is being left cannot wait.
     if (isLeaving || (await isDone)) await this.send(isLeaving)
   }
 
   /**
-   * Lets entries be sent again that were in flight when the page went into the back/forward cache, because their
+   * Allows entries that were in flight when the page went into the back/forward cache to be sent again, because their
    * answers may never come.
    */
   forgetRequests(): void {

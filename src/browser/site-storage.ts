@@ -1,6 +1,6 @@
 const PREFIX = 'tallyhouse '
 
-/** Texts by name, in `localStorage` if the page may use it; otherwise the page forgets them when it ends. */
+/** Strings by name, in `localStorage` if the page may use it, otherwise in memory until the page is closed. */
 export class SiteStorage {
   readonly #site: Record<string, string>
   #texts: Record<string, string>
@@ -19,7 +19,7 @@ export class SiteStorage {
     try {
       this.#texts[PREFIX + name] = text
     } catch {
-      // The storage is full. From now on, this page keeps its texts in memory.
+      // The storage is full. From now on, this page keeps its strings in memory.
       this.#texts = { ...this.#texts, [PREFIX + name]: text }
     }
   }
@@ -34,7 +34,7 @@ export class SiteStorage {
     for (const name of this.list('')) if (name !== 'choice') this.remove(name)
   }
 
-  /** The names that begin with a text, sorted. */
+  /** The names with a prefix, sorted. */
   list(start: string): string[] {
     const names = Object.keys(this.#texts).filter((name) => name.startsWith(PREFIX + start))
     return names.map((name) => name.slice(PREFIX.length)).sort()

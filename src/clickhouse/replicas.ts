@@ -12,7 +12,7 @@ const buildWriteSettings = (replicas: number): ClickHouseSettings => ({
   // Do not use 'auto': while the Keeper knows of only one replica, such an INSERT waits until its timeout (26.8).
   insert_quorum: String((replicas >> 1) + 1),
   insert_quorum_parallel: 0,
-  // within the time that an INSERT has
+  // less than the time limit of an INSERT
   insert_quorum_timeout: 60_000,
   // A purge waits for the replicas that are up.
   alter_sync: '2',

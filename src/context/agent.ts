@@ -2,7 +2,7 @@ import { parse } from 'bowser'
 import { isbot } from 'isbot'
 import type { Context } from '../contract/context.js'
 
-/** What a browser says about itself, as spelled in its headers; empty for what it does not say. */
+/** What a browser says about itself, as spelled in its headers; a field that it leaves out is empty. */
 export interface Agent {
   /** User-Agent */
   name: string
@@ -34,7 +34,7 @@ const RUNTIME = /^(?:node|undici|(?:Deno|Bun)\/[\w.+-]+)$/
 const BROWSER = /^(?:Mozilla|Opera)\//
 
 /**
- * Whether the agent belongs to a person: a browser or an app. The libraries of servers report what other people do.
+ * Whether the agent belongs to a person: a browser or an app. Server libraries report what other people do.
  * @param name User-Agent
  */
 export function isPersonal(name: string): boolean {

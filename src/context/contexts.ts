@@ -19,7 +19,7 @@ export interface RequestSource {
 }
 
 export interface ContextsOptions {
-  /** how much a project keeps */
+  /** how much of a context a project keeps */
   mode(projectId: string): ContextMode
   /** headers in which a trusted proxy names the country, best first */
   countryHeaders: readonly string[]
@@ -50,8 +50,8 @@ interface Parts {
 }
 
 /**
- * Finds the contexts of requests. Most take two look-ups, the first by the User-Agent. No address is kept: a context is
- * remembered by what is stored of it and by the browser's own headers.
+ * Finds the contexts of requests. Most take two look-ups, the first by the User-Agent. No address is kept: contexts are
+ * cached by their stored fields and the browser's own headers.
  */
 export class Contexts {
   readonly #options: ContextsOptions
@@ -72,7 +72,7 @@ export class Contexts {
     }
   }
 
-  /** The context of a request; null if it says nothing, or the project keeps nothing of it. */
+  /** The context of a request; null if it says nothing, or the project keeps none of it. */
   find(projectId: string, source: RequestSource): RequestContext | null {
     const mode = this.#options.mode(projectId)
     if (mode === 'off') return null
@@ -89,7 +89,7 @@ export class Contexts {
     const mode = this.#options.mode(projectId)
     if (mode === 'off') return null
     const own = source.headers['user-agent'] ?? ''
-    // The library of a server says nothing about the person for whom it sends.
+    // A server library says nothing about the person for whom it sends.
     const { peer, timezone } = source
     const request = isPersonal(own) ? source : { headers: {}, address: '', peer, timezone }
     const { userAgent = request.headers['user-agent'], address } = said

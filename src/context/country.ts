@@ -12,10 +12,10 @@ export function findCountryOfZone(zone: string): string | undefined {
   return COUNTRIES.get(zone)
 }
 
-/** What proxies write for a country that they do not know, or for Tor. */
+/** Codes that proxies write for an unknown country, or for Tor. */
 const UNKNOWN = new Set(['XX', 'T1', 'ZZ'])
 
-/** An ISO 3166-1 code in capital letters; undefined if the value is none. */
+/** An ISO 3166-1 code in capital letters; undefined if the value is not one. */
 export function readCountryCode(value: unknown): string | undefined {
   if (typeof value !== 'string' || !/^[a-z]{2}$/i.test(value)) return undefined
   const code = value.toUpperCase()

@@ -12,7 +12,7 @@ const WATCH_MS = 5_000
 /** The longest name that is stored. */
 const MAX_NAME = 255
 
-/** The parts of a record that are read, as MaxMind and DB-IP have them, or IPinfo, whose fields are texts. */
+/** The parts of a record that are read, in the form of MaxMind and DB-IP, or of IPinfo, whose fields are strings. */
 interface PlaceRecord {
   country?: unknown
   country_code?: unknown
@@ -28,7 +28,7 @@ export interface GeoDatabaseOptions {
   everyMs?: number
 }
 
-/** Finds places of addresses in an .mmdb file, which is read again when it changes. */
+/** Looks up the places of addresses in an .mmdb file, which is read again when it changes. */
 export class GeoDatabase {
   readonly #path: string
   readonly #log: GeoDatabaseOptions['log']
@@ -62,7 +62,7 @@ export class GeoDatabase {
     return this.#reader.metadata.buildEpoch
   }
 
-  /** The place of an address; empty if it has none, or if the file is damaged there: that must not cost an event. */
+  /** The place of an address; empty if it has none, or if the file is damaged there: that must not lose an event. */
   find(address: string): Place {
     const plain = address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '')
     const version = isIP(plain)

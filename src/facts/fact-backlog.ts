@@ -64,7 +64,7 @@ export class FactBacklog {
   }
 
   /**
-   * Counts what is new.
+   * Counts new events.
    * @param upTo everything up to this id is stored, and nothing lower will be
    * @param progress by project: facts have its events up to here
    */
@@ -99,7 +99,7 @@ export class FactBacklog {
     for (const [projectId, { rows, bytes }] of this.#waiting) {
       if (this.#setbacks.isPaused(projectId)) continue
       const range = { projectId, lo: progress.get(projectId) ?? 0n, hi: upTo, rows }
-      // An earlier leader has copied more than this one has counted. The next call of `look` catches up.
+      // An earlier leader copied more than this one has counted. The next call of `look` catches up.
       if (range.lo >= upTo) {
         this.#waiting.delete(projectId)
         continue

@@ -87,7 +87,7 @@ export class SessionFiller {
   readonly #idleStates = new Map<string, string>()
   /** by project: a lower limit of days per statement, until a time (`performance.now()`) */
   readonly #maxDays = new Map<string, { days: number; until: number }>()
-  /** by project: fills that failed in a row */
+  /** by project: number of consecutive failed fills */
   readonly #failures = new Map<string, number>()
   /** by project: checks and fills in a row that failed for other reasons */
   readonly #interruptions = new Map<string, number>()

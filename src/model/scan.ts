@@ -348,7 +348,7 @@ class Scan {
     return OTHER
   }
 
-  /** A string of 1 to 255 bytes, which has 1 to 255 characters: no character is longer decoded than it is spelled. */
+  /** A string of 1 to 255 bytes, which has 1 to 255 characters: no character is longer decoded than in its spelling. */
   #text(at: number): number {
     const raw = this.#raw
     if (raw[at] !== QUOTE) return UNKNOWN

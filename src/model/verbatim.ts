@@ -64,7 +64,7 @@ export function verbatimBatch(
   return Buffer.from(rewriteBatch(raw, events, contexts))
 }
 
-/** Makes an entry of the body, see `mayHaveContexts`. */
+/** Turns the body into an entry; see `mayHaveContexts`. */
 const SPACE = Buffer.from(' ')
 const COMMA = Buffer.from(',')
 

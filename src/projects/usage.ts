@@ -138,7 +138,7 @@ export class Usage {
   }
 
   /**
-   * What a project has used by day, earliest first. For other processes, it includes what they have stored. It stores
+   * A project's usage by day, earliest first. For other processes, it includes what they have stored. It stores
    * nothing, so it costs no INSERT.
    * @param from the first day, such as `2026-11-26`
    * @param to the last one

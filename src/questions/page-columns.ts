@@ -136,7 +136,7 @@ export class PageColumns {
     const isRefused = `${hasNone} AND properties != '{}' AND NOT isValidJSON(properties)`
     if (!repairsTexts) {
       const refused = `${failIf(isRefused)} AS page_refused`
-      // Every column depends on the check, so that it always runs, and before them.
+      // Every column depends on the check, so that it always runs, and runs first.
       const checked = places.map((place) => `if(page_refused, '', first_${place}) AS found_${place}`)
       return [find('page_raw', 'properties', 'first'), [refused], checked, check('properties')]
     }

@@ -68,7 +68,10 @@ interface Numbered {
 }
 type Part = [Numbered, ...Numbered[]]
 
-/** SELECT of the lines of some series: if there is a breakdown, a pass before finds the values with a line of their own. */
+/**
+ * SELECT of the lines of some series: if there is a breakdown, an earlier pass finds the values with a line of their
+ * own.
+ */
 function selectCounts(statement: Statement, question: SeriesQuestion, part: Part): string {
   const buckets = buildBuckets(question)
   const measures = buildMeasures(statement, question, part)

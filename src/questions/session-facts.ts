@@ -203,7 +203,7 @@ export class SessionFacts {
       AND day >= ${day(this.#first)} AND day <= ${day(last)} AND fill = ${this.#ofDay(this.#fills, 'toInt32(day)')}`
   }
 
-  /** SQL for what a list has for a day; 0 for other days. @param day SQL for days since 1970 */
+  /** SQL for the value that a list has for a day; 0 for other days. @param day SQL for days since 1970 */
   #ofDay(values: readonly bigint[], day: string): string {
     const list = `CAST(${this.#statement.texts(['0', ...values.map(String), '0'])}, 'Array(UInt64)')`
     return `arrayElement(${list}, least(greatest(${day} - ${this.#statement.integer(this.#first - 2)}, 1), ${values.length + 2}))`

@@ -5,7 +5,7 @@ import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { SETTLED } from './event-changes.js'
 
-/** Whether the facts of a generation were found to be complete since ClickHouse has started. */
+/** Whether the facts of a generation were found to be complete since ClickHouse started. */
 export async function isChecked(clickhouse: ClickHouse, generation: number): Promise<boolean> {
   const rows = await clickhouse.rows('SELECT 1 WHERE {generation:UInt32} IN facts_checked', {
     generation,

@@ -13,7 +13,7 @@ const MAX_MEAN_LENGTH = 100
 
 /**
  * The names of the outermost properties that most events of a project have, most frequent first. Objects are left out,
- * because questions ask for what is in them.
+ * because questions ask for their members.
  */
 export async function findFrequentNames(clickhouse: ClickHouse, { projectId, lo, hi }: FactRange): Promise<string[]> {
   const id = 'toUInt128(event_id)'

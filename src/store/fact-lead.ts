@@ -173,7 +173,7 @@ export class FactLead {
   }
 
   /**
-   * Takes the lead, and removes what the previous leader has left unfinished.
+   * Takes the lead, and removes whatever the previous leader left unfinished.
    * @returns null if another process leads
    */
   static async take(clickhouse: ClickHouse, { process, isShared, signal }: LeadOptions): Promise<FactLead | null> {

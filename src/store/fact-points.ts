@@ -31,7 +31,7 @@ export interface ShardPoint {
 
 /** SQL for a value that differs after each change of a project. */
 const CHANGES = "concat(toString(uniqExact(id)), ' ', toString(max(noted_at)))"
-/** SQL for whether facts of a generation were compared with the events since ClickHouse has started. */
+/** SQL for whether facts of a generation were compared with the events since ClickHouse started. */
 const isChecked = (generation: string) => `${generation} IN facts_checked`
 
 /**

@@ -94,7 +94,7 @@ export async function askForSessionFacts(clickhouse: ClickHouse, projectId: stri
 const MAX_NAMED = 1_000
 
 /**
- * Requests that the rows of sessions are removed, also from the disk, if the project has any. Call it when the
+ * Requests that the rows of sessions are removed, including from the disk, if the project has any. Call it when the
  * deletions of their calls are stored, but before the calls leave the store: rows filled from then on are right, and if
  * the process dies before that, the calls are still there.
  * @param which `ids` of the sessions, null for all; or `before`: sessions whose calls were last changed before this

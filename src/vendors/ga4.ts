@@ -61,8 +61,8 @@ const PLACED_PARAMETERS = ['page_location', 'page_title', 'page_referrer', 'ga_s
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?$/i
 
 /**
- * Reads the parameters of an event, as JSON texts by their keys. Of several values, Google sets one. The results of a
- * query have all numbers as strings.
+ * Reads the parameters of an event, as JSON texts by their keys. Google sets one of several typed values. The results
+ * of a query have all numbers as strings.
  */
 function readParameters(row: JsonRow): Map<string, string> {
   const parameters = new Map<string, string>()
@@ -91,7 +91,7 @@ function readText(parameters: ReadonlyMap<string, string>, key: string): string 
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** Names of the fields of a campaign in the row and in its parameters, by their names in an address. */
+/** Names of the fields of a campaign in the row and in its parameters, by their names in a URL. */
 const UTM = { source: 'source', medium: 'medium', campaign: 'campaign_name', term: 'term', content: 'content' }
 /** What Google writes for visits without a campaign. */
 const NO_CAMPAIGN = /^\(.*\)$|^organic$|^referral$/

@@ -141,7 +141,7 @@ export function readSessionId(row: JsonRow | undefined, name: string): string | 
   return isName(id) ? id : undefined
 }
 
-/** What a vendor's SDK writes for the address of the request. */
+/** The values with which vendors' SDKs refer to the address of the request. */
 const OF_REQUEST = new Set<unknown>([true, 1, '1', '$remote'])
 
 /**

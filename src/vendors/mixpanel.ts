@@ -79,7 +79,7 @@ function decode(row: JsonRow, origin: Origin): Decoded[] {
   return messages
 }
 
-/** What an event says about its sender; `ip=0` of the query holds for all events of the request. */
+/** What an event says about its sender; `ip=0` in the query applies to all events of the request. */
 function findSource(inner: JsonRow, { fields }: SdkRequest): MessageSource {
   const [own, other] = [readAddress(inner.value('ip')), readAddress(inner.value('$ip'))]
   const address = own === undefined ? other : own

@@ -4,7 +4,7 @@ import { readTimestamp, type Vendor } from './vendor.js'
 import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS } from './web.js'
 
 /**
- * Plausible. Its export is an archive of daily totals, from which nobody can make events. Those who run it themselves
+ * Plausible. Its export is an archive of daily totals, which cannot be turned into events. Those who run it themselves
  * have the events in the table `events_v2` of its ClickHouse; its rows are read in any format of ours.
  * https://plausible.io/docs/export-stats
  */

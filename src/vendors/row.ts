@@ -69,8 +69,8 @@ export class JsonRow {
   }
 
   /**
-   * Returns the text of the object in a member; undefined if the member is missing or null. An empty array counts as
-   * an empty object, because PHP encodes it like that.
+   * Returns the text of the object in a member; undefined if the member is missing or null. An empty array counts as an
+   * empty object, because PHP encodes it that way.
    * @param isQuoted whether a string may contain the object, as in tables and some exports
    * @throws FieldFault if the member is anything else
    */

@@ -135,8 +135,8 @@ function findSource(row: JsonRow): MessageSource {
 }
 
 /**
- * The context, in which RudderStack's SDKs also put the session; Segment's have none. One that cannot be read counts as
- * missing, because the event matters more.
+ * The context, in which RudderStack's SDKs also put the session; Segment's have none. A context that cannot be read
+ * counts as missing, because the event matters more.
  */
 function readContext(row: JsonRow): JsonRow | undefined {
   try {

@@ -32,7 +32,8 @@ export const umami: Vendor = {
     return [
       makeWebEvent({
         event,
-        // Umami may learn who it was later, and then all rows of the session say so: they must keep their identity.
+        // Umami may find out later who the visitor is, and then all rows of the session say so: they must keep their
+        // identity.
         distinctId: visitor,
         time,
         insertId: findInsertId(row, [visitor, String(time), JSON.stringify(event), page.url ?? '']),
@@ -54,7 +55,7 @@ export const umami: Vendor = {
   },
 }
 
-/** Fields that are stored elsewhere, as they are or as parts of an address, and the visitor's own address. */
+/** Fields that are stored elsewhere, unchanged or as parts of a URL, and the visitor's own address. */
 const PLACED = [
   'ip',
   ...['event_id', 'session_id', 'visit_id', 'distinct_id', 'created_at', 'event_type', 'event_name'],
@@ -85,7 +86,7 @@ function findInsertId(row: JsonRow, parts: string[]): string {
   return id === undefined ? makeInsertId('umami', ...parts) : makeInsertId('umami', id)
 }
 
-/** Makes an address from its parts. Umami does not keep the protocol, and keeps the fragment with the path. */
+/** Builds a URL from its parts. Umami does not keep the protocol, and keeps the fragment with the path. */
 function joinUrl(host: string | undefined, path = '', query = ''): string | undefined {
   if (host === undefined && path === '') return undefined
   const [, before = '', fragment = ''] = /^([^#]*)(.*)$/s.exec(path) ?? []

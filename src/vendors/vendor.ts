@@ -3,7 +3,7 @@ import type { Decoded, SdkRequest } from './message.js'
 import { FieldFault, type JsonRow, TIME_WORDS } from './row.js'
 import { correctedTime, parseDecimal, type TimeFormat, toMilliseconds } from './time.js'
 
-/** Decodes the rows of another product's export, into the same messages as its SDKs' requests if we take those. */
+/** Decodes the rows of another product's export, into the same messages as its SDKs' requests if we accept those. */
 export interface Vendor {
   /**
    * Decodes a row: an event, or several if the row is a visit, and its changes of profiles and names. Where the vendor

@@ -13,7 +13,7 @@ export interface WebEvent {
   insertId: string
   sessionId: string | undefined
   page: WebPage
-  /** texts of more properties, by name; one with the name of a field of the page goes to the rest */
+  /** texts of more properties, by name; one that is named like a field of the page goes into the rest */
   properties?: readonly (readonly [name: string, text: string])[] | undefined
   context: WebContext
   /** the fields of the row that are stored nowhere else: the property's name, and the text of an object */
@@ -98,7 +98,7 @@ export function readUtm(row: JsonRow): Utm | undefined {
 /** Names of the columns and properties that have the parameters of a campaign. */
 export const UTM_FIELDS: readonly string[] = UTM.map((name) => `utm_${name}`)
 
-/** Returns the content of a field; undefined if it is missing or empty, or a database's word for that. */
+/** Returns the content of a field; undefined if it is missing or empty, or a database's spelling of that. */
 export function readField(row: JsonRow | undefined, name: string): string | undefined {
   const text = row?.readNonEmpty(name)?.trim()
   return text === '' || text === '\\N' || text === 'NULL' ? undefined : text
@@ -110,7 +110,7 @@ export function readUser(row: JsonRow, name: string): string | undefined {
   return user === undefined || isPlaceholder(user) ? undefined : user
 }
 
-/** What products write if they do not know a field of the context. */
+/** Values that products write for unknown fields of the context. */
 const UNKNOWN = /^(?:\((?:not set|data deleted)\)|<other>|unknown|undefined|-)$/i
 
 /** How our own intake spells names, by their spelling elsewhere in lower case. */
@@ -209,7 +209,7 @@ function rename(names: Record<string, string>, name: string | undefined): string
   return name === undefined ? undefined : (findIn(names, name) ?? name)
 }
 
-/** Ignores upper and lower case. A name may be that of a member of every object, such as `constructor`. */
+/** Ignores upper and lower case. A name may be one that every object has, such as `constructor`. */
 function findIn<T>(table: Record<string, T>, name: string): T | undefined {
   const key = name.toLowerCase()
   return Object.hasOwn(table, key) ? table[key] : undefined

@@ -38,7 +38,7 @@ export function describeInput({ guesses, columns, events }: Inspected, options: 
   return sentences
 }
 
-/** Describes what the beginning of an input becomes, for `--dry-run`. */
+/** Describes the events that the beginning of an input becomes, for `--dry-run`. */
 export function describeDryRun(name: string, inspected: Inspected, options: InputOptions): string {
   const { format, columns, events, faults, skipped, profiles, rows, isWhole } = inspected
   const { names } = options

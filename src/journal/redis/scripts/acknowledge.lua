@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Deletes a stored block with the bodies of its entries, counts its events as acknowledged, and lets its states
--- expire. It does not read the entries, because the writer has them and reading takes about 2 µs each. While the
--- cached states take too much, the oldest lose their text.
+-- Deletes a stored block with the bodies of its entries, counts its events as acknowledged, and lets its states expire.
+-- It does not read the entries, because the writer has them and reading takes about 2 µs each. While the cached states
+-- take too much memory, the oldest lose their text.
 --
 -- Returns 1, or 0 if another writer has moved on.
 
