@@ -31,7 +31,7 @@ export interface Head {
   bytes: Buffer
   /** whether this is all of the text */
   isWhole: boolean
-  /** why the text cannot be read beyond it, if nothing should be stored then; other failures end an import later */
+  /** why nothing of the text should be stored */
   failure?: TablesError
 }
 
@@ -87,13 +87,17 @@ export async function openFile(path: string): Promise<Input> {
   const info = await stat(path)
   if (!info.isFile()) throw new Error(`${path} is not a file.`)
   const start = await firstBytes(path)
-  const isPlain = detectCompression(start, path) === null
+  const compression = detectCompression(start, path)
+  const isPlain = compression === null
   const mark = isPlain && start.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0
   const input = {
     name: path,
     size: info.size,
     bytesRead: 0,
-    head: () => readHead(input.read(0)),
+    head: async () => {
+      const failure = compression === 'zip' ? await compareTables(path) : undefined
+      return { ...(await readHead(input.read(0))), ...(failure && { failure }) }
+    },
     async *read(offset: number, isBrief = false): Chunks {
       const counted = (chunk: Buffer): Buffer => {
         input.bytesRead += chunk.length
@@ -168,20 +172,29 @@ async function* blocks(path: string, start: number, counted: (chunk: Buffer) => 
 async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Buffer): Chunks {
   if (detectCompression(start, path) !== 'zip') return yield* decompress(file(path, 0, counted), path)
   const { unzip } = await import('./zip.js')
-  let first: { name: string; header: string } | undefined
   for await (const { name, content } of unzip(path)) {
     // Skipped as in folders. macOS adds such files to its archives.
     if (HIDDEN.test(name)) continue
-    const { head, all } = await peek(skip(decompress(map(content, counted), name), 0), HEADER_BYTES)
-    const [header = ''] = head.bytes.toString().trimStart().split(/\r?\n/, 1)
-    if (TABLE.test(name) && header !== '') {
-      first ??= { name, header }
-      if (header !== first.header) throw new TablesError(path, first.name, name)
-    }
-    yield* all
+    yield* skip(decompress(map(content, counted), name), 0)
     // The last line of a file may have no line end.
     yield Buffer.from('\n')
   }
+}
+
+/** Compares the headers of all tables in an archive. @returns the fault if they differ */
+async function compareTables(path: string): Promise<TablesError | undefined> {
+  const { unzip } = await import('./zip.js')
+  let first: { name: string; header: string } | undefined
+  for await (const { name, content } of unzip(path)) {
+    if (HIDDEN.test(name) || !TABLE.test(name)) continue
+    // A damaged table ends the import when it is read.
+    const head = await readHead(skip(decompress(content, name), 0), HEADER_BYTES).catch(() => null)
+    const [header = ''] = head?.bytes.toString().trimStart().split(/\r?\n/, 1) ?? []
+    if (header === '') continue
+    first ??= { name, header }
+    if (header !== first.header) return new TablesError(path, first.name, name)
+  }
+  return undefined
 }
 
 async function* map(chunks: Chunks, change: (chunk: Buffer) => Buffer): Chunks {
@@ -282,22 +295,21 @@ function hasRow(first: Buffer[]): boolean {
 }
 
 /** Like `peek`, for only the head. */
-async function readHead(chunks: Chunks): Promise<Head> {
+async function readHead(chunks: Chunks, bytes = HEAD_BYTES): Promise<Head> {
   const first: Buffer[] = []
   let length = 0
   try {
     for await (const chunk of chunks) {
       first.push(chunk)
       length += chunk.length
-      if (length > HEAD_BYTES) break
+      if (length > bytes) break
     }
   } catch (error) {
     // The reader of the whole input will get the error, too.
     if (length === 0) throw error
-    const head = { bytes: joined(first, HEAD_BYTES), isWhole: false }
-    return error instanceof TablesError ? { ...head, failure: error } : head
+    return { bytes: joined(first, bytes), isWhole: false }
   }
-  return { bytes: joined(first, HEAD_BYTES), isWhole: length <= HEAD_BYTES }
+  return { bytes: joined(first, bytes), isWhole: length <= bytes }
 }
 
 /** Copies, because readers may write into the chunks that they get. */

@@ -287,7 +287,10 @@ export class Toll {
  * is no address.
  */
 export function clientAddress({ ip, socket }: FastifyRequest): string {
-  return isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip
+  const peer = socket.remoteAddress ?? ''
+  if (ip === peer || isIP(ip) === 0) return peer
+  // Unlike a copy, a part of a header would keep all of it in memory for as long as a limit remembers the address.
+  return Buffer.from(ip).toString()
 }
 
 /** The networks of recent IPv6 addresses, because finding one takes as long as the rest of a small call. */

@@ -50,11 +50,11 @@ export function buildTimeline<E extends Placed>(
   return days
 }
 
-/** The earliest start of a session that one of the events may belong to, epoch ms; null without events. */
+/** The earliest start of a session that one of the events may belong to, whole epoch ms; null without events. */
 export function findSessionsFrom(events: readonly Placed[]): number | null {
-  return events.length === 0
-    ? null
-    : events.reduce((least, { timestamp }) => Math.min(least, timestamp), Number.POSITIVE_INFINITY) - DAY_MS
+  if (events.length === 0) return null
+  const first = events.reduce((least, { timestamp }) => Math.min(least, timestamp), Number.POSITIVE_INFINITY)
+  return Math.floor(first) - DAY_MS
 }
 
 /**

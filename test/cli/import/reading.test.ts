@@ -283,9 +283,10 @@ t.test('tables of one archive are read together only if they have the same colum
     eventsOf(await batchesOf(await openFile(path))).map((text) => JSON.parse(text)),
     [{ event: 'a' }, { event: 'b' }],
   )
-  await writeFile(path, zipOf({ 'one.csv': first, 'two.csv': table('event,price,distinct_id', 'b,9,u') }))
+  // Longer than what is inspected.
+  const long = table('event,distinct_id,n', ...Array.from({ length: 150_000 }, (_, n) => `a,u,${n}`))
+  await writeFile(path, zipOf({ 'one.csv': long, 'two.csv': table('event,price,distinct_id', 'b,9,u') }))
   const message = /tables\.zip has tables with different columns, such as one\.csv and two\.csv\. Unpack it/
-  await t.rejects(batchesOf(await openFile(path)), { message })
   const options = { names: OWN_NAMES, time: undefined, from: undefined, format: undefined, delimiter: ',', types: {} }
   await t.rejects(inspect(await openFile(path), options), { message }, 'before anything is stored')
 })

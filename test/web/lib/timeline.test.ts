@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Session } from '../../../src/contract/responses.js'
-import { buildTimeline, measureVisit } from '../../../src/web/lib/timeline.js'
+import { buildTimeline, findSessionsFrom, measureVisit } from '../../../src/web/lib/timeline.js'
 
 const MINUTE = 60_000
 const NOON = Date.UTC(2026, 5, 1, 12)
@@ -86,4 +86,10 @@ t.test('measureVisit counts the heartbeats of the session that the events belong
   t.strictSame(measure('read', NOON + 3 * 24 * 60 * MINUTE, [read]), [0], 'days later')
   t.strictSame(measure('unknown', NOON, [read]), [0])
   t.strictSame(measure(undefined, NOON - MINUTE, [read]), [0])
+})
+
+t.test('findSessionsFrom is a whole number, as the service asks for, although times may have fractions', async (t) => {
+  const from = findSessionsFrom([event('1', NOON), event('2', NOON - 0.5)])
+  t.equal(from, NOON - 1 - 24 * 60 * MINUTE)
+  t.equal(findSessionsFrom([]), null)
 })
