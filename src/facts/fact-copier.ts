@@ -466,7 +466,7 @@ export class FactCopier {
 
   /**
    * How far events are stored. Null if copying has to yield to the journals, or if one of them does not respond: then
-   * nobody knows how far all are.
+   * it is unknown how far all are.
    */
   async #findStored(): Promise<Position | null> {
     const { journals, barrier } = this.#options

@@ -89,7 +89,7 @@ export class SessionFiller {
   readonly #maxDays = new Map<string, { days: number; until: number }>()
   /** by project: number of consecutive failed fills */
   readonly #failures = new Map<string, number>()
-  /** by project: checks and fills in a row that failed for other reasons */
+  /** by project: number of consecutive checks and fills that failed for other reasons */
   readonly #interruptions = new Map<string, number>()
   /** by project and day: when a failed day may be retried, `performance.now()` */
   readonly #failed = new Map<string, number>()

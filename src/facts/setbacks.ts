@@ -45,7 +45,7 @@ export class Setbacks {
     return [...this.#failed.keys()].filter((project) => this.isPaused(project))
   }
 
-  /** The number of failures of a project in a row that it has caused. */
+  /** The number of consecutive failures that a project has caused. */
   count(project: string): number {
     return this.#failed.get(project)?.failures ?? 0
   }

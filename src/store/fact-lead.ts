@@ -302,8 +302,8 @@ export class FactLead {
   }
 
   /**
-   * Removes what ClickHouse has put aside at its start because it was damaged: nobody needs it any more, and it may have
-   * data that is erased later.
+   * Removes the parts that ClickHouse put aside at its start because they were damaged: they are no longer needed, and
+   * may have data that is erased later.
    */
   async #dropDetached(): Promise<void> {
     await this.assertLeads()
