@@ -20,4 +20,4 @@ CREATE TABLE IF NOT EXISTS audit
 ENGINE = ReplacingMergeTree
 ORDER BY (project_id, changed_at, id)
 TTL toDateTime(intDiv(changed_at, 1000)) + INTERVAL 365 DAY
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, remove_empty_parts = 0;

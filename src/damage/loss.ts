@@ -19,6 +19,7 @@ const NOUNS: Record<string, string> = {
   projects: 'versions of settings',
   project_usage: 'counts of usage',
   ledger_bases: 'bases of the ledger',
+  audit: 'entries of the audit log',
 }
 
 /** What to do about any loss. */

@@ -157,6 +157,7 @@ t.test('a lost patch is reported, because deleted events are back', async (t) =>
   t.match(errors, [{ part: patch?.name, rows: 1, msg: /1 edits and deletions of events/ }])
 })
 
+const TODAY = new Date().setUTCHours(0, 0, 0, 0)
 const ROWS: [table: string, columns: string, row: (n: number) => string][] = [
   ['profiles', 'project_id, distinct_id, properties, version', (n) => `'default', 'u${n}', '{}', ${n}`],
   ['sessions', 'project_id, session_id, version', (n) => `'default', 's${n}', ${n}`],
@@ -164,6 +165,7 @@ const ROWS: [table: string, columns: string, row: (n: number) => string][] = [
   ['dead_letters', 'project_id, position, journal_id', (n) => `'default', ${n}, 1`],
   ['saved', 'project_id, kind, id, version', (n) => `'default', 'question', 'q${n}', ${n}`],
   ['api_keys', 'hash, project_id, kind, version', (n) => `'${String(n).repeat(64)}', 'other', 'public', ${n}`],
+  ['audit', 'project_id, changed_at, id', (n) => `'default', ${TODAY + n}, '00000000-0000-0000-0000-00000000000${n}'`],
 ]
 
 t.test('a lost part of any table is reported, even if its neighbours are merged immediately', async (t) => {
@@ -197,5 +199,18 @@ t.test('rows that later ones replaced are no loss', async (t) => {
   t.strictSame(errors, [])
   await client.app.close()
   await mergeAll(folder, ...ROWS.map(([table]) => table))
+  t.strictSame((await start(t, folder)).errors, [])
+})
+
+t.test('expired entries of the audit log are no loss', async (t) => {
+  const { folder, parts } = await stopped(t, async (_, command) => {
+    for (let n = 1; n < 4; n++) {
+      await command(`INSERT INTO audit (project_id, changed_at, id) VALUES ('default', ${n}, generateUUIDv4())`)
+    }
+  })
+  t.equal(partsIn(parts, 'audit').length, 3)
+  await mergeAll(folder, 'audit')
+  const left = await onEngine(storeOf(folder), (query) => query('SELECT count() AS count FROM audit'))
+  t.match(left, [{ count: '0' }])
   t.strictSame((await start(t, folder)).errors, [])
 })
