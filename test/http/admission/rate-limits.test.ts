@@ -211,7 +211,8 @@ t.test('wrong keys are forgotten within a minute, and those of ten thousand addr
   const warnings: unknown[] = []
   const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => warnings.push(line) } } })
   const wrong = limitWrongKeys(1, app.log)
-  const send = (ip: string, now: number) => wrong.count(limitedAddress({ ip } as FastifyRequest), now)
+  const socket = { remoteAddress: '10.0.0.9' }
+  const send = (ip: string, now: number) => wrong.count(limitedAddress({ ip, socket } as FastifyRequest), now)
   send('10.0.0.1', 0)
   t.throws(() => send('10.0.0.1', 59_000), { code: 'rate_limited', retryAfter: 1, quota: 1 })
   t.throws(() => send('::ffff:10.0.0.1', 59_001), { code: 'rate_limited', retryAfter: 1 })
