@@ -147,7 +147,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     return await this.on(this.at(0), ({ clickhouse }) => run(clickhouse))
   }
 
-  /** The sum of what a task counts on every shard. @throws like `each` */
+  /** Adds up the counts of all shards. @throws like `each` */
   async count(run: (clickhouse: ClickHouse) => Promise<number>): Promise<number> {
     const counts = await this.each(({ clickhouse }) => run(clickhouse))
     return counts.reduce((sum, count) => sum + count, 0)

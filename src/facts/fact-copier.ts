@@ -13,6 +13,7 @@ import { ApiError } from '../contract/errors.js'
 import type { Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
+import { pause } from '../lib/pause.js'
 import { idNumber, lastIdAt } from '../model/event-id.js'
 import type { Position } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
@@ -209,11 +210,9 @@ export class FactCopier {
 
   /** Records that this process leads, even during a long statement: others take over after ten seconds without it. */
   async #beat(): Promise<void> {
-    const { signal } = this.#stop
-    while (!signal.aborted) {
-      await wait(BEAT_MS, undefined, { signal, ref: false }).catch(() => undefined)
+    while (await pause(BEAT_MS, this.#stop.signal)) {
       const isDue = performance.now() - this.#beatAt > BEAT_MS
-      if (!isDue || !this.#lead || signal.aborted) continue
+      if (!isDue || !this.#lead) continue
       // Another process that leads now is noticed by the next round.
       await this.#lead.beat().catch(() => undefined)
     }
