@@ -41,7 +41,7 @@ const REFUSALS: Record<string, string> = {
   internal: 'the service has a bug',
 }
 
-/** @param snapshots of the last `RECENT_MS`, in order of time; the last one is the current state */
+/** @param snapshots recent ones in order of time; the last one is the current state */
 export function runChecks(snapshots: readonly Snapshot[]): Check[] {
   const now = snapshots.at(-1)
   if (!now) return []
@@ -262,8 +262,9 @@ function checkDisk({ samples }: Snapshot): Check {
     ...(findMin(samples, 'tallyhouse_data_dir_free_bytes') === null
       ? []
       : [measureDisk(samples, 'data_dir', {}, 'DATA_DIR')]),
-    ...listLabelValues(samples, 'tallyhouse_store_disk_free_bytes', 'disk').map((disk) => {
-      return measureDisk(samples, 'store_disk', { disk }, `ClickHouse, ${disk}`)
+    ...listStoreDisks(samples).map(({ disk, shard }) => {
+      const labels = { disk, ...(shard !== undefined && { shard }) }
+      return measureDisk(samples, 'store_disk', labels, `ClickHouse, ${disk}${shard ? `, shard ${shard}` : ''}`)
     }),
   ]
   const min = Math.min(1, ...disks.map(({ share }) => share))
@@ -279,6 +280,14 @@ function checkDisk({ samples }: Snapshot): Check {
     facts: disks.map(({ name, free, size }) => [name, `${formatBytes(free)} of ${formatBytes(size)} free`]),
     about: 'ClickHouse needs space to merge its data, and the embedded journal for events that wait to be stored.',
   }
+}
+
+/** The disks of ClickHouse: each shard has its own, of the same names. */
+function listStoreDisks(samples: readonly Sample[]): { disk: string; shard?: string }[] {
+  const disks = samples.flatMap(({ name, labels: { disk = '', shard } }) => {
+    return name === 'tallyhouse_store_disk_free_bytes' ? [JSON.stringify({ disk, shard })] : []
+  })
+  return [...new Set(disks)].map((text) => JSON.parse(text))
 }
 
 function measureDisk(samples: readonly Sample[], metric: string, labels: Record<string, string>, name: string) {

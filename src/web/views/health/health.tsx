@@ -104,7 +104,8 @@ function useSnapshots(): { snapshots: Snapshot[]; error: Error | null; read: () 
     isBusy.current = true
     try {
       const now = await readSnapshot()
-      setSnapshots((before) => [...before.filter(({ at }) => at > now.at - RECENT_MS), now])
+      // The last one stays however old it is, to tell what happened while the tab was hidden.
+      setSnapshots((before) => [...before.filter(({ at }, i) => at > now.at - RECENT_MS || !before[i + 1]), now])
       setError(null)
     } catch (failure) {
       setError(failure as Error)

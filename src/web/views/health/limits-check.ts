@@ -71,7 +71,7 @@ export function checkLimits(history: History): Check {
       ['Refused since it started', formatNumber(sumSamples(now.samples, REFUSALS))],
       ...met.map(({ labels, value }) => toFact(`${labels.limit}, ${describeClient(labels)}`, formatNumber(value))),
       ...findJournalShares(now.samples).map(({ labels, value }) =>
-        toFact(`Journal, ${describeClient(labels)}`, formatBytes(value)),
+        toFact(`Journal${labels.lane ? ` ${labels.lane}` : ''}, ${describeClient(labels)}`, formatBytes(value)),
       ),
     ],
     about: 'Projects and kinds of keys share what the service has. Only those that exceed their share are refused.',
@@ -147,7 +147,9 @@ function findUsedQuotas(samples: readonly Sample[]): Sample[] {
 
 function describeClient({ project = '', kind = '' }: Sample['labels']): string {
   if (project === '') return 'a client without a known key'
-  return kind === '' ? `project ${project}` : `project ${project} with a ${kind} key`
+  if (kind === '') return `project ${project}`
+  // What is shared by a class of keys is not used by a single one.
+  return `project ${project} with ${kind === 'page' ? 'its public and write keys' : `a ${kind} key`}`
 }
 
 /** Undefined for a limit unknown to this version of the page. */

@@ -100,8 +100,23 @@ t.test('runChecks names the project and key kind that hit a limit', async (t) =>
   })
   t.equal(
     part('Limits', shortened).verdict,
-    'Repeated events of project shop with a page key are only recognized for 1\u00a0h. 40% of the journal belongs to project shop.',
+    'Repeated events of project shop with its public and write keys are only recognized for 1\u00a0h. 40% of the journal belongs to project shop.',
   )
+})
+
+t.test('runChecks measures the disks of each shard by themselves', (t) => {
+  const disk = (shard: number, free: number, size: number) => ({
+    [`tallyhouse_store_disk_free_bytes{disk="default",shard="${shard}"}`]: free,
+    [`tallyhouse_store_disk_size_bytes{disk="default",shard="${shard}"}`]: size,
+  })
+  const { level, verdict, facts } = part('Disk', reading({ ...disk(0, 100, 2000), ...disk(1, 150, 200) }))
+  t.equal(level, 'bad')
+  t.equal(verdict, '5% of the disk is free.')
+  t.strictSame(
+    facts.map(([name]) => name),
+    ['DATA_DIR', 'ClickHouse, default, shard 0', 'ClickHouse, default, shard 1'],
+  )
+  t.end()
 })
 
 t.test('runChecks names the quotas that are nearly or fully used', async (t) => {
