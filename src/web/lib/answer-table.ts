@@ -12,7 +12,8 @@ import { formatBuckets, formatDate, formatPeriod } from './answer-labels.js'
 import type { CsvRow } from './csv.js'
 import { escapeInvisible } from './escape-invisible.js'
 import { formatDuration, formatMoney, formatNumber, formatShare } from './format.js'
-import { type AnswerBefore, type LineBefore, listStarts } from './period-before.js'
+import { type AnswerBefore, isToCome, type LineBefore, listStarts } from './period-before.js'
+import { hasBegun } from './range.js'
 
 /** An answer that can be visualized. */
 export type DrawnAnswer = Exclude<AnyAnswer, { kind: 'users' }>
@@ -145,7 +146,8 @@ function countTotalBefore(before: AnswerBefore, index: number): TableCell {
 /** @param index of the point; null if the period does not have it */
 function countPoint(answer: Pick<SeriesAnswer, 'query'>, line: LineBefore | null, index: number | null): TableCell {
   const point = index === null ? undefined : line?.points[index]
-  if (!line || !point) return countCell(null)
+  // Nothing is known about a bucket that has not begun: it is not 0.
+  if (!line || !point || (!point.complete && isToCome(point.at, Date.now()))) return countCell(null)
   return countCell(point.value, drillIntoLine(answer, line, point.at), !point.complete)
 }
 
@@ -216,9 +218,10 @@ function buildRetentionTable({ results, averages, query }: AnswerTo<'retention'>
   const rows = results.map(({ cohort, size, cells }) => [
     { text: formatDate(cohort), value: cohort, isDate: true },
     countCell(size, { of: query, cell: { cohort } }),
-    ...cells.map(({ interval, users, complete }) =>
-      countCell(users, { of: query, cell: { cohort, interval } }, !complete),
-    ),
+    ...cells.map(({ interval, users, complete }) => {
+      if (!complete && !hasBegun(query, cohort, interval, Date.now())) return { text: '', value: null, isNumber: true }
+      return countCell(users, { of: query, cell: { cohort, interval } }, !complete)
+    }),
   ])
   const last: TableCell[] = averages.map(({ share }) => ({
     text: share === null ? '–' : formatShare(share),

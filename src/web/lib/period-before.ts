@@ -60,6 +60,11 @@ export function listStarts({ results }: SeriesAnswer): string[] {
   return (results[0]?.points ?? []).map(({ at }) => at)
 }
 
+/** Whether a bucket has not begun. @param at its start; @param now epoch ms */
+export function isToCome(at: string, now: number): boolean {
+  return Date.parse(at) > now
+}
+
 /**
  * Identifies each bucket within its period, such as its third day. If the periods are months apart, days are identified
  * by month and number, because months have different lengths.

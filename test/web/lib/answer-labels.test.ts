@@ -1,5 +1,6 @@
 import t from 'tap'
 import { formatBuckets, formatPeriod } from '../../../src/web/lib/answer-labels.js'
+import { buildTables, type DrawnAnswer, toCsvRows } from '../../../src/web/lib/answer-table.js'
 
 t.test('formatBuckets distinguishes the hour that is repeated when clocks go back', (t) => {
   const ats = ['01:00:00+02:00', '02:00:00+02:00', '02:00:00+01:00', '03:00:00+01:00'].map((at) => `2026-10-25T${at}`)
@@ -35,4 +36,39 @@ t.test('formatPeriod names the first and the last day', async (t) => {
   t.equal(formatPeriod({ from: '2026-10-01', to: '2026-10-02', timezone: 'UTC' }), 'Oct 1, 2026')
   const night = Date.parse('2026-10-01T16:00Z')
   t.equal(formatPeriod({ from: night, to: night + 1, timezone: 'Asia/Tokyo' }), 'Oct 2, 2026')
+})
+
+t.test('buildTables leaves out what has not begun, instead of a 0', async (t) => {
+  const now = Date.now()
+  const [today = '', yesterday = '', tomorrow = ''] = [0, -1, 1].map((days) =>
+    new Date(now + days * 86_400_000).toISOString().slice(0, 10),
+  )
+  const cell = (interval: number, users: number, complete: boolean) => ({ interval, users, complete })
+  const retention = {
+    kind: 'retention',
+    query: { unit: 'day', timezone: 'UTC' },
+    results: [
+      { cohort: yesterday, size: 3, cells: [cell(0, 3, true), cell(1, 0, false)] },
+      { cohort: today, size: 2, cells: [cell(0, 2, false), cell(1, 0, false)] },
+    ],
+    averages: [0, 1].map((interval) => ({ interval, share: null })),
+  }
+  const rows = buildTables(retention as unknown as DrawnAnswer).flatMap(toCsvRows)
+  t.strictSame(rows.slice(1, 3), [
+    [yesterday, 3, 3, 0],
+    [today, 2, 2, null],
+  ])
+  const at = (date: string) => `${date}T00:00:00+00:00`
+  const points = [today, tomorrow].map((date) => ({ at: at(date), value: 0, complete: false }))
+  const series = {
+    kind: 'series',
+    query: { series: [{ event: 'a', metric: 'events' }], breakdown: [], interval: 'day', timezone: 'UTC' },
+    results: [{ series: 0, breakdown: [], total: 0, points }],
+  }
+  const days = buildTables(series as unknown as DrawnAnswer).flatMap(toCsvRows)
+  t.strictSame(days.slice(1), [
+    [at(today), 0],
+    [at(tomorrow), null],
+    ['Total', 0],
+  ])
 })
