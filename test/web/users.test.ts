@@ -122,6 +122,7 @@ t.test('the users view', async (t) => {
     )
     await other.getByRole('button', { name: 'Remove this filter' }).click()
     await until('everybody', async () => (await readRows(other)).length === 4)
+    t.equal((await readRows(other))[1]?.slice(1, 3).join(), '–,–', 'a property that is not set')
     t.match(new URL(other.url()).hash, /^#\/users\?columns=/, 'the columns stay')
     t.notMatch(other.url(), 'where')
   })
@@ -150,6 +151,29 @@ t.test('the users view', async (t) => {
     const page = await visit(t, '#/users/lea')
     const timeline = page.getByRole('region', { name: 'Events' })
     await until('all lengths', async () => (await timeline.getByText(/1\sevent in \d+/).count()) === visits)
+    t.equal(await page.getByRole('region', { name: 'Sessions' }).count(), 1)
+
+    await track(site, 'viewed', 'max', { session_id: 'of events' })
+    await page.goto(page.url().replace(/#.*/, '#/users/max'))
+    await timeline.getByText('Session of events').waitFor()
+    await page.waitForLoadState('networkidle')
+    t.notMatch(await page.getByRole('main').textContent(), /Sessions|No sessions/, 'only the session of its event')
+  })
+
+  t.test('does not take a part of a list for all of it', async (t) => {
+    const page = await visit(t, '#/data')
+    const json = { status: 1, error: null, events: [], page: 1, limit: 50, hasMore: true, next: 'more', pending: 0 }
+    await page.route('**/public/events?*', (route) => route.fulfill({ json }))
+    await page.evaluate("location.hash = '#/users/ada'")
+    await page.getByRole('button', { name: 'Show earlier events' }).waitFor()
+    t.equal(await page.getByText('This user has no events.').count(), 0)
+
+    const times = { created_at: null, updated_at: null, last_seen: null }
+    const users = Array.from({ length: 1000 }, (_, i) => ({ distinct_id: `${i}`, properties: {}, ...times }))
+    await page.route(/\/public\/users\?.*limit=1000/, (route) => route.fulfill({ json: { users, hasMore: true } }))
+    await page.evaluate("location.hash = '#/users'")
+    t.equal((await download(page, 'Download CSV')).split('\r\n').length, 1 + 10_000 + 1)
+    await page.getByText('Only the first 10,000 rows').waitFor()
   })
 
   t.test('removes an alias with a secret key; it becomes a separate user', async (t) => {

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { listDrillDownUsers } from '../api/answers.js'
 import { readProfiles } from '../api/users.js'
 import type { DrillDown } from '../lib/answer-table.js'
-import type { CsvRow } from '../lib/csv.js'
+import type { CsvPart } from '../lib/csv.js'
 import { findEmail, findName, labelPerson } from '../lib/display-name.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { formatNumber } from '../lib/format.js'
@@ -109,8 +109,8 @@ function UsersDialog({ drillDown, title, page, onTurn, onClose }: UsersDialogPro
   )
 }
 
-async function buildCsv(drillDown: DrillDown): Promise<CsvRow[]> {
-  const users = await readAllPages(async (page) => {
+async function buildCsv(drillDown: DrillDown): Promise<CsvPart> {
+  const { rows: users, isCut } = await readAllPages(async (page) => {
     const { users, hasMore } = await listDrillDownUsers(drillDown, { page, limit: FILE_LIMIT })
     return { rows: users, hasMore }
   })
@@ -119,5 +119,5 @@ async function buildCsv(drillDown: DrillDown): Promise<CsvRow[]> {
     const properties = profiles.get(user) ?? {}
     return [user, findName(properties), findEmail(properties)]
   })
-  return [['User', 'Name', 'Email'], ...rows]
+  return { rows: [['User', 'Name', 'Email'], ...rows], isCut }
 }

@@ -4,6 +4,14 @@ const FORMULA = /(?:^|[;\t])\s*[=+\-@\t\r＝＋－＠]/
 /** A line of a CSV file. */
 export type CsvRow = (string | number | null)[]
 
+/** The lines of a file that may not have all of the table. */
+export interface CsvPart {
+  /** with the heading */
+  rows: CsvRow[]
+  /** whether the table has more rows */
+  isCut: boolean
+}
+
 /** Formats rows as CSV (RFC 4180). An apostrophe keeps spreadsheets from executing texts as formulas. */
 export function formatCsv(rows: CsvRow[]): string {
   return rows.map((row) => `${row.map(formatCell).join(',')}\r\n`).join('')

@@ -1,32 +1,37 @@
 import { useState } from 'preact/hooks'
-import { type CsvRow, formatCsv } from '../lib/csv.js'
+import { type CsvPart, type CsvRow, formatCsv } from '../lib/csv.js'
+import { formatNumber } from '../lib/format.js'
 import * as styles from './csv-button.module.css'
 
 interface CsvButtonProps {
   /** file name without extension */
   name: string
   /** the heading and the rows; may have to be loaded first */
-  rows: () => CsvRow[] | Promise<CsvRow[]>
+  rows: () => CsvRow[] | Promise<CsvRow[] | CsvPart>
   /** text of the button */
   label?: string
   /** label for screen readers if `label` is too short */
   about?: string
 }
 
+const LOADING = 'Loading…'
+
 /** Downloads a table as a CSV file. */
 export function CsvButton({ name, rows, label = 'Download CSV', about }: CsvButtonProps) {
-  const [state, setState] = useState<'' | 'Loading…' | 'Download failed'>('')
+  const [state, setState] = useState('')
   const save = async () => {
-    setState('Loading…')
+    setState(LOADING)
     try {
-      saveCsv(name, await rows())
-      setState('')
+      const read = await rows()
+      const part = Array.isArray(read) ? { rows: read, isCut: false } : read
+      saveCsv(name, part.rows)
+      setState(part.isCut ? `Only the first ${formatNumber(part.rows.length - 1)} rows` : '')
     } catch {
       setState('Download failed')
     }
   }
   return (
-    <button type="button" class={styles.csv} disabled={state === 'Loading…'} aria-label={about} onClick={save}>
+    <button type="button" class={styles.csv} disabled={state === LOADING} aria-label={about} onClick={save}>
       {label}
       <span role="status">{state}</span>
     </button>

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { DeadLetter, ReplayedDeadLetters } from '../../../contract/dead-letter-schemas.js'
 import { listDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
 import type { Access } from '../../api/sign-in.js'
-import type { CsvRow } from '../../lib/csv.js'
+import type { CsvPart, CsvRow } from '../../lib/csv.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatCount, formatNumber, formatTime } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
@@ -94,8 +94,8 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
 }
 
 /** All dead letters, with entries as far as the service returns them. */
-async function buildCsv(): Promise<CsvRow[]> {
-  const deadLetters = await readAllPages(async (page) => {
+async function buildCsv(): Promise<CsvPart> {
+  const { rows: deadLetters, isCut } = await readAllPages(async (page) => {
     const { dead_letters, hasMore } = await listDeadLetters(page, FILE_LIMIT)
     return { rows: dead_letters, hasMore }
   })
@@ -103,7 +103,7 @@ async function buildCsv(): Promise<CsvRow[]> {
     const times = [received_at, replayed_at].map((instant) => instant && new Date(instant).toISOString())
     return [id, kind, ...times, reason, entry]
   })
-  return [['ID', 'Kind', 'Received', 'Replayed', 'Reason', 'Entry'], ...rows]
+  return { rows: [['ID', 'Kind', 'Received', 'Replayed', 'Reason', 'Entry'], ...rows], isCut }
 }
 
 function DeadLetterCard({ deadLetter, onReplay }: { deadLetter: DeadLetter; onReplay: (() => void) | undefined }) {

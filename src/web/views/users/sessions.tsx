@@ -7,7 +7,7 @@ import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { Json } from '../../ui/code.js'
-import { Failure, Loading } from '../../ui/notice.js'
+import { Failure } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './sessions.module.css'
 
@@ -52,15 +52,18 @@ export function useSessionsSince(names: string[], since: number | null): Session
   return value ?? []
 }
 
-/** A list of sessions with their properties. @param openId the session to expand */
+/**
+ * The sessions of the session calls with their properties; nothing if there are none, because the timeline shows those
+ * of events. @param openId the session to expand
+ */
 export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openId: string | null }) {
   const { list, hasMore, isLoading, error, reload, showMore } = sessions
+  if (list.length === 0 && !error) return null
   return (
     <section class={cardStyles.card} aria-label="Sessions" aria-busy={isLoading}>
       <h2>Sessions</h2>
       {error && <Failure error={error} onRetry={reload} />}
-      {list.length === 0 && isLoading && <Loading what="sessions" />}
-      {list.length === 0 && !isLoading && !error && <p class={textStyles.hint}>No sessions.</p>}
+      <p class={textStyles.hint}>Those that were sent with session calls.</p>
       {list.map((session) => (
         <details key={session.session_id} class={styles.session} open={session.session_id === openId}>
           <summary>

@@ -50,7 +50,9 @@ export function Timeline({ names, eventId, access }: TimelineProps) {
       ))}
       {error && <Failure error={error} onRetry={readMore} />}
       {isLoading && <Loading what="events" />}
-      {events.length === 0 && !isLoading && !error && <p class={textStyles.hint}>This user has no events.</p>}
+      {events.length === 0 && !hasMore && !isLoading && !error && (
+        <p class={textStyles.hint}>This user has no events.</p>
+      )}
       {hasMore && !isLoading && !error && (
         <button type="button" onClick={readMore}>
           Show earlier events

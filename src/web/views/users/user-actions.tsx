@@ -41,7 +41,8 @@ function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'acc
     <ConfirmDialog
       title="Erase this user?"
       action="Erase permanently"
-      isBlocked={typed !== distinctId}
+      // The id as it is shown, too, because nobody can type invisible characters.
+      isBlocked={typed !== distinctId && typed !== escapeInvisible(distinctId)}
       onConfirm={async () => onErased(await eraseUser(distinctId))}
       onClose={onClose}
     >

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Filter } from '../../../contract/filters.js'
 import { type ListedUser, listUsers } from '../../api/users.js'
-import type { CsvRow } from '../../lib/csv.js'
+import type { CsvPart, CsvRow } from '../../lib/csv.js'
 import { findEmail, findName } from '../../lib/display-name.js'
 import { dropIncomplete } from '../../lib/filters.js'
 import { navigate } from '../../lib/navigation.js'
@@ -95,18 +95,20 @@ function Nobody({ query: { search, filter, page } }: { query: ListQuery }) {
 }
 
 /** All users of the list, as CSV rows. */
-async function buildCsv({ search, filter, columns }: ListQuery): Promise<CsvRow[]> {
-  const users = await readAllPages(async (page) => {
+async function buildCsv({ search, filter, columns }: ListQuery): Promise<CsvPart> {
+  const { rows: users, isCut } = await readAllPages(async (page) => {
     const { users, hasMore } = await listUsers({ search, filter, page, limit: FILE_LIMIT })
     return { rows: users, hasMore }
   })
   const head = ['User', 'Name', 'Email', ...columns, 'Last seen', 'Created', 'Updated']
-  return [head, ...users.map((user) => toCsvRow(user, columns))]
+  return { rows: [head, ...users.map((user) => toCsvRow(user, columns))], isCut }
 }
 
 function toCsvRow(user: ListedUser, columns: string[]): CsvRow {
   const { distinct_id, properties, created_at, updated_at, last_seen } = user
-  const times = [last_seen, created_at, updated_at].map((instant) => instant && new Date(instant).toISOString())
+  const times = [last_seen, created_at, updated_at].map((instant) =>
+    instant === null ? null : new Date(instant).toISOString(),
+  )
   const values = columns.map((name) => readCell(user, name))
   return [distinct_id, findName(properties), findEmail(properties), ...values, ...times]
 }

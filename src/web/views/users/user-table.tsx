@@ -63,7 +63,7 @@ function Row({ user, columns }: { user: ListedUser; columns: string[] }) {
       </td>
       {columns.map((name) => (
         <td key={name}>
-          <bdi>{escapeInvisible(String(readCell(user, name) ?? ''))}</bdi>
+          <Value value={readCell(user, name)} />
         </td>
       ))}
       <td>{last_seen === null ? <span class={textStyles.hint}>No events</span> : <Ago instant={last_seen} />}</td>
@@ -72,6 +72,10 @@ function Row({ user, columns }: { user: ListedUser; columns: string[] }) {
       </td>
     </tr>
   )
+}
+
+function Value({ value }: { value: string | number | null }) {
+  return value === null ? <span class={textStyles.hint}>–</span> : <bdi>{escapeInvisible(String(value))}</bdi>
 }
 
 function Ago({ instant }: { instant: number }) {
