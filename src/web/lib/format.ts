@@ -9,6 +9,8 @@ const SCIENTIFIC = createNumberFormat({ notation: 'scientific', maximumSignifica
 const HUGE = 1e18
 const TINY = 1e-6
 const SHARE = createNumberFormat({ style: 'percent', maximumFractionDigits: 1 })
+/** For shares that would otherwise be rounded to 0, as if there were none. */
+const SMALL_SHARE = createNumberFormat({ style: 'percent', maximumSignificantDigits: 1 })
 const INSTANT = createInstantFormat({ dateStyle: 'medium', timeStyle: 'medium' })
 const CLOCK = createInstantFormat({ timeStyle: 'medium' })
 const DAY_AND_CLOCK = createInstantFormat({ month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' })
@@ -67,7 +69,7 @@ function chooseFormat(value: number, usual: NumberFormat): NumberFormat {
 
 /** @param share 0 to 1 */
 export function formatShare(share: number): string {
-  return SHARE.format(share)
+  return (Math.abs(share) < 0.001 ? SMALL_SHARE : SHARE).format(share)
 }
 
 /** @param instant epoch ms */

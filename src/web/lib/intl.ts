@@ -15,7 +15,8 @@ export interface NumberFormat {
 
 /** A format of numbers with the separators of the project. */
 export function createNumberFormat(options: Intl.NumberFormatOptions): NumberFormat {
-  const format = new Intl.NumberFormat(LANGUAGE, options)
+  // Neither -0 nor what is rounded to it has a sign.
+  const format = new Intl.NumberFormat(LANGUAGE, { signDisplay: 'negative', ...options })
   return { format: (value) => joinParts(format.formatToParts(value)) }
 }
 

@@ -315,9 +315,12 @@ function measureLength(range: Range, timezone: string): number {
   return days ? countDays(days.first, days.last) + 1 : 0
 }
 
-/** Whether it is a valid date, unlike 2026-13-01. */
+/** Whether it is a valid date, unlike 2026-13-01 and 2026-02-30. */
 export function isDate(value: string | number): value is string {
-  return typeof value === 'string' && DATE.test(value) && !Number.isNaN(Date.parse(value))
+  if (typeof value !== 'string' || !DATE.test(value)) return false
+  const instant = Date.parse(value)
+  // Some browsers take a day too many for the next month.
+  return !Number.isNaN(instant) && new Date(instant).toISOString().startsWith(value)
 }
 
 /** Whether an interval of a cohort has begun. @param cohort start date; @param now epoch ms */

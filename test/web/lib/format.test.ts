@@ -30,6 +30,15 @@ t.test('formatNumber and formatTick show enough digits for any magnitude', (t) =
   t.equal(formatNumber(1e15), '1,000,000,000,000,000')
   t.equal(formatNumber(1.5e300), '1.5E300')
   t.equal(formatNumber(0), '0')
+  t.equal(formatNumber(-0), '0')
+  for (const [share, text] of [
+    [0.004, '0.4%'],
+    [0.0004, '0.04%'],
+    [0, '0%'],
+    [-0, '0%'],
+  ] as const) {
+    t.equal(formatShare(share), text, 'a small share is not none')
+  }
   // Each tick of an axis has a label of its own.
   const steps = fc.tuple(fc.constantFrom(1, 2, 2.5, 5), fc.integer({ min: -12, max: 20 }))
   fc.assert(

@@ -55,7 +55,8 @@ t.test('findInstant finds the first instant of a date, also when clocks change',
 
 t.test('isDate rejects impossible dates', async (t) => {
   for (const date of ['2026-05-01', '2024-02-29']) t.ok(isDate(date), date)
-  for (const text of ['2026-13-01', '2026-00-10', '2026-01-32', '2026-5-1', 5]) t.notOk(isDate(text), String(text))
+  for (const text of ['2026-13-01', '2026-00-10', '2026-01-32', '2026-02-30', '2026-5-1', 5])
+    t.notOk(isDate(text), String(text))
 })
 
 t.test('resolveRange ends relative ranges with today, and calendar ones before today with their unit', async (t) => {
