@@ -152,17 +152,19 @@ t.test('boards', async (t) => {
   })
 
   t.test('saving a board after somebody else offers both versions', async (t) => {
-    const theirs = async (name: string) => {
+    const theirs = async (name: string, more: object[] = []) => {
       const { id, cards } = await board()
-      await put(t, site, `/boards/${id}`, { name, cards })
+      await put(t, site, `/boards/${id}`, { name, cards: [...cards, ...more] })
     }
     const title = 'Someone else changed this board'
     await page.getByRole('button', { name: 'Edit board' }).click()
     await page.getByLabel('Name of the board').fill('Mine')
-    await theirs('Theirs')
+    await put(t, site, '/questions/later', { name: 'Later', question: USERS, display: null })
+    await theirs('Theirs', [{ id: 'later', name: 'Later', question: { saved: 'later' }, width: 1 }])
     await page.getByRole('button', { name: 'Save board' }).click()
     await page.getByRole('dialog', { name: title }).getByRole('button', { name: 'Load theirs' }).click()
     await until('their name', async () => (await page.getByLabel('Name of the board').inputValue()) === 'Theirs')
+    t.ok((await readTitles(page)).includes('Later'), 'with a question that was saved since')
     await page.getByLabel('Name of the board').fill('Mine')
     await theirs('Theirs again')
     await page.getByRole('button', { name: 'Save board' }).click()

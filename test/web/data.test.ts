@@ -126,6 +126,8 @@ t.test('the data view', async (t) => {
   t.test('shows nothing of another project', async () => {
     const page = await visit(t, '#/data', await addKey('read', 'no data'))
     await page.getByText('No events yet').first().waitFor()
+    await page.goto(page.url().replace(/#.*/, '#/data/events/signed%20up'))
+    await page.getByText('The project has no events with this name.').waitFor()
     await page.goto(page.url().replace(/#.*/, '#/data/dead-letters'))
     await page.getByText('No dead letters').waitFor()
   })

@@ -33,7 +33,8 @@ export function BoardPage({ id, canEdit, query, onChanged, onDeleted }: BoardPag
   const show = (next: typeof controls, isEditing = false) => {
     navigate(linkToBoard(id, formatControls(next, own), isEditing), 'replace')
   }
-  const cards = dropDeleted(board.cards, saved.value)
+  // A question that was saved since they were listed is none that was deleted.
+  const cards = dropDeleted(board.cards, saved.isLoading ? null : saved.value)
   if (canEdit && query.get('edit') === '1') {
     return (
       <BoardEditor
@@ -41,7 +42,10 @@ export function BoardPage({ id, canEdit, query, onChanged, onDeleted }: BoardPag
         board={{ ...board, cards, display: own }}
         controls={controls}
         saved={saved}
-        onReload={reload}
+        onReload={() => {
+          saved.reload()
+          reload()
+        }}
         onDeleted={onDeleted}
         onSaved={() => {
           reload()

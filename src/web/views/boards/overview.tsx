@@ -107,7 +107,7 @@ export function useSuggestedBoard() {
 async function chooseVisits(events: EventName[], signal: AbortSignal): Promise<SessionsDefinition | null> {
   const [pageView] = findPageViews(events)
   if (pageView === undefined || !isById(getProjectSettings().sessions)) return null
-  const newest = await listEvents({ event: pageView, limit: NEWEST }, signal)
+  const newest = await listEvents({ event: pageView, order: 'desc', limit: NEWEST }, signal)
   return newest.events.some(({ session_id }) => session_id !== undefined) ? null : chooseSessions('gap')
 }
 

@@ -50,7 +50,7 @@ export function EventProperties({ event }: { event: string }) {
       {isExporting && <ExportEvents event={event} onClose={() => setExporting(false)} />}
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="properties" />}
-      {value && (
+      {value && value.sampled > 0 && (
         <p class={textStyles.hint}>
           Based on the {value.sampled === 1 ? 'only event' : `latest ${formatCount(value.sampled, 'event')}`} with this
           name.
@@ -59,7 +59,10 @@ export function EventProperties({ event }: { event: string }) {
       {value?.properties.map((property) => (
         <Property key={property.property} event={event} property={property} />
       ))}
-      {value && value.properties.length === 0 && <Empty title="No properties">These events have no properties.</Empty>}
+      {value?.sampled === 0 && <Empty title="No events">The project has no events with this name.</Empty>}
+      {value && value.sampled > 0 && value.properties.length === 0 && (
+        <Empty title="No properties">These events have no properties.</Empty>
+      )}
     </>
   )
 }

@@ -29,11 +29,13 @@ export function ExportEvents({ event, onClose }: ExportEventsProps) {
   const [choice, setChoice] = useState<RangeChoice>({ range: '30d', timezone, week_start })
   const moment = useMoment(choice)
   const { from, to } = resolveRange(choice, moment)
+  // All time needs no bounds, whether or not the first event is known yet.
+  const isAll = choice.range === 'all' && choice.from === undefined
   const url = toExportUrl({
     event,
     format,
-    from: findInstant(from, choice.timezone),
-    to: findInstant(to, choice.timezone),
+    from: isAll ? null : findInstant(from, choice.timezone),
+    to: isAll ? null : findInstant(to, choice.timezone),
   })
   return (
     <Dialog title={`Export “${escapeInvisible(event)}”`} onClose={onClose}>
