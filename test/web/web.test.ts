@@ -273,6 +273,43 @@ t.test('the view of a site', async (t) => {
     t.ok(await bots.evaluate((button) => button === button.ownerDocument.activeElement), 'the focus is on the next')
   })
 
+  t.test('a view that stays open follows the clock, and says what is missing', async (t) => {
+    const page = await visit(t, '#/web?range=yesterday')
+    let pending = 0
+    await page.route('**/public/query', async (route) => {
+      const response = await route.fetch()
+      await route.fulfill({ response, json: { ...(await response.json()), pending } })
+    })
+    await page.clock.install()
+    await page.reload()
+    await until('yesterday', async () => (await readNumbers(page))[1] === 'Visits 3')
+    pending = 2
+    await page.clock.fastForward(DAY_MS)
+    await until('the day after', async () => (await readNumbers(page))[1] === 'Visits 0')
+    await page.getByText('2\u00a0recent events are not counted yet.').waitFor()
+    const pages = page.getByRole('list', { name: 'Numbers' }).getByRole('listitem').nth(3)
+    t.match(await pages.textContent(), /–.*vs\. 1\.67/, 'the average of nothing has one before')
+  })
+
+  t.test('says that the project no longer keeps all events', async (t) => {
+    const set = (events: string | null) => site.call('PATCH', '/public/project', { keep: { events } })
+    t.equal((await set('50d')).statusCode, 200)
+    const page = await visit(t, '#/web')
+    await page.getByText(/^Events before .+ are no longer kept\. The previous period begins earlier/).waitFor()
+    const longer = await visit(t, '#/web?range=90d')
+    await longer.getByText(/^Events before .+ are no longer kept\.$/).waitFor()
+    await set(null)
+  })
+
+  t.test('a goal keeps its own numbers while another one is removed', async (t) => {
+    const page = await visit(t, `#/web?goals=${encodeURIComponent('["purchased","nothing"]')}`)
+    await waitForRows(page, 'Goals', ['purchased 1 25%', 'nothing 0 0%'])
+    await page.route('**/public/query', () => undefined)
+    await findPanel(page, 'Goals').getByText('Choose goals').click()
+    await page.getByRole('button', { name: 'Remove goal: purchased' }).click()
+    await waitForRows(page, 'Goals', ['nothing 0 0%'])
+  })
+
   t.test('says who is there now', async (t) => {
     const online = { user: 'eve', at: Date.now(), context: GERMANY, events: [] as Visit['events'] }
     await send(site, [{ ...online, id: 'now', events: [[0, 'looked', {}]] }])
@@ -325,6 +362,17 @@ t.test('page views without session ids', async (t) => {
   await online.getByRole('button', { name: '1\u00a0visitor online' }).waitFor()
   const byId = await site.visit(t, `#/web?visits=id&where=${where}`)
   await byId.getByRole('button', { name: '0\u00a0visitors online' }).waitFor()
+})
+
+t.test('the overview tells visits apart as the newest page views do', async (t) => {
+  const site = await startSite(t)
+  const views = Array.from({ length: 21 }, (_, i): Visit => {
+    const events: Visit['events'] = [[0, '$pageview', page('/')]]
+    return { user: `user ${i}`, at: YESTERDAY, context: AUSTRIA, events, ...(i === 20 && { id: 'new' }) }
+  })
+  await send(site, views)
+  const overview = await site.visit(t, '#/overview')
+  await overview.getByRole('region', { name: 'Answer of Visits by source', exact: true }).waitFor()
 })
 
 t.test('a project names its page views, and where their fields come from', async (t) => {

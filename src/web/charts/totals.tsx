@@ -68,11 +68,9 @@ export function Change({
   onDrillDown,
 }: LineProps & { isShort?: boolean }) {
   if (!before) return null
-  if (before.value === null || now.value === null) {
+  if (before.value === null) {
     return <span class={`${styles.change} ${textStyles.hint}`}>no data in the previous period</span>
   }
-  const share = (now.value - before.value) / Math.abs(before.value)
-  const [arrow, direction] = share > 0 ? ['▲', 'up'] : share < 0 ? ['▼', 'down'] : ['■', 'unchanged']
   const then = (
     <span class={textStyles.hint}>
       vs.{' '}
@@ -85,8 +83,10 @@ export function Change({
       {!isShort && ' in the previous period'}
     </span>
   )
-  // A change from zero has no percentage.
-  if (before.value === 0) return <span class={styles.change}>{then}</span>
+  // A change from zero has no percentage, nor has one to an average of nothing.
+  if (before.value === 0 || now.value === null) return <span class={styles.change}>{then}</span>
+  const share = (now.value - before.value) / Math.abs(before.value)
+  const [arrow, direction] = share > 0 ? ['▲', 'up'] : share < 0 ? ['▼', 'down'] : ['■', 'unchanged']
   return (
     <span class={styles.change}>
       <span class={styles.share}>

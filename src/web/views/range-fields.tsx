@@ -16,6 +16,7 @@ import {
   USUAL_PRESET,
 } from '../lib/range.js'
 import { useLoaded } from '../lib/use-loaded.js'
+import { usePoll } from '../lib/use-poll.js'
 import * as buttonStyles from '../ui/button.module.css'
 import { Combobox } from '../ui/combobox.js'
 import { Popover } from '../ui/popover.js'
@@ -47,10 +48,17 @@ export const WEEKS = [
   ['sunday', 'Sunday'],
 ] as const
 
-/** What relative ranges depend on; loads the first event if one begins there. */
+const MINUTE_MS = 60_000
+
+/**
+ * What relative ranges depend on; loads the first event if one begins there. Follows the clock, so that the dates of a
+ * page that stays open are those of today.
+ */
 export function useMoment({ range, from }: Partial<RangeChoice>): Moment {
+  const [now, setNow] = useState(Date.now)
+  usePoll(() => setNow(Date.now()), MINUTE_MS)
   const { value } = useLoaded(range === 'all' && from === undefined ? 'first event' : null, findFirstEvent)
-  return { now: Date.now(), first: value }
+  return { now, first: value }
 }
 
 interface RangeFieldsProps {

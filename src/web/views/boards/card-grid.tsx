@@ -3,15 +3,10 @@ import type { BoardCard } from '../../../contract/saved-schemas.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { BoardControls } from '../../lib/board-controls.js'
 import type { Loaded } from '../../lib/use-loaded.js'
-import { usePoll } from '../../lib/use-poll.js'
+import { useRound } from '../../lib/use-round.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './card-grid.module.css'
 import { CardView } from './card-view.js'
-
-/** Refresh interval of answers in view. */
-const REFRESH_MS = 60_000
-/** Timers may be slightly early or late. */
-const TOLERANCE_MS = 5_000
 
 /** The edits of a board's cards. */
 interface CardEdit {
@@ -81,16 +76,4 @@ export function CardGrid({ cards, saved, controls, edit }: CardGridProps) {
       )}
     </div>
   )
-}
-
-/** Increments every minute; immediately when the tab is shown after a longer time. */
-function useRound(): number {
-  const [round, setRound] = useState(0)
-  const begun = useRef(Date.now())
-  usePoll(() => {
-    if (Date.now() - begun.current < REFRESH_MS - TOLERANCE_MS) return
-    begun.current = Date.now()
-    setRound((before) => before + 1)
-  }, REFRESH_MS)
-  return round
 }

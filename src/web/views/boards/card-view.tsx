@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
+import { AnswerNotes } from '../../charts/answer-notes.js'
 import { AnswerView } from '../../charts/answer-view.js'
 import { useDrillDown } from '../../charts/drill-down.js'
 import { RowLimitContext } from '../../charts/row-limit.js'
@@ -11,7 +12,8 @@ import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
-import { Failure, Loading, Warnings } from '../../ui/notice.js'
+import * as loadingStyles from '../../ui/loading.module.css'
+import { Failure, Loading } from '../../ui/notice.js'
 import { Scrollable } from '../../ui/scrollable.js'
 import * as textStyles from '../../ui/text.module.css'
 import { CardControls, type CardControlsProps } from './card-controls.js'
@@ -92,7 +94,11 @@ export function CardView({ card, place, saved, controls, round, edit }: CardView
         )}
         {result.error && <Failure error={result.error} onRetry={result.reload} />}
         {isWaiting && <Loading what={card.name} />}
-        {result.value && <CardAnswer id={card.id} result={result.value} display={source.display} />}
+        {result.value && (
+          <div class={loadingStyles.answer} aria-busy={result.isLoading}>
+            <CardAnswer id={card.id} result={result.value} display={source.display} />
+          </div>
+        )}
       </Scrollable>
     </article>
   )
@@ -124,11 +130,12 @@ interface CardAnswerProps {
   display: Display
 }
 
-function CardAnswer({ id, result: { answer, before }, display }: CardAnswerProps) {
+function CardAnswer({ id, result, display }: CardAnswerProps) {
+  const { answer, before } = result
   const { onDrillDown, dialog } = useDrillDown(id)
   return (
     <>
-      <Warnings warnings={answer.warnings} />
+      <AnswerNotes result={result} />
       <RowLimitContext.Provider value={MAX_ROWS}>
         <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
       </RowLimitContext.Provider>
@@ -158,7 +165,11 @@ function findSource(card: BoardCard, saved: Loaded<SavedQuestion[]> | null, cont
 function findOwn({ question, display }: BoardCard, saved: Loaded<SavedQuestion[]> | null): Omit<Source, 'isApart'> {
   if (!('saved' in question)) return { question, display: parseDisplay(display), savedId: '', error: null }
   const found = saved?.value?.find(({ id }) => id === question.saved)
-  if (!found) return { question: null, display: {}, savedId: '', error: saved?.error ?? null }
+  if (!found) {
+    const isDeleted = saved?.value != null && !saved.isLoading
+    const error = isDeleted ? new Error('Its saved question has been deleted.') : (saved?.error ?? null)
+    return { question: null, display: {}, savedId: '', error }
+  }
   const { id, question: own } = found
   return { question: own, display: parseDisplay(display ?? found.display), savedId: id, error: null }
 }

@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks'
 import type { Warning } from '../../../contract/warning.js'
 import type { ComparedAnswer } from '../../api/answers.js'
+import { AnswerNotes } from '../../charts/answer-notes.js'
 import { AnswerView } from '../../charts/answer-view.js'
 import { useDrillDown } from '../../charts/drill-down.js'
 import { buildTables, toCsvRows } from '../../lib/answer-table.js'
 import { BASE_URL } from '../../lib/base-url.js'
-import { buildRequest } from '../../lib/build-request.js'
-import { formatCount } from '../../lib/format.js'
+import { buildRequest, needsFirstEvent } from '../../lib/build-request.js'
 import { getProjectSettings } from '../../lib/project-settings.js'
 import {
   canBeMoney,
@@ -25,7 +25,8 @@ import * as cardStyles from '../../ui/card.module.css'
 import { CopyButton } from '../../ui/copy-button.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import * as formStyles from '../../ui/form.module.css'
-import { Failure, Loading, Warnings } from '../../ui/notice.js'
+import * as loadingStyles from '../../ui/loading.module.css'
+import { Failure, Loading } from '../../ui/notice.js'
 import { SegmentedControl } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './answer-panel.module.css'
@@ -124,14 +125,15 @@ interface AnswerProps {
   onAccept: (warning: Warning) => void
 }
 
-function Answer({ result: { answer, before }, display, isOld, onAccept }: AnswerProps) {
+function Answer({ result, display, isOld, onAccept }: AnswerProps) {
+  const { answer, before } = result
   const [asTable, setAsTable] = useState(false)
   const { onDrillDown, dialog } = useDrillDown('answer')
   const drawing = chooseVisualization(answer.query, display)
   return (
     <>
-      <Warnings warnings={answer.warnings} onAccept={onAccept} />
-      <div class={isOld ? `${styles.drawn} ${styles.old}` : styles.drawn} aria-busy={isOld}>
+      <AnswerNotes result={result} onAccept={onAccept} />
+      <div class={`${styles.drawn} ${loadingStyles.answer}`} aria-busy={isOld}>
         <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
       </div>
       {drawing !== 'table' && (
@@ -147,12 +149,6 @@ function Answer({ result: { answer, before }, display, isOld, onAccept }: Answer
       {asTable && drawing !== 'table' && (
         <AnswerView answer={answer} before={before} display={{ ...display, as: 'table' }} onDrillDown={onDrillDown} />
       )}
-      {answer.pending > 0 && (
-        <p class={textStyles.hint}>
-          {formatCount(answer.pending, 'recent event')} {answer.pending === 1 ? 'is' : 'are'} not counted yet. Ask again
-          in a while.
-        </p>
-      )}
       {dialog}
     </>
   )
@@ -162,6 +158,7 @@ type ActionsProps = Pick<AnswerPanelProps, 'question' | 'display' | 'moment'> & 
 
 function Actions({ question, display, moment, result }: ActionsProps) {
   const tables = result ? buildTables(result.answer, result.before) : []
+  const hasRange = moment.first !== null || !needsFirstEvent(question, display)
   return (
     <footer class={styles.actions}>
       {tables.map((table) => (
@@ -172,7 +169,7 @@ function Actions({ question, display, moment, result }: ActionsProps) {
           label={tables.length > 1 ? `${table.title} CSV` : 'Download CSV'}
         />
       ))}
-      {question !== undefined && (
+      {question !== undefined && hasRange && (
         <CopyButton label="Copy as curl" text={buildCurl(buildRequest(question, display, moment))} />
       )}
       <CopyButton label="Copy link" text={buildLink(question, display)} />

@@ -20,6 +20,7 @@ import {
   parseExploreQuery,
   toQuestion,
 } from '../../lib/question.js'
+import { formatDateIn } from '../../lib/range.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
@@ -80,8 +81,8 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   const [isText, setText] = useState(false)
   const gaps = draft ? findGaps(draft) : []
   const answerable = useAnswerable(question, draft)
-  const result = useAnswer(answerable, display)
   const moment = useMoment({ ...draft, ...display })
+  const result = useAnswer(answerable, display, formatDateIn(draft?.timezone ?? 'UTC', moment.now))
   // Choices that are still missing are not errors.
   const fieldErrors = gaps.length === 0 && result.error instanceof CallError ? result.error.details : []
   const show = (next: unknown, how: Display = display) => navigate(linkToExplore(next, how, saved), 'replace')
@@ -178,10 +179,14 @@ function useAnswerable(question: unknown, draft: Draft | null): unknown {
   return complete === draft ? question : ((complete && toQuestion(complete)) ?? undefined)
 }
 
-/** Fetches the answer after a debounce; superseded requests are cancelled. */
-function useAnswer(question: unknown, display: Display) {
+/**
+ * Fetches the answer after a debounce; superseded requests are cancelled.
+ * @param today date on which relative ranges depend
+ */
+function useAnswer(question: unknown, display: Display, today: string) {
   const { range, compare } = display
-  const key = useDebounced(question === undefined ? null : JSON.stringify([question, range, compare]), SETTLED_MS)
+  const asked = question === undefined ? null : JSON.stringify([question, range, compare, today])
+  const key = useDebounced(asked, SETTLED_MS)
   return useLoaded<AskedAnswer>(key, async (signal) => {
     const [question, range, compare] = JSON.parse(key ?? '[]')
     const answer = await fetchAnswer(question, { range, compare }, { signal })

@@ -7,6 +7,7 @@ import { formatCompact } from '../../lib/format.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { Combobox } from '../../ui/combobox.js'
+import * as loadingStyles from '../../ui/loading.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './goals.module.css'
@@ -27,21 +28,22 @@ interface GoalsPanelProps {
 
 /** Events that visits should lead to, with the share of the visits that have them. */
 export function GoalsPanel({ events, chosen, priority, onChoose }: GoalsPanelProps) {
-  const { source, controls, onFilter, onDrillDown } = useWeb()
+  const view = useWeb()
+  const { source, onFilter, onDrillDown } = view
   const goals = chosen ?? suggestGoals(events)
   const question = goals.length > 0 ? askGoals(goals, source) : null
-  const { value, error, isLoading, reload } = useSeries(question, {}, controls, priority)
+  const { value, error, isLoading, reload } = useSeries(question, {}, view, priority)
   const rows = value && question ? listGoals(value.answer, goals, onFilter) : []
   return (
-    <section
-      class={`${cardStyles.card} ${panelStyles.panel} ${panelStyles.wide}`}
-      aria-labelledby="goals"
-      aria-busy={isLoading}
-    >
+    <section class={`${cardStyles.card} ${panelStyles.panel} ${panelStyles.wide}`} aria-labelledby="goals">
       <h2 id="goals">Goals</h2>
       {error && <Failure error={error} onRetry={reload} />}
       {question && !value && isLoading && <Loading what="the goals" />}
-      {value && question && <Rows columns={['Event', 'Visits']} rows={rows} onDrillDown={onDrillDown} />}
+      {value && question && (
+        <div class={loadingStyles.answer} aria-busy={isLoading}>
+          <Rows columns={['Event', 'Visits']} rows={rows} onDrillDown={onDrillDown} />
+        </div>
+      )}
       {!question && <p class={textStyles.hint}>Choose the events that visits should lead to, such as a purchase.</p>}
       <GoalFields events={events} goals={goals} isChosen={chosen !== null} onChoose={onChoose} />
       {question && (
@@ -112,9 +114,9 @@ type SeriesAnswer = AnswerTo<'series'>
 function listGoals(answer: SeriesAnswer, goals: readonly string[], onFilter: (filter: Filter) => void): Row[] {
   const find = (series: number) => answer.results.find((line) => line.series === series)
   const all = find(0)?.total ?? 0
-  return goals.flatMap((goal, i): Row[] => {
-    // The first series counts all visits. Goals that have just been chosen are not in the last answer yet.
-    const line = find(i + 1)
+  return goals.flatMap((goal): Row[] => {
+    // The last answer may be about other goals, if some have just been chosen or removed.
+    const line = find(findGoal(answer, goal))
     if (!line) return []
     const value = line.total ?? 0
     return [
@@ -126,5 +128,13 @@ function listGoals(answer: SeriesAnswer, goals: readonly string[], onFilter: (fi
         onFilter: () => onFilter(filterByGoal(goal)),
       },
     ]
+  })
+}
+
+/** The index of the series that counts the visits with a goal; -1 if the answer has none. */
+function findGoal({ query }: SeriesAnswer, goal: string): number {
+  return query.series.findIndex(({ where }) => {
+    const [, has] = where?.[0] === 'and' ? where[1] : []
+    return has?.[0] === 'session_has' && has[1].event === goal
   })
 }

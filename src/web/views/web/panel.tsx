@@ -5,15 +5,18 @@ import { fetchAnswer } from '../../api/answers.js'
 import type { OnDrillDown } from '../../charts/number-button.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
 import { applyControls, type BoardControls } from '../../lib/board-controls.js'
-import type { CsvRow } from '../../lib/csv.js'
+import type { CsvPart, CsvRow } from '../../lib/csv.js'
+import { formatNumber } from '../../lib/format.js'
 import { type Display, linkToExplore } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Dialog } from '../../ui/dialog.js'
+import * as loadingStyles from '../../ui/loading.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import { Tabs } from '../../ui/tabs.js'
+import * as textStyles from '../../ui/text.module.css'
 import * as styles from './panel.module.css'
 import { type Row, Rows } from './rows.js'
 import {
@@ -31,6 +34,8 @@ import {
 export interface WebView {
   source: WebSource
   controls: BoardControls
+  /** incremented at each refresh */
+  round: number
   onFilter: (filter: Filter) => void
   onDrillDown: OnDrillDown
 }
@@ -43,6 +48,8 @@ export function useWeb(): WebView {
   return view
 }
 
+const OTHER_KIND = 'The service has answered another question.'
+
 /** A question with the range and filter of the view. */
 function applyView(question: object, display: Display, controls: BoardControls) {
   return applyControls(question, display, controls, Date.now()) ?? { question, display }
@@ -50,14 +57,20 @@ function applyView(question: object, display: Display, controls: BoardControls) 
 
 /**
  * Asks a question.
- * @param controls null if the question has its own range and filter
+ * @param view null if the question has its own range and filter, and is never refreshed
  * @param priority order among questions asked together, the smallest first
  */
-export function useSeries(question: object | null, display: Display, controls: BoardControls | null, priority: number) {
-  const applied = question && (controls ? applyView(question, display, controls) : { question, display })
-  return useLoaded(applied && JSON.stringify([applied.question, applied.display]), async (signal) => {
+export function useSeries(
+  question: object | null,
+  display: Display,
+  view: Pick<WebView, 'controls' | 'round'> | null,
+  priority: number,
+) {
+  const applied = question && (view ? applyView(question, display, view.controls) : { question, display })
+  const key = applied && JSON.stringify([applied.question, applied.display, view?.round])
+  return useLoaded(key, async (signal) => {
     const { answer, before } = await fetchAnswer(applied?.question, applied?.display ?? {}, { signal, priority })
-    if (answer.kind !== 'series') throw new Error('The service has answered another question.')
+    if (answer.kind !== 'series') throw new Error(OTHER_KIND)
     return { answer, before }
   })
 }
@@ -92,17 +105,18 @@ export function TabPanel({ panel: { title, tabs }, selected, priority, onSelect 
 }
 
 function TabContent({ tab, priority }: { tab: Tab; priority: number }) {
-  const { source, controls } = useWeb()
+  const view = useWeb()
+  const { source, controls } = view
   const [isOpen, setOpen] = useState(false)
   const question = askTab(tab, source, ROWS)
-  const result = useSeries(question, {}, controls, priority)
+  const result = useSeries(question, {}, view, priority)
   const hasMore = result.value?.answer.results.some(isOther)
   return (
     <>
       {result.error && <Failure error={result.error} onRetry={result.reload} />}
       {!result.value && result.isLoading && <Loading what={tab.title.toLowerCase()} />}
       {result.value && (
-        <div class={styles.content} aria-busy={result.isLoading}>
+        <div class={loadingStyles.answer} aria-busy={result.isLoading}>
           <TabRows tab={tab} answer={result.value.answer} />
         </div>
       )}
@@ -128,15 +142,18 @@ function TabContent({ tab, priority }: { tab: Tab; priority: number }) {
   )
 }
 
-/** All values of a tab. */
+/** The values of a tab, as many as a question can have. */
 function TabDialog({ tab, onClose }: { tab: Tab; onClose: () => void }) {
-  const { source, controls } = useWeb()
-  const { value, error, reload } = useSeries(askTab(tab, source, MAX_ROWS), {}, controls, 0)
+  const view = useWeb()
+  const { value, error, reload } = useSeries(askTab(tab, view.source, MAX_ROWS), {}, view, 0)
   return (
     <Dialog title={tab.title} onClose={onClose}>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && !error && <Loading what={tab.title.toLowerCase()} />}
       {value && <TabRows tab={tab} answer={value.answer} onFiltered={onClose} />}
+      {value?.answer.results.some(isOther) && (
+        <p class={textStyles.hint}>Only the first {formatNumber(MAX_ROWS)} are listed.</p>
+      )}
     </Dialog>
   )
 }
@@ -151,36 +168,38 @@ interface TabRowsProps {
 
 function TabRows({ tab, answer, onFiltered }: TabRowsProps) {
   const { source, onFilter, onDrillDown } = useWeb()
-  const rows = answer.results
-    .filter((line) => !isOther(line) && line.total !== 0)
-    .map((line): Row => {
-      const value = line.breakdown[0] as Scalar
-      return {
-        label: labelValue(tab, value),
-        value: line.total ?? 0,
-        drillDown: drillIntoLine(answer, line),
-        onFilter: () => {
-          onFilter(filterByValue(tab, value, source))
-          onFiltered?.()
-        },
-      }
-    })
+  const rows = listValues(answer).map((line): Row => {
+    const value = line.breakdown[0] as Scalar
+    return {
+      label: labelValue(tab, value),
+      value: line.total ?? 0,
+      drillDown: drillIntoLine(answer, line),
+      onFilter: () => {
+        onFilter(filterByValue(tab, value, source))
+        onFiltered?.()
+      },
+    }
+  })
   return <Rows columns={[tab.one, 'Visitors']} rows={rows} onDrillDown={onDrillDown} />
+}
+
+/** The lines of the values that are listed. */
+function listValues({ results }: SeriesAnswer): SeriesAnswer['results'] {
+  return results.filter((line) => !isOther(line) && line.total !== 0)
 }
 
 function isOther({ breakdown }: { breakdown: unknown[] }): boolean {
   return breakdown[0] === '$other'
 }
 
-async function buildCsv(tab: Tab, source: WebSource, controls: BoardControls): Promise<CsvRow[]> {
+async function buildCsv(tab: Tab, source: WebSource, controls: BoardControls): Promise<CsvPart> {
   const { question, display } = applyView(askTab(tab, source, MAX_ROWS), {}, controls)
   const { answer } = await fetchAnswer(question, display)
-  if (answer.kind !== 'series') return []
-  const lines = answer.results.filter((line) => !isOther(line))
-  return [
-    [tab.one, 'Visitors'],
-    ...lines.map(({ breakdown, total }): CsvRow => [labelValue(tab, breakdown[0] as Scalar), total]),
-  ]
+  if (answer.kind !== 'series') throw new Error(OTHER_KIND)
+  const rows = listValues(answer).map(({ breakdown, total }): CsvRow => {
+    return [labelValue(tab, breakdown[0] as Scalar), total]
+  })
+  return { rows: [[tab.one, 'Visitors'], ...rows], isCut: answer.results.some(isOther) }
 }
 
 interface PanelFooterProps {
@@ -188,7 +207,7 @@ interface PanelFooterProps {
   question: object
   display?: Display
   /** null until there is something to save */
-  csv: (() => CsvRow[] | Promise<CsvRow[]>) | null
+  csv: (() => CsvRow[] | Promise<CsvPart>) | null
   more?: ComponentChildren
 }
 

@@ -3,6 +3,7 @@ import type { Filter, SessionsDefinition } from '../../../contract/questions.js'
 import type { EventName } from '../../../contract/responses.js'
 import { changeProject, readProject } from '../../api/project.js'
 import { listEventNames } from '../../api/schema.js'
+import { AnswerNotes } from '../../charts/answer-notes.js'
 import { useDrillDown } from '../../charts/drill-down.js'
 import { NumberButton, type OnDrillDown } from '../../charts/number-button.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
@@ -14,9 +15,11 @@ import { chooseSessions, getProjectSettings, isById } from '../../lib/project-se
 import { useAction } from '../../lib/use-action.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
+import { useRound } from '../../lib/use-round.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
-import { Empty, Failure, Loading, Warnings } from '../../ui/notice.js'
+import * as loadingStyles from '../../ui/loading.module.css'
+import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { RangeFields, useMoment } from '../range-fields.js'
 import * as rangeStyles from '../range-fields.module.css'
 import type { ViewProps } from '../view-props.js'
@@ -83,22 +86,23 @@ function Site({ events, pageViews, state, canChange }: SiteProps) {
   const source: WebSource = { pageViews, sessions }
   const { onDrillDown, dialog } = useDrillDown('web')
   const question = askNumbers(source)
-  const numbers = useSeries(question, { compare: true }, controls, 0)
+  const round = useRound()
+  const numbers = useSeries(question, { compare: true }, { controls, round }, 0)
   const loaded = numbers.value
   const onFilter = (added: Filter) => filter(addFilter(controls.where, added))
   return (
-    <WebContext.Provider value={{ source, controls, onFilter, onDrillDown }}>
+    <WebContext.Provider value={{ source, controls, round, onFilter, onDrillDown }}>
       <header class={styles.header}>
         <h1>Web</h1>
         <Online where={controls.where} onDrillDown={onDrillDown} />
       </header>
       <WebBar controls={controls} onChange={(next) => show({ controls: next })} />
-      <section class={cardStyles.card} aria-label="Visits" aria-busy={numbers.isLoading}>
+      <section class={cardStyles.card} aria-label="Visits">
         {numbers.error && <Failure error={numbers.error} onRetry={numbers.reload} />}
         {!loaded && numbers.isLoading && <Loading what="the numbers" />}
         {loaded && (
-          <>
-            <Warnings warnings={loaded.answer.warnings} />
+          <div class={loadingStyles.answer} aria-busy={numbers.isLoading}>
+            <AnswerNotes result={loaded} />
             <Numbers
               {...loaded}
               chosen={number}
@@ -111,7 +115,7 @@ function Site({ events, pageViews, state, canChange }: SiteProps) {
               canChange={canChange}
               onChange={(next) => show({ sessions: next })}
             />
-          </>
+          </div>
         )}
         <PanelFooter
           title="Visits"
