@@ -161,8 +161,8 @@ export class Tallyhouse {
     })
     const route = () => setTimeout(() => this.#viewPage(), ROUTE_MS)
     addEventListener('popstate', route)
-    // Routers that use this API do not call `pushState`. Not all browsers have it.
-    ;(window as { navigation?: EventTarget }).navigation?.addEventListener('currententrychange', route)
+    // Routers that use this API do not call `pushState`. Not all browsers have it, and a page may use its name.
+    ;(window as { navigation?: Partial<EventTarget> }).navigation?.addEventListener?.('currententrychange', route)
     for (const name of ['pushState', 'replaceState'] as const) {
       const change = history[name]
       history[name] = (...state) => {

@@ -433,7 +433,8 @@ t.test('the script in a browser', async (t) => {
     await old.addInitScript(`
       const fail = () => { throw new Error('NS_ERROR_FILE_CORRUPTED') }
       Object.defineProperty(window, 'localStorage', { get: () => new Proxy({}, { get: fail, set: fail }) })
-      delete AbortSignal.timeout`)
+      delete AbortSignal.timeout
+      navigation = []`)
     await old.goto(`${damaged.origin}/old`)
     await waitForScript(old)
     await run(old, "tallyhouse.track('works')")
