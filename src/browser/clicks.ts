@@ -1,4 +1,4 @@
-const DOWNLOADS = /\.(?:7z|csv|dmg|docx?|exe|gz|iso|mp[34]|msi|pdf|pkg|pptx?|rar|txt|xlsx?|zip)$/i
+const DOWNLOADS = /\.(7z|csv|dmg|docx?|exe|gz|iso|mp[34]|msi|pdf|pkg|pptx?|rar|txt|xlsx?|zip)$/i
 
 type Track = (event: string, properties: object) => void
 
@@ -11,21 +11,23 @@ export interface ClickOptions {
 
 /** Watches clicks and submitted forms for elements with `data-event` and, if the options say so, for links. */
 export function watchClicks(track: Track, { outbound, downloads }: ClickOptions): void {
-  const watch = ({ type, target, button = 0 }: Event & { button?: number }) => {
-    if (!(target instanceof Element) || button > 1) return
-    const isSubmit = type === 'submit'
-    const element = target.closest('[data-event]')
+  const watch = (event: Event) => {
+    if ((event as MouseEvent).button > 1) return
+    // From the innermost element, which may be inside a web component, to the document and the window.
+    const path = event.composedPath() as Partial<Element>[]
+    const isSubmit = event.type === 'submit'
+    const element = path.find((node) => node.hasAttribute?.('data-event')) as Element | undefined
     if (element && (element.tagName === 'FORM') === isSubmit) {
       track(element.getAttribute('data-event') as string, readProperties(element))
     }
-    const link = target.closest('a')
-    if (isSubmit || !link?.href || !/^http/.test(link.protocol)) return
+    const link = path.find((node) => node.tagName === 'A') as HTMLAnchorElement | undefined
+    if (isSubmit || !link || !/^http/.test(link.protocol)) return
     if (downloads && (link.hasAttribute('download') || DOWNLOADS.test(link.pathname))) {
       track('$download', { url: link.href })
     } else if (outbound && link.host !== location.host) track('$outbound_link', { url: link.href })
   }
   // Listen in the capture phase, because pages may stop the propagation of clicks.
-  for (const type of ['click', 'auxclick', 'submit']) document.addEventListener(type, watch, true)
+  for (const type of ['click', 'auxclick', 'submit']) addEventListener(type, watch, true)
 }
 
 /** The attributes `data-event-*`, by the rest of their names. */

@@ -23,7 +23,7 @@ const AWAY_MS = 30 * 60_000
 /** A route that leads to another one within this time is not a page view. Meanwhile, the page sets its title. */
 const ROUTE_MS = 100
 const MAX_WAITING = 100
-const CAMPAIGN = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content']
+const CAMPAIGN = /^utm_(source|medium|campaign|term|content)$/
 
 /** Times are epoch milliseconds. */
 interface Visit {
@@ -148,7 +148,7 @@ export class Tallyhouse {
   }
 
   #watchPage(): void {
-    document.addEventListener('visibilitychange', () => (document.hidden ? this.#hide() : this.#show()))
+    addEventListener('visibilitychange', () => (document.hidden ? this.#hide() : this.#show()))
     addEventListener('pagehide', () => {
       this.#hide()
       // If the page comes back, it is viewed again. It becomes visible before `pageshow`.
@@ -156,11 +156,13 @@ export class Tallyhouse {
     })
     addEventListener('pageshow', ({ persisted }) => {
       if (!persisted) return
-      this.#outbox.forgetRequests()
+      this.#outbox.forget()
       this.#show()
     })
     const route = () => setTimeout(() => this.#viewPage(), ROUTE_MS)
     addEventListener('popstate', route)
+    // Routers that use this API do not call `pushState`. Not all browsers have it, and a page may use its name.
+    ;(window as { navigation?: Partial<EventTarget> }).navigation?.addEventListener?.('currententrychange', route)
     for (const name of ['pushState', 'replaceState'] as const) {
       const change = history[name]
       history[name] = (...state) => {
@@ -210,12 +212,11 @@ export class Tallyhouse {
     const url = hasHash ? href : href.replace(/#.*/, '')
     const referrer = this.#referrer
     this.#referrer = url
-    const query = new URLSearchParams(search)
     const properties: Record<string, string> = { url, title: document.title }
     if (referrer) properties.referrer = referrer
-    for (const name of CAMPAIGN) {
-      const value = query.get(name)
-      if (value) properties[name] = value
+    for (const [name, value] of new URLSearchParams(search)) {
+      // The first value counts.
+      if (value && CAMPAIGN.test(name)) properties[name] ??= value
     }
     this.#record('$pageview', properties)
     for (const task of this.#waiting.splice(0)) task()

@@ -65,7 +65,7 @@ export class Outbox {
     })
     let room = MAX_BODY
     const names = due.filter((name, index) => {
-      room -= (storage.read(name) ?? '').length
+      room -= (storage.read(name) as string).length
       // Aliases come last, each in a separate request.
       return index === 0 || (room > 0 && !isAlias(name))
     })
@@ -79,7 +79,7 @@ export class Outbox {
    * Allows entries that were in flight when the page went into the back/forward cache to be sent again, because their
    * answers may never come.
    */
-  forgetRequests(): void {
+  forget(): void {
     this.#inFlight.clear()
   }
 
@@ -92,8 +92,9 @@ export class Outbox {
       ? this.call('users/alias', texts.join())
       : this.call('track/batch', `{"events":[${texts}]}`))
     for (const name of names) this.#inFlight.delete(name)
-    // No answer, a failure of the service, a request that took too long, or too many requests.
-    if (status < 200 || status > 499 || status === 408 || status === 429) return false
+    // No answer, a failure of the service, a proxy that does not find the service while it restarts, a request that took
+    // too long, or too many requests.
+    if (status < 200 || status > 499 || [404, 408, 429].includes(status)) return false
     if (status < 400) for (const name of names) storage.remove(name)
     // The service refuses a whole batch for one bad event.
     else if (names.length > 1) for (const name of names) await this.#deliver([name])
@@ -120,12 +121,13 @@ export class Outbox {
     try {
       const response = await fetch(`${url}/public/${path}${query}`, {
         method: 'POST',
-        body: `{"apiKey":${JSON.stringify(key)},${body.slice(1)}`,
+        body: `{"apiKey":"${key}",${body.slice(1)}`,
         // Session calls take text/plain as well, which needs no preflight.
-        headers: path.startsWith('s') ? {} : { 'content-type': 'application/json' },
+        headers: path[0] === 's' ? {} : { 'content-type': 'application/json' },
         keepalive: body.length <= MAX_BODY,
         credentials: 'omit',
-        signal: AbortSignal.timeout(CALL_MS),
+        // Browsers from before 2022 do not have it.
+        signal: AbortSignal.timeout?.(CALL_MS),
       })
       return [response.status, await response.text()]
     } catch {

@@ -12,8 +12,8 @@ if (!(early && 'sessionId' in early)) {
   const { dataset, src } = document.currentScript as HTMLScriptElement
   // data-hash and data-hash="true" mean the same.
   const attributes = Object.entries(dataset).map(([name, value]) => [name, value === 'false' ? false : value || true])
-  const options: TallyhouseOptions = Object.fromEntries(attributes)
-  const tallyhouse = new Tallyhouse({ ...options, url: new URL(dataset.url ?? '.', src).href })
+  const url = new URL(dataset.url ?? '.', src).href
+  const tallyhouse = new Tallyhouse({ ...(Object.fromEntries(attributes) as TallyhouseOptions), url })
   page.tallyhouse = tallyhouse
   for (const [name, args] of early?.q ?? []) (tallyhouse[name] as (...args: unknown[]) => void)?.(...args)
 }

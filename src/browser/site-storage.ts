@@ -43,14 +43,16 @@ export class SiteStorage {
 
 function findStorage(): Storage | undefined {
   try {
-    return localStorage
+    // Firefox only says that a storage is damaged once it is used.
+    if (localStorage.length >= 0) return localStorage
   } catch {
     // The page may not use it.
-    return undefined
   }
+  return undefined
 }
 
+/** Makes an id of 96 random bits. */
 export function newId(): string {
   // randomUUID exists only on secure pages.
-  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (number) => number.toString(36)).join('')
+  return crypto.getRandomValues(new Uint32Array(3)).join('-')
 }

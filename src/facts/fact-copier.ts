@@ -376,7 +376,7 @@ export class FactCopier {
     const isDue = range.lo === 0n || unseen >= (this.#options.guessEvery ?? GUESS_EVERY)
     this.#unseen.set(range.projectId, isDue ? 0 : unseen)
     if (!isDue) return
-    await lead.guessColumns(range).catch((error: unknown) => {
+    await lead.columns.guess(range).catch((error: unknown) => {
       // Questions that are slow without columns ask for them.
       if (!(error instanceof StoreError) && !isTimeout(error)) throw error
     })

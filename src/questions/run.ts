@@ -1,7 +1,5 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import {
-  findUnreadablePart,
-  isPassing,
   isServerOutOfMemory,
   isStoreError,
   isTimeout,
@@ -9,8 +7,6 @@ import {
   NoSlotError,
   ShardUnreachableError,
   StatementTooLargeError,
-  StoreError,
-  type StoreErrorName,
   StoreTimeoutError,
   StoreUnreachableError,
 } from '../clickhouse/errors.js'
@@ -24,10 +20,9 @@ import { MAX_WARNINGS, type Warning } from '../contract/warning.js'
 import { abortable } from '../lib/abortable.js'
 import { ThreadLoad } from '../lib/thread-load.js'
 import { withTimeout } from '../lib/with-timeout.js'
-import type { Position } from '../model/position.js'
-import type { FactsPoint, FactsReader } from '../reads/facts-reader.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
+import { FactsReads, type FactsReadsOptions } from './facts-reads.js'
 import type { Answer } from './kind.js'
 import { getKind } from './kinds.js'
 import { readQuestion } from './parse.js'
@@ -38,50 +33,29 @@ import {
   type Pattern,
   toPatternsTooLargeError,
 } from './patterns.js'
-import { identifySessions } from './session-facts-source.js'
-import type { FactsBounds, Query, QueryContext } from './statement.js'
+import { ServerSettings } from './server-settings.js'
+import type { Query, QueryContext } from './statement.js'
 import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
 import { UnusualProjects } from './unusual-projects.js'
-import { type FoundSessions, UsableDays } from './usable-days.js'
-import { ValueColumns } from './value-columns.js'
 
 interface QuestionLimits {
   /** time limit of a question in ClickHouse, seconds */
   QUERY_TIMEOUT: number
-  /** memory limit of a question, bytes; it is lower if that is more than MEMORY_SHARE of the server's memory */
+  /** memory limit of a question, bytes; half of the server's memory if that is less */
   QUERY_MEMORY: number
 }
 
-export interface QuestionsOptions {
+export interface QuestionsOptions extends FactsReadsOptions {
   shards: Shards
   barrier: Pick<Barrier, 'waitForProject'>
   aliases: Pick<Aliases, 'hasAny'>
-  /** default: questions read `events` only */
-  facts?:
-    | Pick<
-        FactsReader,
-        | 'point'
-        | 'stillHolds'
-        | 'readColumns'
-        | 'forgetColumns'
-        | 'noteSlow'
-        | 'noteUsed'
-        | 'noteSessions'
-        | 'noteDamage'
-        | 'noteDamagedSessions'
-      >
-    | undefined
   limits: QuestionLimits
   /** what a project has set; default: nothing */
   getSettings?: ((projectId: string) => QuestionDefaults & PageSettings) | undefined
-  /** epoch ms before which events or sessions of a project may have expired; null or default: none have */
-  getExpiry?: ((projectId: string) => number | null) | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
   /** how long an answer waits for its warnings, ms; default: a second */
   reviewMs?: number | undefined
-  /** maximum number of changed sessions that a statement lists; default: 2000 */
-  maxChanged?: number | undefined
   /** how long the settings for the server are remembered, ms; default: a minute */
   settingsMs?: number | undefined
   /** default: the load of this thread */
@@ -98,56 +72,8 @@ const RETRY_SECONDS = 5
 const GRACE_MS = 5_000
 /** How long an answer waits for an unfinished review, ms. Known names need no wait. */
 const GRACE_FOR_REVIEW_MS = 1_000
-/**
- * Maximum bytes of a result, which this process holds in memory. A breakdown repeats its values in every bucket: 60
- * values of 200 KB over 30 days take 370 MB. Half a million points with names of 100 characters take half of this.
- */
-const MAX_RESULT_BYTES = 128 * 1024 * 1024
-/**
- * Rewrites of comparisons, GROUP BY, ORDER BY and LIMIT BY that our statements do not need. Trying them compares whole
- * expression trees, which takes a third of the time to plan paths or a breakdown by channel, and a quarter for funnels.
- * Expressions that were merged across subqueries also compute in one step what builds upon each other in several: a
- * breakdown by source or channel takes a quarter longer. ClickHouse reorders joins once it knows their sizes from an
- * earlier run. For sessions by `page.channel` in a project with chains of aliases, planning then took minutes and several
- * GB, and no limit applied (26.7).
- */
-export const NEEDLESS_REWRITES = [
-  'optimize_and_compare_chain',
-  'optimize_aggregators_of_group_by_keys',
-  'optimize_group_by_function_keys',
-  'optimize_injective_functions_in_group_by',
-  'optimize_injective_functions_in_limit_by',
-  'optimize_limit_by_function_keys',
-  'optimize_redundant_functions_in_order_by',
-  'optimize_truncate_order_by_after_group_by_keys',
-  'query_plan_merge_expressions',
-  'query_plan_optimize_join_order_limit',
-]
-
-/**
- * When ClickHouse pushes a filter down to the shards, it omits conditions with a lambda, even below NOT, so that the
- * remaining filter drops matching rows (25.1 up to 26.8; ClickHouse issue 113445). So filters of properties run on the
- * shard that merges the results.
- */
-const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
-
-/** Errors of a query that depend on the events that it has read. */
-const OF_EVENTS: StoreErrorName[] = ['FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 'AMBIGUOUS_IDENTIFIER', 'TOO_MANY_ROWS']
-
-/** How often a question reads facts that change in the meantime before it reads `events` instead. */
-const MAX_FACTS_READS = 2
 /** How long a project is assumed to have chains of aliases, ms. They are settled within seconds. */
 export const CHAINED_MS = 60_000
-/**
- * How much of ClickHouse's memory one question may use at most. With more, it could hit the limit of the whole server,
- * and would look as if other queries had used up the memory.
- */
-const MEMORY_SHARE = 0.5
-/** How long the settings for the server are remembered, ms. */
-const SETTINGS_MS = 60_000
-/** A question that takes longer would benefit from columns for its properties. */
-const SLOW_MS = 200
-
 const NARROWER = 'Ask about a shorter time (from, to), fewer events or fewer breakdowns.'
 
 /** A caller whose slot stays in use until ClickHouse has ended its queries. */
@@ -193,17 +119,14 @@ export class Questions {
   readonly #repaired = new UnusualProjects()
   readonly #tied = new UnusualProjects()
   readonly #chained = new UnusualProjects(CHAINED_MS)
-  /** by the `shards` of a point, which stay the same object while the point is used */
-  readonly #changed = new WeakMap<object, { appended: Position; found: FoundSessions }>()
-  #settings: Promise<ClickHouseSettings> | undefined
-  /** when the settings were last read, `performance.now()` */
-  #settingsAt = Number.NEGATIVE_INFINITY
-  /** of a question, bytes */
-  #memory: number
+  readonly #facts: FactsReads
+  readonly #settings: ServerSettings
 
   constructor(options: QuestionsOptions) {
     this.#options = options
-    this.#memory = options.limits.QUERY_MEMORY
+    const { shards, limits, settingsMs } = options
+    this.#settings = new ServerSettings({ shards, memory: limits.QUERY_MEMORY, rememberedMs: settingsMs })
+    this.#facts = new FactsReads(options, () => this.#checkStore())
     this.#load = options.load ?? new ThreadLoad()
     this.#slots = new ReadSlots(createSlotLimits(this.#load))
   }
@@ -370,7 +293,7 @@ export class Questions {
       const data = { repairsTexts, hasTies, hasChains, hasManyValues }
       let isGreedy = false
       try {
-        return await this.#readFacts({ projectId, appended, pages, signal }, async (facts, sessions) => {
+        return await this.#facts.read({ projectId, appended, pages, signal }, async (facts, sessions) => {
           const asked = { projectId, now, shards, hasAliases, ...data, pages, facts }
           const rows = (query: Query) => {
             return this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
@@ -402,95 +325,6 @@ export class Questions {
     }
   }
 
-  /**
-   * Handles a failure to learn about the facts: the question is answered without them.
-   * @throws if ClickHouse does not respond at all
-   */
-  async #withoutFacts(error: unknown): Promise<null> {
-    if (isTimeout(error)) await this.#checkStore()
-    // Some table about facts may be damaged.
-    else if (!(error instanceof StoreError) || isPassing(error)) throw error
-    return null
-  }
-
-  /**
-   * Reads facts as they are, which is fastest. If a step has changed them meanwhile, the query is repeated without the
-   * rows of later steps, and then without facts.
-   */
-  async #readFacts<T>(
-    {
-      projectId,
-      appended,
-      pages,
-      signal,
-    }: Pick<QuestionRun, 'projectId' | 'appended'> & Pick<QueryContext, 'pages'> & Pick<Running, 'signal'>,
-    read: (facts: FactsBounds | null, sessions: UsableDays | null) => Promise<T>,
-  ): Promise<T> {
-    const { facts } = this.#options
-    for (let failed = 0; facts && failed < MAX_FACTS_READS; failed++) {
-      const reached = facts.point(projectId, appended, signal)
-      const point = await reached.catch((error: unknown) => this.#withoutFacts(error))
-      if (!point) break
-      const isBounded = failed > 0 || point.isStepping || point.isMoving
-      const stillHolds = async () => {
-        return await facts.stillHolds(projectId, point, isBounded).catch((error: unknown) => this.#withoutFacts(error))
-      }
-      const columns = await facts.readColumns().catch((error: unknown) => this.#withoutFacts(error))
-      const values = new ValueColumns(columns ?? new Set())
-      const sessions = new UsableDays(point.sessionDays, {
-        definition: identifySessions(pages),
-        expiry: this.#options.getExpiry?.(projectId) ?? null,
-        found: this.#recallChanged(point, appended),
-        max: this.#options.maxChanged,
-      })
-      // Losing these notes only costs speed.
-      const noteSlow = () => void facts.noteSlow(projectId, values.sources).catch(() => undefined)
-      const began = performance.now()
-      const bounds: FactsBounds = {
-        hi: point.shards.map((shard) => shard?.hi ?? 0n),
-        hasLater: point.hasLater,
-        step: isBounded ? point.shards.map((shard) => shard?.step ?? 0) : null,
-        findColumn: (source) => values.find(source),
-        findSessions: () => sessions.find(),
-        findChanged: (query) => sessions.findChanged(query),
-      }
-      const found = await read(bounds, sessions).catch(async (error: unknown) => {
-        const damaged = findUnreadablePart(error)
-        // A column was dropped.
-        if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
-        else if (damaged?.table === 'event_facts') void facts.noteDamage().catch(() => undefined)
-        else if (damaged?.table === 'session_facts') void facts.noteDamagedSessions(projectId).catch(() => undefined)
-        // The damaged table is unknown, so it may be the facts; `events` has the same data.
-        else if (!damaged || damaged.table !== null) {
-          if (isTooLarge(error)) noteSlow()
-          if (!isStoreError(error, ...OF_EVENTS) || (await stillHolds())) throw error
-        }
-        return null
-      })
-      if (found === null) continue
-      const tookMs = performance.now() - began
-      if (!(await stillHolds())) continue
-      void facts.noteUsed(values.used).catch(() => undefined)
-      const isSlow = tookMs > SLOW_MS
-      if (isSlow) noteSlow()
-      if (sessions.areAsked) {
-        void facts.noteSessions(projectId, { isSlow, isUsed: sessions.areUsed }).catch(() => undefined)
-      }
-      return found
-    }
-    return await read(null, null)
-  }
-
-  /** The changed sessions that questions at a point have found. @param appended as for `FactsReader.point` */
-  #recallChanged({ shards }: Pick<FactsPoint, 'shards'>, appended: Position | undefined): FoundSessions {
-    const known = this.#changed.get(shards)
-    // Data accepted later may have changed more sessions.
-    if (known && appended !== undefined && known.appended === appended) return known.found
-    const found: FoundSessions = new Map()
-    if (appended !== undefined) this.#changed.set(shards, { appended, found })
-    return found
-  }
-
   /** @param seconds time limit */
   async #rows(
     { sql, parameters, settings }: Query,
@@ -503,7 +337,7 @@ export class Questions {
     const limitMs = max_execution_time * 1000 + GRACE_MS
     try {
       const threads = this.#load.isShort && { max_threads: 1 }
-      const all = { ...(await this.#getSettings()), max_execution_time, ...threads, ...settings }
+      const all = { ...(await this.#settings.read()), max_execution_time, ...threads, ...settings }
       return await shards.rows(sql, parameters, all, { project: slot.project, slot, signal, limitMs })
     } catch (error) {
       if (error instanceof StoreTimeoutError) await this.#checkStore()
@@ -525,59 +359,6 @@ export class Questions {
     }
   }
 
-  /** Settings for this server. It may be upgraded, or get more or less memory, while the service runs. */
-  async #getSettings(): Promise<ClickHouseSettings> {
-    const before = this.#settings
-    const now = performance.now()
-    if (!before || now - this.#settingsAt > (this.#options.settingsMs ?? SETTINGS_MS)) {
-      this.#settingsAt = now
-      this.#settings = this.#findSettings().catch((error: unknown) => {
-        if (before) return before
-        this.#settings = undefined
-        throw error
-      })
-    }
-    return (await this.#settings) ?? {}
-  }
-
-  /** Omits settings that the server does not know. */
-  async #findSettings(): Promise<ClickHouseSettings> {
-    const { shards } = this.#options
-    this.#memory = await this.#findMemory()
-    const found = await shards.each(({ clickhouse }) =>
-      clickhouse.rows<{ name: string }>('SELECT name FROM system.settings WHERE name IN {names:Array(String)}', {
-        names: NEEDLESS_REWRITES,
-      }),
-    )
-    const known = found.map((rows) => new Set(rows.map(({ name }) => name)))
-    const taken = NEEDLESS_REWRITES.filter((name) => known.every((names) => names.has(name)))
-    return {
-      max_memory_usage: String(this.#memory),
-      max_result_bytes: String(MAX_RESULT_BYTES),
-      result_overflow_mode: 'throw',
-      output_format_json_escape_forward_slashes: 0,
-      ...(shards.areSeveral && OVER_SHARDS),
-      ...Object.fromEntries(taken.map((name) => [name, 0])),
-    }
-  }
-
-  /** The memory limit of a question, bytes. */
-  async #findMemory(): Promise<number> {
-    const { shards, limits } = this.#options
-    const found = await shards.each(({ clickhouse }) =>
-      clickhouse
-        .rows<{ bytes: string }>(
-          "SELECT value AS bytes FROM system.server_settings WHERE name = 'max_server_memory_usage'",
-        )
-        .catch((error: unknown) => {
-          if (isStoreError(error, 'ACCESS_DENIED')) return []
-          throw error
-        }),
-    )
-    const memory = found.flat().map(({ bytes }) => Math.floor(Number(bytes) * MEMORY_SHARE))
-    return Math.min(limits.QUERY_MEMORY, ...memory.filter((bytes) => bytes > 0))
-  }
-
   #tooLarge(error: unknown, advice: string): ApiError {
     const { QUERY_TIMEOUT } = this.#options.limits
     if (isLarge(error)) {
@@ -589,7 +370,7 @@ export class Questions {
     }
     const over = isTimeout(error)
       ? `takes more than ${QUERY_TIMEOUT} s`
-      : `needs more than the ${Math.round(this.#memory / 1024 / 1024)} MiB of memory that it may use`
+      : `needs more than the ${Math.round(this.#settings.memory / 1024 / 1024)} MiB of memory that it may use`
     return new ApiError('query_too_large', `The question ${over}. ${advice}`, { cause: error })
   }
 }

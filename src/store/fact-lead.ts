@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { findUnreadablePart, isStoreError, isTimeout, StoreError } from '../clickhouse/errors.js'
+import { findUnreadablePart, isStoreError, StoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, literalRows, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ABANDONED, type ChangeScope, type EventChange, SETTLED } from './event-changes.js'
@@ -9,21 +9,9 @@ import { matchEntries } from './events.js'
 import { FACTS_COMMENT, type FactRange } from './fact-backlog.js'
 import { type Comparison, FactCheck, isChecked } from './fact-check.js'
 import { hashName, insertFacts, toDay } from './fact-columns.js'
-import { findFrequentNames } from './fact-guesses.js'
-import { STILL_LEADS, TAKING_LEAD } from './fact-points.js'
-import {
-  addValueColumns,
-  type ColumnSource,
-  completeColumn,
-  dropValueColumns,
-  findUnusedColumn,
-  listValueColumns,
-  MAX_VALUE_COLUMNS,
-  mayHaveColumn,
-  nameValueColumn,
-  noteColumnsUsed,
-  type ValueColumn,
-} from './fact-values.js'
+import { STILL_LEADS } from './fact-points.js'
+import { LeadColumns } from './lead-columns.js'
+import { LeadState } from './lead-state.js'
 import { ANY_SIZE, DAY_MS, SessionDays } from './session-days.js'
 
 /** Another process leads now. */
@@ -49,15 +37,6 @@ const KEY_OF_EVENT = `toString(event_id) AS id, event, toString(${toDay('timesta
   toString(${hashName('distinct_id')}) AS user`
 const KEY_OF_FACT = 'toString(event_id) AS id, event, toString(day) AS day, toString(user) AS user'
 
-/** A row of `facts_state`. */
-interface State {
-  version: number
-  epoch: number
-  begun: number
-  generation: number
-  engine: string
-}
-
 const POLL_MS = 50
 /** Events whose facts one statement recomputes. It names them, so a last change may exceed this. */
 const EVENTS_TOGETHER = 2_000
@@ -65,15 +44,8 @@ const EVENTS_TOGETHER = 2_000
 const PROJECTS_TOGETHER = 50
 /** How long to wait for statements of earlier leaders, ms. */
 const OTHERS_LIMIT_MS = 2 * DELETE_LIMIT_MS
-/** A leader that has not written for this long counts as gone, ms. */
-const SILENT_MS = 10_000
 /** The kinds of changes that the log keeps: those of events. */
 const LOGGED: readonly ChangeScope['kind'][] = ['events', 'users', 'month', 'entry']
-/** `is_leading` of a process that has released the lead, and of one that leads; see TAKING_LEAD as well. */
-const RELEASED = 0
-const LEADING = 1
-/** Versions are ordered by epoch, so a late write of an earlier leader is not the latest state. */
-const VERSIONS_OF_EPOCH = 2 ** 32
 /** SQL for the month in which an event was accepted: its partition of `events`. */
 const MONTH = "toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))"
 /** One thread, so that copying leaves the other cores to events and questions. */
@@ -94,42 +66,6 @@ export interface LeadOptions {
   signal: AbortSignal
 }
 
-/** The state of a store in which no process has led yet. */
-const NOBODY: State = { version: 0, epoch: 0, begun: 0, generation: 1, engine: '' }
-
-/** The latest state of a shard's facts. */
-interface LastState extends State {
-  /** the process that wrote it */
-  process: string
-  /** whether that process still leads */
-  isLeading: boolean
-  /** time since then by the server's clock, ms */
-  silentMs: number
-}
-
-/** @returns null if nobody has ever led */
-async function readLeader(clickhouse: ClickHouse): Promise<LastState | null> {
-  const [row] = await clickhouse.rows<
-    Record<'version' | 'epoch' | 'begun' | 'generation' | 'engine' | 'process' | 'silent', string> & { leading: number }
-  >(
-    `SELECT version, epoch, begun, generation, engine, toString(leader) AS process, is_leading AS leading,
-       date_diff('millisecond', written_at, now64(3)) AS silent
-     FROM facts_state ORDER BY version DESC LIMIT 1`,
-  )
-  if (!row) return null
-  const { version, epoch, begun, generation, engine, process, leading, silent } = row
-  return {
-    process,
-    version: Number(version),
-    epoch: Number(epoch),
-    begun: Number(begun),
-    generation: Number(generation),
-    engine,
-    isLeading: leading !== RELEASED,
-    silentMs: Number(silent),
-  }
-}
-
 /**
  * The lead over the facts of one shard: the right to change them. If another process has taken over, the former leader
  * can change nothing even before it notices, because each statement checks the epoch in the store.
@@ -140,27 +76,28 @@ async function readLeader(clickhouse: ClickHouse): Promise<LastState | null> {
 export class FactLead {
   /** by project: facts have its events with ids up to here */
   readonly progress = new Map<string, bigint>()
-  /** whether this process also led before */
-  readonly isContinued: boolean
   /** the days with session facts */
   readonly sessions: SessionDays
+  readonly columns: LeadColumns
   readonly #clickhouse: ClickHouse
-  readonly #process: string
   readonly #comparison: FactCheck
-  #state: State
-  #columns: ReadonlyMap<string, ValueColumn> = new Map()
+  readonly #state: LeadState
 
-  private constructor(clickhouse: ClickHouse, process: string, state: State, isContinued: boolean) {
-    this.isContinued = isContinued
+  private constructor(clickhouse: ClickHouse, state: LeadState) {
     this.#clickhouse = clickhouse
-    this.#process = process
     this.#comparison = new FactCheck(clickhouse)
     this.#state = state
+    this.columns = new LeadColumns(clickhouse, () => this.assertLeads())
     this.sessions = new SessionDays(clickhouse, {
       epoch: state.epoch,
       change: (statement, parameters, settings) => this.#change(statement, parameters, { ...settings, ...COPYING }),
       assertLeads: () => this.assertLeads(),
     })
+  }
+
+  /** Whether this process also led before. */
+  get isContinued(): boolean {
+    return this.#state.isContinued
   }
 
   get epoch(): number {
@@ -177,48 +114,14 @@ export class FactLead {
    * @returns null if another process leads
    */
   static async take(clickhouse: ClickHouse, { process, isShared, signal }: LeadOptions): Promise<FactLead | null> {
-    const last = await readLeader(clickhouse)
-    // If the clock was set back, what is left of a dead leader seems to be from the future.
-    const isTaken = last?.isLeading && last.process !== process && Math.abs(last.silentMs) < SILENT_MS
-    if (isShared && isTaken) return null
-    const { epoch, begun, generation, engine } = last ?? NOBODY
-    const next = { version: (epoch + 1) * VERSIONS_OF_EPOCH, epoch: epoch + 1, begun, generation, engine }
-    const lead = new FactLead(clickhouse, process, next, last?.process === process)
-    if (!(await lead.#claim())) return null
+    const state = await LeadState.claim(clickhouse, process, isShared)
+    if (!state) return null
+    const lead = new FactLead(clickhouse, state)
     await lead.#waitForOthers(signal)
-    // The previous leader may have begun another step in the meantime.
-    lead.#state.begun = Math.max(lead.#state.begun, (await readLeader(clickhouse))?.begun ?? 0)
-    if (!last) await lead.#avoidKnown()
+    await state.catchUp()
     await lead.#load()
     await lead.beat()
     return lead
-  }
-
-  /**
-   * Chooses numbers that no step and no generation has used, because the state may be lost although the progress is
-   * not.
-   */
-  async #avoidKnown(): Promise<void> {
-    const [row] = await this.#clickhouse.rows<{ generation: number; step: number }>(
-      'SELECT max(generation) AS generation, max(step) AS step FROM facts_progress',
-    )
-    const { begun, generation } = this.#state
-    this.#state.begun = Math.max(begun, row?.step ?? 0)
-    this.#state.generation = Math.max(generation, row?.generation ?? 0)
-  }
-
-  async #claim(): Promise<boolean> {
-    const { epoch } = this.#state
-    const insert = this.#insertState(TAKING_LEAD)
-    await this.#clickhouse.command(insert.query, insert.parameters, {
-      insert_deduplication_token: `epoch ${epoch}`,
-      deduplicate_insert_select: 'force_enable',
-    })
-    const rows = await this.#clickhouse.rows(
-      'SELECT 1 FROM facts_state WHERE leader = {process:UUID} AND epoch = (SELECT max(epoch) FROM facts_state)',
-      { process: this.#process },
-    )
-    return rows.length > 0
   }
 
   /** Waits until ClickHouse has carried out the statements of earlier leaders. */
@@ -242,7 +145,7 @@ export class FactLead {
   }
 
   async #load(): Promise<void> {
-    await this.#loadColumns()
+    await this.columns.load()
     const [server] = await this.#clickhouse.rows<{ written_by: string }>(
       `SELECT concat(version(), ' ', if(startsWith(engine, 'Replicated'), '', toString(uuid))) AS written_by
        FROM system.tables WHERE database = currentDatabase() AND name = 'event_facts'`,
@@ -273,14 +176,13 @@ export class FactLead {
   async rebuild(engine = this.#state.engine): Promise<void> {
     this.progress.clear()
     // The order matters: a question that misses rows then notices that its generation is over.
-    await this.#write({ engine, generation: this.#state.generation + 1 })
+    await this.#state.beginGeneration(engine)
     await this.sessions.clear()
     await this.assertLeads()
     // The next leader waits until this statement has ended.
     const settings = { ...ANY_SIZE, log_comment: FACTS_COMMENT }
     await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, settings, DELETE_LIMIT_MS)
-    await dropValueColumns(this.#clickhouse, [...this.#columns.keys()])
-    await this.#loadColumns()
+    await this.columns.drop()
     await this.#noteChecked()
   }
 
@@ -318,19 +220,18 @@ export class FactLead {
 
   /** Tells the other processes that this one still leads. */
   async beat(): Promise<void> {
-    await this.#write({})
+    await this.#state.beat()
     await this.assertLeads()
   }
 
   /** Lets another process lead immediately. */
   async release(): Promise<void> {
-    await this.#write({}, RELEASED)
+    await this.#state.release()
   }
 
   /** @throws LeadLostError */
   async assertLeads(): Promise<void> {
-    const [row] = await this.#clickhouse.rows<{ epoch: number }>('SELECT max(epoch) AS epoch FROM facts_state')
-    if (row?.epoch !== this.#state.epoch) throw new LeadLostError()
+    if (!(await this.#state.stillLeads())) throw new LeadLostError()
   }
 
   /** Copies events as one step. @throws LeadLostError */
@@ -350,10 +251,9 @@ export class FactLead {
     parameters: Parameters,
     before: () => Promise<void> = async () => undefined,
   ): Promise<void> {
-    const step = this.#state.begun + 1
-    await this.#write({ begun: step })
+    const step = await this.#state.beginStep()
     await before()
-    const insert = insertFacts(this.#columns.values(), `(${where}) AND ${STILL_LEADS}`, String(step))
+    const insert = insertFacts(this.columns.all(), `(${where}) AND ${STILL_LEADS}`, String(step))
     await this.#change(insert, parameters, COPYING)
     await this.#finish(step, reached)
   }
@@ -424,7 +324,7 @@ export class FactLead {
   /** @returns the events whose facts have to be recomputed */
   async #followOne(projectId: string, scope: Exclude<ChangeScope, { kind: 'events' }>): Promise<FactKey[]> {
     if (scope.kind === 'rebuild') await this.rebuild()
-    if (scope.kind === 'column') await this.#tryToAddColumn(scope.source)
+    if (scope.kind === 'column') await this.columns.tryToAdd(scope.source)
     if (scope.kind === 'calls') {
       if ('before' in scope) await this.sessions.expire(projectId, scope.before)
       else await this.sessions.eraseCalls(projectId, scope.keys)
@@ -471,8 +371,7 @@ export class FactLead {
       case 'leave_out':
         await this.sessions.eraseCalls(projectId, null)
         // From now on, questions of the project only read `events`.
-        await this.#write({ begun: this.#state.begun + 1 })
-        await this.#finish(this.#state.begun, [{ projectId, hi: 0n }])
+        await this.#finish(await this.#state.beginStep(), [{ projectId, hi: 0n }])
         await this.#change('DELETE FROM event_facts WHERE project_id = {project:String}', { project: projectId })
         return []
       case 'rebuild':
@@ -483,56 +382,6 @@ export class FactLead {
       default:
         throw new Error(`no such change: ${scope satisfies never}`)
     }
-  }
-
-  async #loadColumns(): Promise<void> {
-    this.#columns = await listValueColumns(this.#clickhouse)
-  }
-
-  /** Like `#addColumn`, if ClickHouse can: only speed is lost otherwise, and questions that stay slow ask again. */
-  async #tryToAddColumn(source: ColumnSource): Promise<void> {
-    try {
-      await this.#addColumn(source)
-    } catch (error) {
-      if (!(error instanceof StoreError) && !isTimeout(error)) throw error
-      await this.#loadColumns()
-    }
-  }
-
-  /**
-   * Adds a column for values, or completes an existing one. If there are too many, the new one replaces the column that
-   * has been unused for the longest time.
-   */
-  async #addColumn(source: ColumnSource): Promise<void> {
-    const name = nameValueColumn(source)
-    await this.assertLeads()
-    if (this.#columns.has(name)) return await completeColumn(this.#clickhouse, name)
-    if (this.#columns.size >= MAX_VALUE_COLUMNS) {
-      const unused = await findUnusedColumn(this.#clickhouse)
-      if (unused === null) return
-      await dropValueColumns(this.#clickhouse, [unused])
-    }
-    await addValueColumns(this.#clickhouse, [source])
-    await noteColumnsUsed(this.#clickhouse, [name])
-    await this.#loadColumns()
-  }
-
-  /**
-   * Adds columns for the most frequent properties of a project, as long as there are not too many columns. @param range
-   * the events to copy next; the newest events are sampled as well
-   */
-  async guessColumns(range: FactRange): Promise<void> {
-    const room = MAX_VALUE_COLUMNS - this.#columns.size
-    if (room <= 0) return
-    const frequent = await findFrequentNames(this.#clickhouse, range)
-    const paths = frequent.map((name) => [name]).filter(mayHaveColumn)
-    const missing = paths.filter((path) => !this.#columns.has(nameValueColumn(path))).slice(0, room)
-    if (missing.length === 0) return
-    await this.assertLeads()
-    // If the project already has facts, columns are filled only when questions ask for them, because that may take
-    // longer than copying.
-    await addValueColumns(this.#clickhouse, missing, { isFilled: range.lo > 0n })
-    await this.#loadColumns()
   }
 
   /** Deletes facts whose events are gone. @param left SELECT of the ids that still exist */
@@ -589,21 +438,6 @@ export class FactLead {
     const query = statement.startsWith('INSERT') ? statement : `${statement} AND ${STILL_LEADS}`
     const all = { ...parameters, epoch: this.#state.epoch }
     await this.#clickhouse.command(query, all, { ...settings, log_comment: FACTS_COMMENT }, DELETE_LIMIT_MS)
-  }
-
-  async #write(changes: Partial<State>, leading = LEADING): Promise<void> {
-    Object.assign(this.#state, changes)
-    const { query, parameters } = this.#insertState(leading, STILL_LEADS)
-    await this.#clickhouse.command(query, parameters)
-  }
-
-  #insertState(leading: number, condition = '1') {
-    this.#state.version++
-    const query = `INSERT INTO facts_state (version, epoch, leader, is_leading, begun, generation, engine)
-      SELECT {version:UInt64}, {epoch:UInt32}, {process:UUID}, ${leading}, {begun:UInt32}, {generation:UInt32},
-        {engine:String}
-      WHERE ${condition}`
-    return { query, parameters: { ...this.#state, process: this.#process } }
   }
 }
 

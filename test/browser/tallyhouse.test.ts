@@ -168,7 +168,7 @@ t.test('the script in a browser', async (t) => {
     const { events } = await site.waitFor('/shop')
     t.equal(events.length, 1)
     const [view] = events
-    t.match(view, { event: '$pageview', insert_id: /^[\da-z]{16,28}$/, session_id: /^[\da-z]{16,28}$/ })
+    t.match(view, { event: '$pageview', insert_id: /^\d+-\d+-\d+$/, session_id: /^\d+-\d+-\d+$/ })
     t.strictSame(view?.properties, {
       url: `${site.origin}${path.replace('#top', '')}`,
       title: 'A page',
@@ -210,6 +210,11 @@ t.test('the script in a browser', async (t) => {
     t.strictSame(site.describe(events), ['/', '/one?a', '/two', 'after', '/one?b'])
     t.strictSame(events[1]?.properties, { url: `${site.origin}/one?a`, title: 'One', referrer: `${site.origin}/` })
     t.equal(new Set(events.map(({ session_id }) => session_id)).size, 1)
+
+    await run(page, "navigation.addEventListener('navigate', (event) => event.intercept())")
+    await run(page, "navigation.navigate('/three').finished.then(() => new Promise((done) => setTimeout(done, 500)))")
+    await run(page, "navigation.navigate('/four').finished.then(() => true)")
+    t.strictSame(site.describe(await site.waitForEvents(7)).slice(5), ['/three', '/four'])
 
     const hashes = await startSite(t, service, { attributes: 'data-hash' })
     const { page: other } = await openPage(t, browser, `${hashes.origin}/#/a`)
@@ -422,6 +427,18 @@ t.test('the script in a browser', async (t) => {
     t.strictSame((await full.waitFor('/full', 'works')).names, ['/full', 'works'])
     await run(crowded, 'tallyhouse.optOut()')
     t.strictSame(await keptBy(crowded), ['tallyhouse choice'])
+
+    const damaged = await startSite(t, service)
+    const { page: old } = await openPage(t, browser, 'about:blank')
+    await old.addInitScript(`
+      const fail = () => { throw new Error('NS_ERROR_FILE_CORRUPTED') }
+      Object.defineProperty(window, 'localStorage', { get: () => new Proxy({}, { get: fail, set: fail }) })
+      delete AbortSignal.timeout
+      navigation = []`)
+    await old.goto(`${damaged.origin}/old`)
+    await waitForScript(old)
+    await run(old, "tallyhouse.track('works')")
+    t.strictSame((await damaged.waitFor('/old', 'works')).names, ['/old', 'works'])
   })
 
   t.test('nothing is stored or sent before the visitor agrees, or after the visitor objects', async (t) => {
@@ -528,6 +545,16 @@ t.test('the script in a browser', async (t) => {
     await page.click('#out')
     await page.click('#file')
     await page.click('#next')
+    await run(
+      page,
+      `{
+        const component = document.body.appendChild(document.createElement('div'))
+        component.dataset.event = 'component'
+        const link = component.attachShadow({ mode: 'open' }).appendChild(document.createElement('a'))
+        link.href = 'http://127.0.0.3/'
+        link.appendChild(document.createElement('b')).click()
+      }`,
+    )
     await page.fill('#field', 'shoes')
     await page.press('#field', 'Enter')
     const { events, names } = await site.waitFor(
@@ -535,13 +562,23 @@ t.test('the script in a browser', async (t) => {
       'signed up',
       '$outbound_link',
       '$download',
+      'component',
+      '$outbound_link',
       'searched',
       '/f',
     )
-    t.strictSame(names, ['/clicks', 'signed up', '$outbound_link', '$download', 'searched', '/found?q=shoes'])
+    const marked = ['component', '$outbound_link', 'searched']
+    t.strictSame(names, ['/clicks', 'signed up', '$outbound_link', '$download', ...marked, '/found?q=shoes'])
     t.strictSame(
-      events.slice(1, 5).map(({ properties }) => properties),
-      [{ plan: 'pro', seats: '3' }, { url: 'http://127.0.0.2:1/away?x' }, { url: `${site.origin}/report.PDF` }, {}],
+      events.slice(1, 7).map(({ properties }) => properties),
+      [
+        { plan: 'pro', seats: '3' },
+        { url: 'http://127.0.0.2:1/away?x' },
+        { url: `${site.origin}/report.PDF` },
+        {},
+        { url: 'http://127.0.0.3/' },
+        {},
+      ],
     )
 
     const plain = await startSite(t, service, { body })
@@ -601,12 +638,21 @@ t.test('the script in a browser', async (t) => {
 
   t.test('an event that is refused takes no other along', async (t) => {
     const site = await startSite(t, service)
-    const { page, problems } = await openPage(t, browser, `${site.origin}/`, /Tallyhouse|400/)
+    const { page, problems } = await openPage(t, browser, `${site.origin}/`, /Tallyhouse|40[04]/)
     await site.waitFor('/')
     await run(page, "tallyhouse.track('one'), tallyhouse.track('x'.repeat(300)), tallyhouse.track('two')")
     t.strictSame((await site.waitFor('/', 'one', 'two')).names, ['/', 'one', 'two'])
     await until('the explanation', () => problems.some((problem) => /event must/.test(problem)))
     await until('an empty outbox', async () => (await waitingOf(page)).length === 0)
+
+    const headers = { 'access-control-allow-origin': '*' }
+    await page.route('**/track/batch?*', (route) => route.fulfill({ status: 404, headers }), { times: 1 })
+    await Promise.all([page.waitForResponse(/batch/), run(page, "tallyhouse.track('during an update')")])
+    await run(page, "tallyhouse.track('after it')")
+    t.strictSame(
+      (await site.waitForEvents(5)).slice(3).map(({ event }) => event),
+      ['during an update', 'after it'],
+    )
   })
 
   t.test('a call that cannot be recorded is dropped, and the page goes on', async (t) => {

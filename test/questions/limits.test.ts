@@ -4,7 +4,8 @@ import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import type { Cohort } from '../../src/contract/questions.js'
-import { NEEDLESS_REWRITES, Questions } from '../../src/questions/run.js'
+import { Questions } from '../../src/questions/run.js'
+import { NEEDLESS_REWRITES } from '../../src/questions/server-settings.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
 
 const EVENTS = 1_000_000

@@ -1,0 +1,182 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import { STILL_LEADS, TAKING_LEAD } from './fact-points.js'
+
+/** The state of a shard's facts, as in a row of `facts_state`. */
+interface State {
+  version: number
+  epoch: number
+  begun: number
+  generation: number
+  engine: string
+}
+
+/** The latest state in the store. */
+interface LastState extends State {
+  /** the process that wrote it */
+  process: string
+  /** whether that process still leads */
+  isLeading: boolean
+  /** time since then by the server's clock, ms */
+  silentMs: number
+}
+
+/** The state of a store in which no process has led yet. */
+const NOBODY: State = { version: 0, epoch: 0, begun: 0, generation: 1, engine: '' }
+/** A leader that has not written for this long counts as gone, ms. */
+const SILENT_MS = 10_000
+/** `is_leading` of a process that has released the lead, and of one that leads; see TAKING_LEAD as well. */
+const RELEASED = 0
+const LEADING = 1
+/** Versions are ordered by epoch, so a late write of an earlier leader is not the latest state. */
+const VERSIONS_OF_EPOCH = 2 ** 32
+
+/**
+ * The state of a shard's facts in the epoch of one leader. A write has no effect once another process has begun the next
+ * epoch.
+ */
+export class LeadState {
+  /** whether this process also led before */
+  readonly isContinued: boolean
+  readonly #clickhouse: ClickHouse
+  readonly #process: string
+  readonly #state: State
+  /** whether no process has led before */
+  readonly #isFirst: boolean
+
+  private constructor(clickhouse: ClickHouse, process: string, last: LastState | null) {
+    const { epoch, begun, generation, engine } = last ?? NOBODY
+    this.isContinued = last?.process === process
+    this.#clickhouse = clickhouse
+    this.#process = process
+    this.#state = { version: (epoch + 1) * VERSIONS_OF_EPOCH, epoch: epoch + 1, begun, generation, engine }
+    this.#isFirst = last === null
+  }
+
+  /**
+   * Begins the next epoch. @param isShared whether other processes may lead
+   * @returns null if another process leads
+   */
+  static async claim(clickhouse: ClickHouse, process: string, isShared: boolean): Promise<LeadState | null> {
+    const last = await readLast(clickhouse)
+    // If the clock was set back, what is left of a dead leader seems to be from the future.
+    const isTaken = last?.isLeading && last.process !== process && Math.abs(last.silentMs) < SILENT_MS
+    if (isShared && isTaken) return null
+    const state = new LeadState(clickhouse, process, last)
+    return (await state.#claim()) ? state : null
+  }
+
+  get epoch(): number {
+    return this.#state.epoch
+  }
+
+  /** The number of the last step that was begun. */
+  get begun(): number {
+    return this.#state.begun
+  }
+
+  /** Facts of earlier generations no longer count. */
+  get generation(): number {
+    return this.#state.generation
+  }
+
+  /** The version of ClickHouse and the table that facts were written to. */
+  get engine(): string {
+    return this.#state.engine
+  }
+
+  async #claim(): Promise<boolean> {
+    const insert = this.#insert(TAKING_LEAD)
+    await this.#clickhouse.command(insert.query, insert.parameters, {
+      insert_deduplication_token: `epoch ${this.epoch}`,
+      deduplicate_insert_select: 'force_enable',
+    })
+    const rows = await this.#clickhouse.rows(
+      'SELECT 1 FROM facts_state WHERE leader = {process:UUID} AND epoch = (SELECT max(epoch) FROM facts_state)',
+      { process: this.#process },
+    )
+    return rows.length > 0
+  }
+
+  /** Notes what the previous leader has begun since this one claimed the lead. */
+  async catchUp(): Promise<void> {
+    this.#state.begun = Math.max(this.begun, (await readLast(this.#clickhouse))?.begun ?? 0)
+    if (this.#isFirst) await this.#avoidKnown()
+  }
+
+  /**
+   * Chooses numbers that no step and no generation has used, because the state may be lost although the progress is
+   * not.
+   */
+  async #avoidKnown(): Promise<void> {
+    const [row] = await this.#clickhouse.rows<{ generation: number; step: number }>(
+      'SELECT max(generation) AS generation, max(step) AS step FROM facts_progress',
+    )
+    this.#state.begun = Math.max(this.begun, row?.step ?? 0)
+    this.#state.generation = Math.max(this.generation, row?.generation ?? 0)
+  }
+
+  /** Begins the next step. @returns its number */
+  async beginStep(): Promise<number> {
+    await this.#write({ begun: this.begun + 1 })
+    return this.begun
+  }
+
+  /** Begins the next generation. @param engine see there */
+  async beginGeneration(engine: string): Promise<void> {
+    await this.#write({ engine, generation: this.generation + 1 })
+  }
+
+  /** Tells the other processes that this one still leads. */
+  async beat(): Promise<void> {
+    await this.#write({})
+  }
+
+  /** Lets another process lead immediately. */
+  async release(): Promise<void> {
+    await this.#write({}, RELEASED)
+  }
+
+  /** Whether no other process has begun an epoch. */
+  async stillLeads(): Promise<boolean> {
+    const [row] = await this.#clickhouse.rows<{ epoch: number }>('SELECT max(epoch) AS epoch FROM facts_state')
+    return row?.epoch === this.epoch
+  }
+
+  async #write(changes: Partial<State>, leading = LEADING): Promise<void> {
+    Object.assign(this.#state, changes)
+    const { query, parameters } = this.#insert(leading, STILL_LEADS)
+    await this.#clickhouse.command(query, parameters)
+  }
+
+  #insert(leading: number, condition = '1') {
+    this.#state.version++
+    const query = `INSERT INTO facts_state (version, epoch, leader, is_leading, begun, generation, engine)
+      SELECT {version:UInt64}, {epoch:UInt32}, {process:UUID}, ${leading}, {begun:UInt32}, {generation:UInt32},
+        {engine:String}
+      WHERE ${condition}`
+    return { query, parameters: { ...this.#state, process: this.#process } }
+  }
+}
+
+/** @returns null if nobody has ever led */
+async function readLast(clickhouse: ClickHouse): Promise<LastState | null> {
+  const [row] = await clickhouse.rows<
+    Record<'version' | 'epoch' | 'begun' | 'generation' | 'engine' | 'process' | 'silent', string> & { leading: number }
+  >(
+    `SELECT version, epoch, begun, generation, engine, toString(leader) AS process, is_leading AS leading,
+       date_diff('millisecond', written_at, now64(3)) AS silent
+     FROM facts_state ORDER BY version DESC LIMIT 1`,
+  )
+  if (!row) return null
+  const { version, epoch, begun, generation, engine, process, leading, silent } = row
+  return {
+    process,
+    version: Number(version),
+    epoch: Number(epoch),
+    begun: Number(begun),
+    generation: Number(generation),
+    engine,
+    isLeading: leading !== RELEASED,
+    silentMs: Number(silent),
+  }
+}
