@@ -50,15 +50,19 @@ export const command: Command = {
     if (name === 'remove' && values.alias === undefined) throw new UsageError('Specify the alias: --alias NAME.')
     const { url, secretKey } = await readTarget(values, io)
     const connection = new Connection({ url, secretKey })
-    await checkService(connection, url, 'read', io.signal)
+    await checkService(connection, url, 'read', io)
     return await run(connection, distinctId, values, io)
   },
 }
 
-async function list(connection: Connection, distinctId: string, { json }: Options, io: CommandIo): Promise<number> {
+async function readAliases(connection: Connection, distinctId: string, { signal }: CommandIo): Promise<UserAliases> {
   const path = `${pathTo('users', distinctId)}/aliases`
-  const { value } = await connection.call({ method: 'GET', path }, { signal: io.signal })
-  const { distinct_id, aliases, hasMore } = value as unknown as UserAliases
+  const { value } = await connection.call({ method: 'GET', path }, { signal })
+  return value as unknown as UserAliases
+}
+
+async function list(connection: Connection, distinctId: string, { json }: Options, io: CommandIo): Promise<number> {
+  const { distinct_id, aliases, hasMore } = await readAliases(connection, distinctId, io)
   if (json) io.stdout.write(`${JSON.stringify({ distinct_id, aliases, hasMore })}\n`)
   else io.stdout.write(aliases.map((alias) => `${replaceControls(alias)}\n`).join(''))
   if (aliases.length === 0) io.stderr.write(`${replaceControls(distinct_id)} has no aliases.\n`)
@@ -72,6 +76,10 @@ async function remove(connection: Connection, distinctId: string, options: Optio
   const { alias = '', yes = false } = options
   const path = pathToAlias(distinctId, alias)
   if (!yes) {
+    const { aliases, hasMore } = await readAliases(connection, distinctId, io)
+    if (!hasMore && !aliases.includes(alias)) {
+      throw new Error('The user has no such alias. See: tallyhouse aliases list --distinct-id ID.')
+    }
     io.stderr.write(
       `${replaceControls(alias)} would be a separate user again, apart from ${replaceControls(distinctId)}. To confirm, add --yes.\n`,
     )

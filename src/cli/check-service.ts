@@ -1,6 +1,7 @@
 import type { Call, Connection } from '../client/connection.js'
 import { TallyhouseError } from '../client/errors.js'
 import { retry } from '../client/retry.js'
+import type { CommandIo } from './command.js'
 import { IMPORT_RETRY } from './import/send.js'
 
 /** Describes the key. The call stores and reads no data. */
@@ -22,7 +23,7 @@ const REASONS: [pattern: RegExp, words: string][] = [
 /**
  * Checks that the service responds and accepts the key, before anything is recorded as sent. An unreachable service
  * is reported immediately, because its address is probably wrong; later calls are retried. A service that says it is
- * unavailable is waited for.
+ * unavailable is waited for, after a line on `stderr`.
  * @param kind what the command will do with the key
  * @throws Error with a sentence for the user; TallyhouseError if the service refuses for another reason, or the
  * signal aborted
@@ -31,8 +32,13 @@ export async function checkService(
   connection: Connection,
   url: string,
   kind: 'send' | 'read',
-  signal: AbortSignal,
+  { signal, stderr }: Pick<CommandIo, 'signal' | 'stderr'>,
 ): Promise<void> {
+  let isTold = false
+  const tell = ({ message }: TallyhouseError) => {
+    if (!isTold) stderr.write(`The service at ${url} is not ready, and is tried again for some minutes: ${message}\n`)
+    isTold = true
+  }
   const attempt = async () => {
     try {
       const { value } = await connection.call(PROBE, { signal }, ONCE)
@@ -44,7 +50,14 @@ export async function checkService(
       throw findReason(error) === null ? error : new Error(callFailure(url, error), { cause: error })
     }
   }
-  await retry(attempt, IMPORT_RETRY, signal)
+  await retry(attempt, IMPORT_RETRY, signal, tell)
+}
+
+/** Prevents changing another project by mistake. @throws Error if the connection's key belongs to another project */
+export async function requireKeyOf(project: string, connection: Connection, signal: AbortSignal): Promise<void> {
+  const { value } = await connection.call(PROBE, { signal })
+  const { project: own } = value.key as { project: string }
+  if (own !== project) throw new Error(`The key belongs to project ${own}. Use a secret key of ${project}.`)
 }
 
 function readKey(url: string): string {

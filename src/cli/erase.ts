@@ -50,7 +50,7 @@ export const command: Command = {
     let unreadable = 0
     let last: { users: string[]; response: ErasedUsers } | null = null
     for await (const users of batches(file === undefined ? names : lines(file, io))) {
-      if (!last) await checkService(connection, url, 'read', io.signal)
+      if (!last) await checkService(connection, url, 'read', io)
       const response = await erase(users)
       for (const user of response.erased) {
         io.stdout.write(`${json ? JSON.stringify(user) : described(user)}\n`)

@@ -1,7 +1,7 @@
 import { Connection } from '../client/connection.js'
 import type { RememberedIds } from '../contract/id-schemas.js'
 import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
-import { checkService } from './check-service.js'
+import { checkService, requireKeyOf } from './check-service.js'
 import { alignColumns } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { counted } from './progress.js'
@@ -51,7 +51,7 @@ export const command: Command = {
     if (extra !== undefined) throw new UsageError(`Unexpected argument "${extra}".`)
     const { url, secretKey } = await readTarget(options, io)
     const connection = new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS })
-    await checkService(connection, url, 'send', io.signal)
+    await checkService(connection, url, 'send', io)
     if (name === 'list') await list(connection, options, io)
     else await forget(connection, project ?? '', kind, io)
     return 0
@@ -70,10 +70,7 @@ async function forget(
   kind: KeyClass | undefined,
   { signal, stderr }: CommandIo,
 ): Promise<void> {
-  const { value: described } = await connection.call({ method: 'GET', path: '/public/key' }, { signal })
-  // Prevents forgetting another project's ids by mistake.
-  const { project: own } = described.key as { project: string }
-  if (own !== project) throw new Error(`The key belongs to project ${own}. Use a secret key of ${project}.`)
+  await requireKeyOf(project, connection, signal)
   const path = kind === undefined ? '/public/ids' : `/public/ids?kind=${kind}`
   const { value } = await connection.call({ method: 'DELETE', path }, { signal })
   stderr.write(`${counted(Number(value.forgotten), 'id')} of ${project} forgotten.\n`)

@@ -27,7 +27,7 @@ import { toUsageStart } from '../projects/usage.js'
 import { listKeys } from '../store/api-keys.js'
 import { readUsage } from '../store/project-usage.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
-import { checkService } from './check-service.js'
+import { checkService, requireKeyOf } from './check-service.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { ERASE_TIMEOUT_MS, eraseProject } from './erase-project.js'
 import { counted } from './progress.js'
@@ -217,7 +217,8 @@ async function remove(args: string[], io: CommandIo): Promise<number> {
   }
   const { url, secretKey } = await readTarget(target, io)
   const connection = new Connection({ url, secretKey, timeoutMs: ERASE_TIMEOUT_MS })
-  await checkService(connection, url, 'read', io.signal)
+  await checkService(connection, url, 'read', io)
+  await requireKeyOf(id, connection, io.signal)
   await eraseProject(connection, id, 'were removed; its keys are still valid', io)
   return 0
 }
@@ -252,7 +253,7 @@ function parseChange(values: Record<string, string | boolean | string[] | undefi
   }
   if (typeof change.sessions === 'string') change.sessions = readSessions(change.sessions)
   const fault = check(change) ?? findSettingsFault(change)
-  if (fault) throw new UsageError(fault.message.replace(/^\/(\S+)/, (_, path: string) => toFlag(path)))
+  if (fault) throw new UsageError(inOptions(fault.message))
   return change
 }
 
@@ -266,6 +267,13 @@ function readPlaces(text: string): unknown {
 function readSessions(text: string): unknown {
   if (text === 'id') return text
   return text.startsWith('{') ? json('--sessions', text) : { gap: text }
+}
+
+/** The message about a field, in words of the command line. */
+function inOptions(message: string): string {
+  return message
+    .replace(/^\/(\S+)/, (_, path: string) => toFlag(path))
+    .replace(/or null for the default\.$/, 'or "default".')
 }
 
 /** The option that sets a field. @param path such as `keep/events` */

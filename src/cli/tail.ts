@@ -5,6 +5,7 @@ import type { StoredEvent } from '../contract/responses.js'
 import { memberText } from '../json/texts.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { parseEventId } from '../model/event-id.js'
+import { checkService } from './check-service.js'
 import { replaceControls } from './columns.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 import { parseEventOptions, readTime, warnOfUnknownEvent } from './event-options.js'
@@ -26,8 +27,8 @@ ${READ_TARGET_USAGE}
   --after ID         starts after the event with this eventId (default: with events accepted from now
                      on)
 
-The exit code is 0 after Ctrl-C or if the output is closed by its reader, 1 if the service refuses
-the stream, and 2 for a usage error.`
+The exit code is 0 after Ctrl-C or if the output is closed by its reader, 1 if the service cannot
+be reached at the start or refuses the stream, and 2 for a usage error.`
 
 export const command: Command = {
   summary: 'prints events of a running service as they arrive',
@@ -47,7 +48,6 @@ export const command: Command = {
     // The reader of the output, such as `head`, has closed it.
     io.stdout.on('error', end)
     const connection = new Connection({ url, secretKey })
-    if (values.event !== undefined) void warnOfUnknownEvent(connection, values.event, io)
     const events = liveTexts(connection, {
       ...omitUndefined({ event: values.event, distinct_id: values['distinct-id'], lastEventId: after }),
       ...(from !== undefined && { from: Number(from) }),
@@ -58,9 +58,13 @@ export const command: Command = {
       },
     })
     try {
+      await checkService(connection, url, 'read', { stderr: io.stderr, signal: stop.signal })
+      if (values.event !== undefined) void warnOfUnknownEvent(connection, values.event, io)
       const width = io.stdout.isTTY ? io.stdout.columns : undefined
       for await (const event of events)
         await print(format === 'short' ? shortLine(event, width) : line(event), io, stop.signal)
+    } catch (error) {
+      if (!stop.signal.aborted) throw error
     } finally {
       io.signal.removeEventListener('abort', end)
       io.stdout.off('error', end)

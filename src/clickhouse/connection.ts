@@ -24,6 +24,9 @@ const SILENT_MS = 120_000
 /** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
 const IDLE_SOCKET_MS = 2_500
 
+/** ClickHouse's own errors always have a text; the client makes an error response's body the message. */
+const NO_TEXT = 'the response is an error without text, so it is not from ClickHouse: check CLICKHOUSE_URL'
+
 /** The sockets to one server. */
 export class Connection {
   /** URL with user and password */
@@ -93,7 +96,7 @@ export class Connection {
     } catch (error) {
       if (error instanceof ClickHouseError) throw toStoreError(error)
       if (isOver) throw new StoreTimeoutError(`ClickHouse did not answer within ${limitMs} ms.`, { cause: error })
-      const message = error instanceof Error ? error.message : String(error)
+      const message = (error instanceof Error ? error.message : String(error)) || NO_TEXT
       // The error was truncated before its code, so its kind is unknown.
       if (message.includes('DB::Exception')) throw new StoreUnreachableError('ClickHouse sent a truncated error.')
       throw new StoreUnreachableError(`ClickHouse did not answer: ${message}`, { cause: error })

@@ -50,6 +50,8 @@ async function startTracked(t: Test, env: NodeJS.ProcessEnv): Promise<Service> {
   return { client, url, key: apiKey }
 }
 
+let sites = 0
+
 /**
  * A site of its own origin, so that tests share nothing in the browser. Its pages may load and call nothing but what
  * docs/web.md says that the script needs.
@@ -77,11 +79,13 @@ async function startSite(t: Test, { client, url, key }: Service, options: SiteOp
     response.writeHead(200, { 'content-type': type, ...headers }).end(text)
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
   t.teardown(() => {
     server.closeAllConnections()
     server.close()
   })
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  // All tests share a browser: a port that the system gives twice would be the same site, with the same visitor.
+  const origin = `http://site-${++sites}.localhost:${port}`
 
   /** The events of the site's visitors, and of other names, in the order in which they happened. */
   const findEvents = async (...others: string[]): Promise<StoredEvent[]> => {

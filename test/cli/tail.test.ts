@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import t from 'tap'
 import { elementTexts, memberText } from '../../src/json/texts.js'
-import { SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { freePort, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 import { addressOf } from '../live-stream.js'
 import { runCommand, startCommand } from './command-line.js'
 
@@ -72,4 +72,8 @@ t.test('tail explains what is wrong', async (t) => {
   const refused = await runCommand(['tail', '--url', url], '', { SECRET_KEY: 'sk_unknown_unknown' })
   t.equal(refused.code, 1)
   t.match(refused.stderr, /key is not known/)
+  const nobody = `http://127.0.0.1:${await freePort()}`
+  const unreachable = await runCommand(['tail', '--url', nobody], '', env)
+  t.equal(unreachable.code, 1)
+  t.match(unreachable.stderr, `cannot be reached at ${nobody}: nothing listens there`)
 })

@@ -72,6 +72,12 @@ t.test('Connection refuses rows that end with their connection, because some may
   }
 })
 
+t.test('Connection says that an error without text is not from ClickHouse', async (t) => {
+  const clickhouse = await sending(t, 'HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n', { ends: true })
+  const expected = { name: 'StoreUnreachableError', message: /not from ClickHouse: check CLICKHOUSE_URL/ }
+  await t.rejects(clickhouse.rows('SELECT 1'), expected)
+})
+
 t.test('Connection throws if rows break off or stop arriving', async (t) => {
   const begun = 'HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: 1\r\nContent-Length: 100\r\n\r\n{"a":1}\n'
   const broken = await sending(t, begun, { ends: true })

@@ -300,7 +300,7 @@ for (const storage of LANES) {
       t.match(dry, { code: 0, printed: /^3 events would expire, from 20/ })
       t.equal((await read()).keep.events, '25m')
       await t.rejects(projects('set', 'default', '--keep-events', 'soon'), {
-        message: /^--keep-events must be a number of/,
+        message: /^--keep-events must be a number of days.*, or "default"\.$/,
       })
       await t.rejects(projects('set', 'default', '--quota', 'events=1'), { message: /^--quota must be NAME/ })
       await t.rejects(projects('set', 'default', '--sessions', '3s'), { message: /^--sessions must be a whole number/ })
@@ -351,7 +351,9 @@ for (const storage of LANES) {
       const target = ['--url', url]
       await t.rejects(projects('remove', 'default', ...target), { message: /To confirm, add: --yes default$/ })
       await t.rejects(projects('remove', 'default', '--yes', 'defautl', ...target), { message: /add: --yes default/ })
-      await t.rejects(projects('remove', 'other', '--yes', 'other', ...target), { message: /the project of the key/ })
+      await t.rejects(projects('remove', 'other', '--yes', 'other', ...target), {
+        message: /The key belongs to project default\. Use a secret key of other/,
+      })
       t.equal((await read()).keep.events, '25m', 'nothing was removed')
       const removed = await projects('remove', 'default', '--yes', 'default', ...target)
       t.match(removed, { code: 0, noted: /Project default: 3 events, 0 profiles, .*keys are still valid/ })

@@ -66,7 +66,7 @@ export const command: Command = {
     let sent = 0
     let isDone = false
     try {
-      await checkService(connection, url, 'send', io.signal)
+      await checkService(connection, url, 'send', io)
       if (begun === undefined) await requireOther(connection, secretKey, io.signal)
       const progress = new ProgressLine(io.stderr, 'sent', () => ({ events: sent, part: sent / events }))
       try {

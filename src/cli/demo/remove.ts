@@ -34,7 +34,7 @@ export async function removeDemo(url: string, io: CommandIo): Promise<number> {
     try {
       if (earlier.length > 0) await wait(REVOKED_MS, undefined, { signal: io.signal })
       const connection = new Connection({ url, secretKey, timeoutMs: ERASE_TIMEOUT_MS })
-      await checkService(connection, url, 'read', io.signal)
+      await checkService(connection, url, 'read', io)
       await eraseProject(connection, PROJECT, 'were removed, and its keys are revoked', io)
       return 0
     } finally {

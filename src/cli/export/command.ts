@@ -37,7 +37,8 @@ ${READ_TARGET_USAGE}
   --since CURSOR     only events accepted after an earlier export, which printed this cursor
   --state FILE       where to keep progress (default: FILE.export.json next to the output)
 
-Transient failures are retried. An interrupted export to a file resumes when you rerun the command.
+Transient failures are retried. An interrupted export to a file resumes when you rerun the command;
+one that is complete is not repeated until you remove FILE and FILE.export.json.
 At the end, the command compares the number of events with the service's own count, and prints the
 cursor from which a later export continues. The exit code is 0 if all events were written, 1 if
 not, and 2 for a usage error.

@@ -33,7 +33,7 @@ const MAX_ROWS = 250_000
 
 /**
  * Writes everything in a store to a folder, from which `importAll` restores it elsewhere. The service must be
- * stopped. The entries in its journal are stored first, and a change of the store during the export is an error.
+ * stopped. The entries in its journal are stored first, and a change of the store since the export began is an error.
  * @returns false if it was interrupted
  * @throws Error with a sentence for the user; calling it again resumes
  */
@@ -45,19 +45,22 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
   if (!earlier && (await readdir(folder)).length > 0) {
     throw new Error(`${folder} is not empty and holds no export to resume. Name another folder.`)
   }
-  if (earlier?.finishedAt) {
-    report(`${folder} was exported at ${earlier.finishedAt}. To export again, name another folder.`)
-    return true
-  }
   const store = await openWholeStore(config, { mustExist: true })
   try {
     await drain(store, report, io.signal)
     if (io.signal.aborted) return false
     const manifest = await begin(store, earlier, folder)
+    if (manifest.finishedAt) {
+      // Events that arrived since would be missing after a move.
+      await checkUnchanged(store, manifest, folder)
+      report(`${folder} was exported at ${manifest.finishedAt}. To export again, name another folder.`)
+      return true
+    }
     await file.write(manifest)
     const walked = await writeTables(store, manifest, folder, file, io)
     if (!walked) return false
-    await finish(store, manifest)
+    manifest.totals = await checkUnchanged(store, manifest, folder)
+    manifest.finishedAt = new Date().toISOString()
     await file.write(manifest)
     report(`Everything in ${store.place} is in ${folder}: ${describe(manifest)}.`)
     return true
@@ -91,7 +94,7 @@ async function begin({ shards, lanes }: WholeStore, earlier: Manifest | null, fo
 
 function changed(folder: string): Error {
   return new Error(
-    `The store has changed since the export to ${folder} began. Stop the service, remove the folder and start over.`,
+    `The store has changed since the export to ${folder} began. Stop the service, remove the folder (it holds ${MANIFEST}) and start over.`,
   )
 }
 
@@ -177,23 +180,26 @@ async function writeChunk(
   return { table: table.name, ...range, ...digest, file: name, bytes, sha256: hash.digest('hex') }
 }
 
-/** @throws Error if the chunks do not add up to the store's contents, because these changed during the export */
-async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
-  const isIdle = JSON.stringify(await lastPositions(lanes)) === JSON.stringify(manifest.source.appended)
+/**
+ * @returns the totals of each table
+ * @throws Error if the chunks do not add up to the store's contents, because these have changed
+ */
+async function checkUnchanged(
+  { shards, lanes }: WholeStore,
+  { source, chunks }: Manifest,
+  folder: string,
+): Promise<Manifest['totals']> {
+  if (JSON.stringify(await lastPositions(lanes)) !== JSON.stringify(source.appended)) throw changed(folder)
+  const totals: Manifest['totals'] = {}
   for (const table of DUMP_TABLES) {
     const total = await computeDigest(shards, table, EVERYTHING)
-    const written = manifest.chunks
+    const written = chunks
       .filter((chunk) => chunk.table === table.name)
       .reduce<{ rows: number; hash: string }>(addDigests, { rows: 0, hash: '0' })
-    if (!isIdle || total.rows !== written.rows || total.hash !== written.hash) {
-      throw new Error(
-        'The store was changed while it was exported. Stop all processes of the service, remove ' +
-          `the folder (it holds ${MANIFEST}) and start over.`,
-      )
-    }
-    manifest.totals[table.name] = total
+    if (total.rows !== written.rows || total.hash !== written.hash) throw changed(folder)
+    totals[table.name] = total
   }
-  manifest.finishedAt = new Date().toISOString()
+  return totals
 }
 
 function rowsIn({ chunks }: Manifest, table: string): number {

@@ -70,7 +70,7 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
   const blocks = new Blocks()
   const connection = new Connection({ url: target.url, secretKey: target.secretKey, fetch: blockFetch(blocks) })
   try {
-    await checkService(connection, target.url, 'read', io.signal)
+    await checkService(connection, target.url, 'read', io)
     await file?.write(state)
     return await writeParts(connection, blocks, options, state, file, io)
   } catch (error) {

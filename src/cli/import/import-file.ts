@@ -86,7 +86,7 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
   const connection = new Connection({ url, secretKey, fetch: transport.fetch, onRetry: reasons(line, url) })
   try {
     const { signal } = io
-    await checkService(connection, url, 'send', signal)
+    await checkService(connection, url, 'send', io)
     const batches = await openBatches(input, state, resolved)
     const isWhole = await importInput({
       ...{ input, batches, options: resolved, checkpoint, rejects, stored, connection, signal },

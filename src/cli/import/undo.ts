@@ -59,7 +59,7 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
       if (!lock) throw new Error(`Another process is importing ${path}. Interrupt it, or wait until it has finished.`)
       locks.push(lock)
       const { state, file } = await readRecord(path, statePath, url)
-      if (imports.length === 0) await checkService(connection, url, 'read', io.signal)
+      if (imports.length === 0) await checkService(connection, url, 'read', io)
       const stored = openStoredBatches(statePath, state)
       const found = await count(connection, stored, io.signal)
       if (found.events === 0 && state.done.accepted > 0 && state.key !== options.target.keyDigest) {

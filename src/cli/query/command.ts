@@ -52,7 +52,7 @@ export const command: Command = {
     const question = await readQuestion(positionals, parts, io)
     const { url, secretKey } = await readTarget(target, io)
     const connection = new Connection({ url, secretKey })
-    await checkService(connection, url, 'read', io.signal)
+    await checkService(connection, url, 'read', io)
     const call = { method: 'POST', path: '/public/query', body: JSON.stringify(question) } as const
     const { value, text } = await connection
       .call({ ...call, timeoutMs: QUESTION_TIMEOUT_MS }, { signal: io.signal })
