@@ -65,7 +65,7 @@ export class Outbox {
     })
     let room = MAX_BODY
     const names = due.filter((name, index) => {
-      room -= (storage.read(name) as string).length
+      room -= (storage.read(name) ?? '').length
       // Aliases come last, each in a separate request.
       return index === 0 || (room > 0 && !isAlias(name))
     })

@@ -36,7 +36,7 @@ export async function checkService(
 ): Promise<void> {
   let isTold = false
   const tell = ({ message }: TallyhouseError) => {
-    if (!isTold) stderr.write(`The service at ${url} is not ready, and is tried again for some minutes: ${message}\n`)
+    if (!isTold) stderr.write(`The service at ${url} is not ready: ${message} Retrying for a few minutes.\n`)
     isTold = true
   }
   const attempt = async () => {

@@ -96,7 +96,7 @@ export class Connection {
     } catch (error) {
       if (error instanceof ClickHouseError) throw toStoreError(error)
       if (isOver) throw new StoreTimeoutError(`ClickHouse did not answer within ${limitMs} ms.`, { cause: error })
-      const message = (error instanceof Error ? error.message : String(error)) || NO_TEXT
+      const message = readText(error) || NO_TEXT
       // The error was truncated before its code, so its kind is unknown.
       if (message.includes('DB::Exception')) throw new StoreUnreachableError('ClickHouse sent a truncated error.')
       throw new StoreUnreachableError(`ClickHouse did not answer: ${message}`, { cause: error })
@@ -144,4 +144,10 @@ class Silent {
   info(): void {}
   warn(): void {}
   error(): void {}
+}
+
+/** The text of an error. That of a host with several addresses, none of which can be reached, has one for each. */
+function readText(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(readText).join(', ')
+  return error instanceof Error ? error.message : String(error)
 }

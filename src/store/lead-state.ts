@@ -121,7 +121,7 @@ export class LeadState {
     return this.begun
   }
 
-  /** Begins the next generation. @param engine see there */
+  /** Begins the next generation. @param engine what `engine` says from now on */
   async beginGeneration(engine: string): Promise<void> {
     await this.#write({ engine, generation: this.generation + 1 })
   }

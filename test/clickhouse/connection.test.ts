@@ -4,7 +4,7 @@ import { type AddressInfo, createServer as createTcpServer, type Socket } from '
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { CONNECTIONS } from '../../src/clickhouse/connection.js'
+import { CONNECTIONS, Connection } from '../../src/clickhouse/connection.js'
 import { startClickHouse } from '../helper.js'
 
 t.test('Connection runs many concurrent queries without a warning about a leak', async (t) => {
@@ -76,6 +76,14 @@ t.test('Connection says that an error without text is not from ClickHouse', asyn
   const clickhouse = await sending(t, 'HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n', { ends: true })
   const expected = { name: 'StoreUnreachableError', message: /not from ClickHouse: check CLICKHOUSE_URL/ }
   await t.rejects(clickhouse.rows('SELECT 1'), expected)
+})
+
+t.test('Connection gives the reason for each address of a host', async (t) => {
+  const connection = new Connection('http://127.0.0.1:1')
+  t.teardown(() => connection.close())
+  // As Node.js does if `localhost` is both ::1 and 127.0.0.1.
+  const refuse = () => Promise.reject(new AggregateError([new Error('refused ::1'), new Error('refused 127.0.0.1')]))
+  await t.rejects(connection.run(1_000, refuse), { message: /: refused ::1, refused 127\.0\.0\.1$/ })
 })
 
 t.test('Connection throws if rows break off or stop arriving', async (t) => {

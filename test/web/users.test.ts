@@ -154,9 +154,10 @@ t.test('the users view', async (t) => {
     t.equal(await page.getByRole('region', { name: 'Sessions' }).count(), 1)
 
     await track(site, 'viewed', 'max', { session_id: 'of events' })
+    const answered = page.waitForResponse(/\/public\/sessions\?.*max/)
     await page.goto(page.url().replace(/#.*/, '#/users/max'))
     await timeline.getByText('Session of events').waitFor()
-    await page.waitForLoadState('networkidle')
+    await answered
     t.notMatch(await page.getByRole('main').textContent(), /Sessions|No sessions/, 'only the session of its event')
   })
 

@@ -293,12 +293,12 @@ t.test('the view of a site', async (t) => {
 
   t.test('says that the project no longer keeps all events', async (t) => {
     const set = (events: string | null) => site.call('PATCH', '/public/project', { keep: { events } })
+    t.teardown(() => set(null))
     t.equal((await set('50d')).statusCode, 200)
     const page = await visit(t, '#/web')
     await page.getByText(/^Events before .+ are no longer kept\. The previous period begins earlier/).waitFor()
     const longer = await visit(t, '#/web?range=90d')
     await longer.getByText(/^Events before .+ are no longer kept\.$/).waitFor()
-    await set(null)
   })
 
   t.test('a goal keeps its own numbers while another one is removed', async (t) => {

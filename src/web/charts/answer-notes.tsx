@@ -21,9 +21,7 @@ export function AnswerNotes({ result, onAccept }: AnswerNotesProps) {
     <>
       <Warnings warnings={warnings} {...(onAccept && { onAccept })} />
       {pending > 0 && (
-        <p class={textStyles.hint}>
-          {formatCount(pending, 'recent event is', 'recent events are')} not counted yet. Ask again in a while.
-        </p>
+        <p class={textStyles.hint}>{formatCount(pending, 'recent event is', 'recent events are')} not counted yet.</p>
       )}
       {expired !== '' && <p class={textStyles.hint}>{expired}</p>}
     </>

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState } from 'preact/hooks'
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { checkStatus } from '../api/service-status.js'
 import { useLatest } from './use-latest.js'
 import { useRecovery } from './use-recovery.js'
@@ -15,31 +15,51 @@ export interface Loaded<T> {
  * Loads a value on mount and whenever `key` changes, and cancels superseded loads. A load that failed because the
  * service was not ready is repeated once it is.
  * @param key identifies what to load; null loads nothing
+ * @param refresh increments to load again in the background, unless a load is still running: one that takes longer than
+ * the time between two would never end. If it fails, the value stays.
  */
-export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
+export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>, refresh = 0): Loaded<T> {
   const [state, setState] = useState<Omit<Loaded<T>, 'reload'>>({ value: null, error: null, isLoading: key !== null })
   const [round, setRound] = useState(0)
   const reload = useCallback(() => setRound((before) => before + 1), [])
   const latest = useLatest(load)
+  const isRunning = useRef(false)
+  const isRefresh = useRef(false)
   // biome-ignore lint/correctness/useExhaustiveDependencies: `round` triggers a reload
   useEffect(() => {
+    const keepsValue = isRefresh.current
+    isRefresh.current = false
     if (key === null) {
       setState({ value: null, error: null, isLoading: false })
       return
     }
     const stop = new AbortController()
+    isRunning.current = true
     setState(({ value }) => ({ value, error: null, isLoading: true }))
     latest.current(stop.signal).then(
-      (value) => !stop.signal.aborted && setState({ value, error: null, isLoading: false }),
+      (value) => {
+        if (stop.signal.aborted) return
+        isRunning.current = false
+        setState({ value, error: null, isLoading: false })
+      },
       (error) => {
         if (stop.signal.aborted) return
+        isRunning.current = false
         // Loading a chunk of the page does not go through `call`, which would check the status.
         if (error instanceof TypeError) checkStatus()
-        setState({ value: null, error, isLoading: false })
+        setState(({ value }) => ({ value: keepsValue ? value : null, error, isLoading: false }))
       },
     )
-    return () => stop.abort()
+    return () => {
+      isRunning.current = false
+      stop.abort()
+    }
   }, [key, round, latest])
+  useEffect(() => {
+    if (refresh === 0 || isRunning.current) return
+    isRefresh.current = true
+    reload()
+  }, [refresh, reload])
   useRecovery(state, reload)
   return { ...state, reload }
 }

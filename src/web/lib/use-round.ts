@@ -11,7 +11,8 @@ export function useRound(): number {
   const [round, setRound] = useState(0)
   const begun = useRef(Date.now())
   usePoll(() => {
-    if (Date.now() - begun.current < REFRESH_MS - TOLERANCE_MS) return
+    // The clock may be set back.
+    if (Math.abs(Date.now() - begun.current) < REFRESH_MS - TOLERANCE_MS) return
     begun.current = Date.now()
     setRound((before) => before + 1)
   }, REFRESH_MS)

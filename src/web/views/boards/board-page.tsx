@@ -33,7 +33,7 @@ export function BoardPage({ id, canEdit, query, onChanged, onDeleted }: BoardPag
   const show = (next: typeof controls, isEditing = false) => {
     navigate(linkToBoard(id, formatControls(next, own), isEditing), 'replace')
   }
-  // A question that was saved since they were listed is none that was deleted.
+  // While the list is reloading, a question that it lacks may just be newer than the list.
   const cards = dropDeleted(board.cards, saved.isLoading ? null : saved.value)
   if (canEdit && query.get('edit') === '1') {
     return (

@@ -46,8 +46,9 @@ export function CardView({ card, place, saved, controls, round, edit }: CardView
   const { range, compare } = source.display
   const canAsk = source.question !== null && lastRound.current !== null
   const result = useLoaded<ComparedAnswer>(
-    canAsk ? JSON.stringify([lastRound.current, source.question, range, compare]) : null,
+    canAsk ? JSON.stringify([source.question, range, compare]) : null,
     (signal) => fetchAnswer(source.question, source.display, { signal, priority: place }),
+    lastRound.current ?? 0,
   )
   const isWaiting = !result.value && !result.error && !source.error
   const drop = edit && {

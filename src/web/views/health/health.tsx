@@ -104,8 +104,8 @@ function useSnapshots(): { snapshots: Snapshot[]; error: Error | null; read: () 
     isBusy.current = true
     try {
       const now = await readSnapshot()
-      // The last one stays however old it is, to tell what happened while the tab was hidden.
-      setSnapshots((before) => [...before.filter(({ at }, i) => at > now.at - RECENT_MS || !before[i + 1]), now])
+      // The newest one from before the recent period stays, to tell what happened while the tab was hidden.
+      setSnapshots((before) => [...before.filter((_, i) => (before[i + 1] ?? now).at > now.at - RECENT_MS), now])
       setError(null)
     } catch (failure) {
       setError(failure as Error)

@@ -1,3 +1,4 @@
+import { useMemo } from 'preact/hooks'
 import type { AnswerTo } from '../../../contract/questions.js'
 import { AnswerView } from '../../charts/answer-view.js'
 import type { LineTotal } from '../../charts/line-totals.js'
@@ -45,7 +46,7 @@ interface NumbersProps {
 
 /** The six numbers, and the chosen one over time. */
 export function Numbers({ answer, before, chosen, onChoose, onDrillDown }: NumbersProps) {
-  const picked = pickNumber({ answer, before }, chosen)
+  const picked = useMemo(() => pickNumber({ answer, before }, chosen), [answer, before, chosen])
   return (
     <>
       <ul class={styles.numbers} aria-label="Numbers">

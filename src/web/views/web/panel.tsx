@@ -67,12 +67,13 @@ export function useSeries(
   priority: number,
 ) {
   const applied = question && (view ? applyView(question, display, view.controls) : { question, display })
-  const key = applied && JSON.stringify([applied.question, applied.display, view?.round])
-  return useLoaded(key, async (signal) => {
+  const key = applied && JSON.stringify([applied.question, applied.display])
+  const load = async (signal: AbortSignal) => {
     const { answer, before } = await fetchAnswer(applied?.question, applied?.display ?? {}, { signal, priority })
     if (answer.kind !== 'series') throw new Error(OTHER_KIND)
     return { answer, before }
-  })
+  }
+  return useLoaded(key, load, view?.round)
 }
 
 interface TabPanelProps {
@@ -145,7 +146,8 @@ function TabContent({ tab, priority }: { tab: Tab; priority: number }) {
 /** The values of a tab, as many as a question can have. */
 function TabDialog({ tab, onClose }: { tab: Tab; onClose: () => void }) {
   const view = useWeb()
-  const { value, error, reload } = useSeries(askTab(tab, view.source, MAX_ROWS), {}, view, 0)
+  // A long list that changes its order would lose the reader.
+  const { value, error, reload } = useSeries(askTab(tab, view.source, MAX_ROWS), {}, { ...view, round: 0 }, 0)
   return (
     <Dialog title={tab.title} onClose={onClose}>
       {error && <Failure error={error} onRetry={reload} />}
