@@ -289,6 +289,18 @@ t.test('the view of a site', async (t) => {
     await page.getByText('2\u00a0recent events are not counted yet.').waitFor()
     const pages = page.getByRole('list', { name: 'Numbers' }).getByRole('listitem').nth(3)
     t.match(await pages.textContent(), /–.*vs\. 1\.67/, 'the average of nothing has one before')
+
+    const held: (() => void)[] = []
+    await page.route('**/public/query', async (route) => {
+      await new Promise<void>((resolve) => held.push(resolve))
+      await route.fulfill({ status: 422, json: { status: 0, code: 'query_too_large', error: 'Too large.' } })
+    })
+    await page.clock.fastForward(60_000)
+    await until('a refresh', () => held.length > 0)
+    const letFail = setInterval(() => held.splice(0).forEach((fail) => void fail()), 10)
+    t.teardown(() => clearInterval(letFail))
+    await page.getByRole('region', { name: 'Visits' }).getByText('Too large.').waitFor()
+    t.equal((await readNumbers(page))[1], 'Visits 0', 'the numbers stay')
   })
 
   t.test('says that the project no longer keeps all events', async (t) => {
