@@ -16,11 +16,11 @@ export function watchClicks(track: Track, { outbound, downloads }: ClickOptions)
     // From the innermost element, which may be inside a web component, to the document and the window.
     const path = event.composedPath() as Partial<Element>[]
     const isSubmit = event.type === 'submit'
-    const element = path.find((node) => node.hasAttribute?.('data-event')) as Element | undefined
-    if (element && (element.tagName === 'FORM') === isSubmit) {
+    const element = path.find((node) => node.matches?.('[data-event]')) as Element | undefined
+    if (element && element.matches('form') === isSubmit) {
       track(element.getAttribute('data-event') as string, readProperties(element))
     }
-    const link = path.find((node) => node.tagName === 'A') as HTMLAnchorElement | undefined
+    const link = path.find((node) => node.matches?.('a')) as HTMLAnchorElement | undefined
     if (isSubmit || !link || !/^http/.test(link.protocol)) return
     if (downloads && (link.hasAttribute('download') || DOWNLOADS.test(link.pathname))) {
       track('$download', { url: link.href })

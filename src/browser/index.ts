@@ -60,7 +60,7 @@ export class Tallyhouse {
   /** @throws TypeError without a write key */
   constructor(options: TallyhouseOptions) {
     const { url, key, visitor } = options
-    if (!/^wk_/.test(key)) throw new TypeError('A page needs a write key (wk_…)')
+    if (!/^wk_/.test(key)) throw new TypeError('A page needs a write key: wk_...')
     this.#options = options
     this.#referrer = document.referrer
     this.#storage = new SiteStorage(!visitor)
@@ -91,14 +91,15 @@ export class Tallyhouse {
 
   /**
    * Identifies the visitor, for example after signing in. Earlier events of the visitor belong to that user, too. Daily
-   * visitors stay unknown.
+   * visitors stay unknown. Ignores an empty name, `0`, `undefined`, `null` and `[object Object]`.
    */
   identify(id: string): void {
     this.#run(() => {
       // Pages also pass numbers.
       const user = `${id}`
       const known = this.#storage.read('user')
-      if (!id || known === user || this.#options.visitor) return
+      // What pages without a user pass. As a name, it would make one user of all visitors.
+      if (/^(0?|undefined|null)$|^\[/.test(user) || known === user || this.#options.visitor) return
       if (known) this.#forget()
       this.#outbox.add('user', { distinct_id: user, alias: this.#findVisitor() })
       this.#storage.write('user', user)

@@ -94,7 +94,7 @@ export class Outbox {
     for (const name of names) this.#inFlight.delete(name)
     // No answer, a failure of the service, a proxy that does not find the service while it restarts, a request that took
     // too long, or too many requests.
-    if (status < 200 || status > 499 || [404, 408, 429].includes(status)) return false
+    if (status > 499 || [0, 404, 408, 429].includes(status)) return false
     if (status < 400) for (const name of names) storage.remove(name)
     // The service refuses a whole batch for one bad event.
     else if (names.length > 1) for (const name of names) await this.#deliver([name])
