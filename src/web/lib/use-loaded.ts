@@ -16,7 +16,7 @@ export interface Loaded<T> {
  * service was not ready is repeated once it is.
  * @param key identifies what to load; null loads nothing
  * @param refresh increments to load again in the background, unless a load is still running: one that takes longer than
- * the time between two would never end. If it fails, the value stays.
+ * the time between two would never end. From the first refresh on, a failure takes no value of the same key away.
  */
 export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>, refresh = 0): Loaded<T> {
   const [state, setState] = useState<Omit<Loaded<T>, 'reload'>>({ value: null, error: null, isLoading: key !== null })
@@ -24,11 +24,10 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
   const reload = useCallback(() => setRound((before) => before + 1), [])
   const latest = useLatest(load)
   const isRunning = useRef(false)
-  const isRefresh = useRef(false)
+  const loadedKey = useRef<string | null>(null)
+  const isRefreshed = useLatest(refresh > 0)
   // biome-ignore lint/correctness/useExhaustiveDependencies: `round` triggers a reload
   useEffect(() => {
-    const keepsValue = isRefresh.current
-    isRefresh.current = false
     if (key === null) {
       setState({ value: null, error: null, isLoading: false })
       return
@@ -40,6 +39,7 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
       (value) => {
         if (stop.signal.aborted) return
         isRunning.current = false
+        loadedKey.current = key
         setState({ value, error: null, isLoading: false })
       },
       (error) => {
@@ -47,6 +47,7 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
         isRunning.current = false
         // Loading a chunk of the page does not go through `call`, which would check the status.
         if (error instanceof TypeError) checkStatus()
+        const keepsValue = isRefreshed.current && loadedKey.current === key
         setState(({ value }) => ({ value: keepsValue ? value : null, error, isLoading: false }))
       },
     )
@@ -54,11 +55,9 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
       isRunning.current = false
       stop.abort()
     }
-  }, [key, round, latest])
+  }, [key, round, latest, isRefreshed])
   useEffect(() => {
-    if (refresh === 0 || isRunning.current) return
-    isRefresh.current = true
-    reload()
+    if (refresh > 0 && !isRunning.current) reload()
   }, [refresh, reload])
   useRecovery(state, reload)
   return { ...state, reload }
