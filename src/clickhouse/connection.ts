@@ -146,7 +146,7 @@ class Silent {
   error(): void {}
 }
 
-/** The text of an error. That of a host with several addresses, none of which can be reached, has one for each. */
+/** The text of an error. If no address of a host can be reached, Node.js reports one error for each address. */
 function readText(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(readText).join(', ')
   return error instanceof Error ? error.message : String(error)

@@ -143,7 +143,7 @@ function TabContent({ tab, priority }: { tab: Tab; priority: number }) {
   )
 }
 
-/** The values of a tab, as many as a question can have. */
+/** Lists up to MAX_ROWS values of a tab. */
 function TabDialog({ tab, onClose }: { tab: Tab; onClose: () => void }) {
   const view = useWeb()
   // A long list that changes its order would lose the reader.
