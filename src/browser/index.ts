@@ -91,7 +91,8 @@ export class Tallyhouse {
 
   /**
    * Identifies the visitor, for example after signing in. Earlier events of the visitor belong to that user, too. Daily
-   * visitors stay unknown. Ignores an empty name, `0`, `undefined`, `null` and `[object Object]`.
+   * visitors stay unknown. Ignores an empty name, `0`, `undefined`, `null` and what
+   * begins with `[`, such as `[object Object]`.
    */
   identify(id: string): void {
     this.#run(() => {
