@@ -109,7 +109,7 @@ async function bundle(format, contents) {
   const run = `${text};try { new Tallyhouse({ url: 'x', key: 'y' }) } catch ({ message }) { console.log(message) }`
   const file = join(folder, `bundle.${format === 'esm' ? 'mjs' : 'cjs'}`)
   writeFileSync(file, run)
-  assert.match(execFileSync('node', [file], { encoding: 'utf8' }), /^A page needs a write key /)
+  assert.match(execFileSync('node', [file], { encoding: 'utf8' }), /^A page needs a write key: /)
 }
 
 /** @param {import('node:child_process').ChildProcessByStdio<null, import('node:stream').Readable, import('node:stream').Readable>} child */

@@ -24,6 +24,8 @@ async function start(t: Test, folder: string) {
     const { clickhouse, close } = await openStore(config)
     await until('the facts', async () => {
       await completeFacts(clickhouse, ['default'])
+      // Damage is noticed by a question that reads it, which one asked while the machine is busy may not.
+      await ask()
       // A damaged part cannot be read until it is filled again.
       return (await countDifferences(clickhouse).catch(() => 1)) === 0
     })

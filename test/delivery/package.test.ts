@@ -152,7 +152,7 @@ t.test('the client packages that the service serves', async (t) => {
       const { stdout, stderr } = await run(process.execPath, ['--no-experimental-require-module', file], {
         cwd: folder,
       })
-      t.match(stdout, /^url must be .*\nA page needs a write key .*\n$/, file)
+      t.match(stdout, /^url must be .*\nA page needs a write key: .*\n$/, file)
       t.equal(stderr, '', file)
     }
   })

@@ -151,7 +151,7 @@ t.test('the users view', async (t) => {
     const page = await visit(t, '#/users/lea')
     const timeline = page.getByRole('region', { name: 'Events' })
     await until('all lengths', async () => (await timeline.getByText(/1\sevent in \d+/).count()) === visits)
-    t.equal(await page.getByRole('region', { name: 'Sessions' }).count(), 1)
+    await page.getByRole('region', { name: 'Sessions' }).waitFor()
 
     await track(site, 'viewed', 'max', { session_id: 'of events' })
     const answered = page.waitForResponse(/\/public\/sessions\?.*max/)
