@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
 import { weigh } from '../../src/json/complexity.js'
-import { type JsonValue, readJson } from '../../src/json/value.js'
+import { type JsonValue, readJson, readJsonInTurns } from '../../src/json/value.js'
 import { codePoint } from '../fuzz/texts.js'
 import { measureDepth, members } from './spans.js'
 import { spaces, spell, value } from './spell.js'
@@ -127,4 +127,24 @@ t.test('readJson refuses texts over maxWeight, and accepts many values and level
   }
   const deep = readJson(Buffer.from('['.repeat(200_000) + ']'.repeat(200_000)))
   t.equal(deep?.textDepth, 200_000)
+})
+
+t.test('readJsonInTurns reads the same in pieces, whatever is read in between', async (t) => {
+  const given = Array.from({ length: 10_000 }, (_, n) => ({ n, name: `é "${n}"`, list: [n, [null], {}] }))
+  const text = JSON.stringify(given)
+  let turns = 0
+  const takeTurn = () => {
+    turns++
+    t.same(taken(read('{"a":[1,2]}') as JsonValue), { a: [1, 2] })
+    return turns % 2 === 0 ? null : Promise.resolve()
+  }
+  const json = await readJsonInTurns(Buffer.from(text), Number.POSITIVE_INFINITY, takeTurn)
+  t.same(json && taken(json), given)
+  t.same([json?.textWeight, json?.textDepth], [weigh(Buffer.from(text), Number.POSITIVE_INFINITY), measureDepth(text)])
+  t.ok(turns > 2, `${turns} turns`)
+  for (const wrong of [`${text}]`, text.slice(0, -1), text.replace('"n":9999,', '"n":09999,')]) {
+    t.equal(await readJsonInTurns(Buffer.from(wrong), Number.POSITIVE_INFINITY, () => null), null)
+  }
+  t.equal(await readJsonInTurns(Buffer.from(text), 100_000, () => null), null, 'too heavy')
+  t.same((await readJsonInTurns(Buffer.from('[1]'), 10, () => null))?.value, [1], 'a small text')
 })

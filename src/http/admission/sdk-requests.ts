@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../../json/complexity.js'
-import { type JsonValue, readJson } from '../../json/value.js'
+import { type JsonValue, readJsonInTurns } from '../../json/value.js'
 import { isBrowserKey } from '../../keys/keys.js'
 import { type Authentication, continueBody } from './authenticate.js'
 import { type Intake, readBody, takeTurn } from './body.js'
@@ -91,7 +91,7 @@ export function acceptSdkRequests(
     const { json, fields } = await unwrap(raw, query, request.routeOptions.bodyLimit ?? 0, grow)
     const turn = takeTurn(intake.turns, request)
     if (turn) await turn
-    const value = readJson(json, MAX_BATCH_WEIGHT)
+    const value = await readJsonInTurns(json, MAX_BATCH_WEIGHT, () => takeTurn(intake.turns, request))
     if (value) request.account?.take(value.textWeight * WEIGHT_BYTES)
     const payload = { json, value, fields }
     if (!request.key) await keys.admit(request, reply, candidates(request, payload, keyPaths))
