@@ -426,7 +426,7 @@ function registerApi(
       scope.register(saved, { shards, questions: asked, catalog, now })
       scope.register(live, { live: parts.live, admission })
       scope.register(users, { ...people, shards, erasure, purge, questions: asked, deletesEvents })
-      scope.register(usersBatch, { ...people, bodyLimit, maxDepth })
+      scope.register(usersBatch, { ...people, admission, bodyLimit, maxDepth })
       scope.register(sessionReads, { sessions, shards, barrier })
       scope.register(deadLetters, { shards, barrier, noteDeletion, retention: own.retention })
       scope.register(key)

@@ -82,6 +82,33 @@ export function readText(text: string): JsonValue {
   return new JsonValue(scanned, 0)
 }
 
+/**
+ * The value that JSON.parse would return, made piece by piece.
+ * @param levels how far down a piece may be; a batch has its list within an object
+ */
+export async function makeValueInTurns(
+  json: JsonValue,
+  takeTurn: () => Promise<void> | null,
+  levels = 2,
+): Promise<unknown> {
+  const turn = takeTurn()
+  if (turn) await turn
+  const isWhole = levels === 0 || json.end - json.start <= PIECE_BYTES
+  if (!isWhole && json.isArray) {
+    const values: unknown[] = []
+    for (const element of json.elements()) values.push(await makeValueInTurns(element, takeTurn, levels - 1))
+    return values
+  }
+  if (!isWhole && json.isObject) {
+    const members: [string, unknown][] = []
+    for (const [name, member] of json.members()) {
+      members.push([name, await makeValueInTurns(member, takeTurn, levels - 1)])
+    }
+    return Object.fromEntries(members)
+  }
+  return json.value
+}
+
 /** A lazily decoded value of a JSON text. */
 export class JsonValue {
   readonly #in: Scanned

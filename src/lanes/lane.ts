@@ -8,6 +8,7 @@ import type { BufferPool } from '../lib/buffer-pool.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
 import { CloseStack } from '../lib/close-stack.js'
 import type { Log } from '../lib/log.js'
+import type { Turns } from '../lib/turns.js'
 import type { Alias } from '../model/alias.js'
 import type { Profile } from '../model/profile.js'
 import { MAX_SESSION_BYTES, type Session } from '../model/session.js'
@@ -73,6 +74,8 @@ export interface LaneOptions {
   queued: QueueBudget
   /** limits the profiles and sessions in memory */
   memory: ByteBudget
+  /** shares the time of the event loop among changes of profiles and sessions */
+  turns: Turns
   log: Log
   /** aborts the waits at the read barrier */
   closing: AbortSignal
@@ -80,7 +83,7 @@ export interface LaneOptions {
 
 /** Makes a lane of a journal, which the lane closes. */
 export function createLane(journal: Journal, config: Config, options: LaneOptions): Lane {
-  const { number, name, shards, isOwnShardEnough, others, buffers, queued, memory, log, closing } = options
+  const { number, name, shards, isOwnShardEnough, others, buffers, queued, memory, turns, log, closing } = options
   const shard = shards.at(number % shards.all.length)
   const fullName = shards.areSeveral ? `${name} on shard ${shard.number} (${shard.name})` : name
   const parts = new CloseStack()
@@ -112,6 +115,7 @@ export function createLane(journal: Journal, config: Config, options: LaneOption
     new StateStore(journal, commits, table, {
       maxBytes,
       memory,
+      turns,
       known: new KnownStates(journal, keys, log, { closing }),
     })
   return {

@@ -9,6 +9,7 @@ import { type Backoff, retry } from '../lib/backoff.js'
 import { BufferPool } from '../lib/buffer-pool.js'
 import { ByteBudget } from '../lib/byte-budget.js'
 import type { Log } from '../lib/log.js'
+import { Turns } from '../lib/turns.js'
 import { type Layout, layoutNumber } from '../model/layout.js'
 import { maxPosition, START } from '../model/position.js'
 import type { Profile } from '../model/profile.js'
@@ -96,7 +97,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   const joining = new AbortController()
   if (areSeveral) await levelFloors(journals, joining.signal)
   const buffers = new BufferPool()
-  const shared = { buffers, queued: new QueueBudget(), memory: new ByteBudget(STATE_MEMORY_BYTES) }
+  const shared = { buffers, queued: new QueueBudget(), memory: new ByteBudget(STATE_MEMORY_BYTES), turns: new Turns() }
   let isOriginal = false
   const all: Lane[] = []
   const router = new LaneRouter(all, home, buffers)

@@ -2,15 +2,17 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { describeNameFault, describeTimestampFault, isName, isTimestamp } from '../contract/limits.js'
 import { deepProperties } from '../contract/property-depth.js'
 import { Changed, ChangesBody } from '../contract/schemas.js'
+import type { Admission } from '../http/admission/admission.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { describeCalls, EXAMPLE_TIME } from '../http/openapi/description.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
-import { type JsonValue, readJson } from '../json/value.js'
+import { type JsonValue, readJsonInTurns } from '../json/value.js'
 import { canLink, isGroupName, isReserved } from '../model/user-names.js'
 import { type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../users/people.js'
 import type { SdkAlias } from '../vendors/message.js'
 
 export interface UsersBatchOptions extends PeopleParts {
+  admission: Pick<Admission, 'turn'>
   /** bytes */
   bodyLimit: number
   /** levels of objects and arrays that the properties of a profile may have */
@@ -59,13 +61,17 @@ const CALLS = describeCalls('Users', {
  * own time, and a refused change does not affect the others.
  */
 export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (app, options) => {
-  const { bodyLimit, maxDepth, ...parts } = options
+  const { admission, bodyLimit, maxDepth, ...parts } = options
   app.post('/users/batch', { ...CALLS.changeUsers, bodyLimit }, async (request) => {
     const { body, rawBody } = request
-    const values = readJson(rawBody)?.member('changes')?.elements() ?? []
+    const takeTurn = () => admission.turn(request)
+    const json = await readJsonInTurns(rawBody, MAX_BATCH_WEIGHT, takeTurn)
+    const values = json?.member('changes')?.elements() ?? []
     const rejected: { index: number; message: string }[] = []
     const understood: Message[] = []
     for (const [index, change] of (body.changes as unknown[]).entries()) {
+      const turn = takeTurn()
+      if (turn) await turn
       try {
         const message = readChange(change, values[index]?.member('operations'), index)
         checkDepth((change as Record<string, unknown>).operations, maxDepth)

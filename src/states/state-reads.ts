@@ -2,6 +2,7 @@ import { ApiError } from '../contract/errors.js'
 import type { Journal, StateReading } from '../journal/journal.js'
 import { createBatchLoader } from '../lib/batch-loader.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
+import type { Turns } from '../lib/turns.js'
 import { type Position, START } from '../model/position.js'
 import type { StateTable } from '../store/tables.js'
 import type { KnownStates } from './known-states.js'
@@ -51,6 +52,8 @@ export interface StateReadMetrics {
 export interface StateReadLimits {
   /** limits the values in memory */
   memory: ByteBudget
+  /** shares the time of the event loop among the projects whose values are parsed and changed */
+  turns: Pick<Turns, 'take'>
   /**
    * tells which states ClickHouse cannot have; if missing, ClickHouse is queried for every state that is not in the
    * journal
@@ -100,6 +103,8 @@ export class StateReads<Value> {
         this.metrics.inJournal++
         const bytes = state.length
         try {
+          const turn = this.#limits.turns.take(() => key.projectId)
+          if (turn) await turn
           return { readAt, version, value: state ? this.#table.parse(state) : null, bytes }
         } catch (error) {
           this.#limits.memory.give(bytes)

@@ -160,6 +160,8 @@ export class StateStore<Value> {
       const loaded = await this.#reads.load(key)
       let result: BatchResult
       try {
+        const turn = this.#limits.turns.take(() => key.projectId)
+        if (turn) await turn
         result = await this.#change(key, waiting, loaded)
       } finally {
         this.#limits.memory.give(loaded.bytes)

@@ -4,7 +4,7 @@ import { describeNameFault, isName } from '../contract/limits.js'
 import { forEachInBatches } from '../lib/for-each-in-batches.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { applyOperations, clearProperties, ensureProfile, identify, type Profile } from '../model/profile.js'
-import { parseOperations } from '../model/profile-operations.js'
+import { type Operation, parseOperations } from '../model/profile-operations.js'
 import { isPlaceholder, isReserved } from '../model/user-names.js'
 import { type Toll, withUserToll } from '../states/toll.js'
 import type { SdkMessage } from '../vendors/message.js'
@@ -250,8 +250,10 @@ async function apply(
 ): Promise<Fault | null> {
   const { distinctId: name, operations: texts, clears = false, identifies = false, insertId, time } = change
   try {
-    const operations = readable(() => texts.flatMap(parseOperations))
+    let operations: Operation[] | undefined
     const revise = (profile: Profile | null) => {
+      // Read here, because the store makes changes one after another, and lets others go first in between.
+      operations ??= texts.flatMap(parseOperations)
       const now = Date.now()
       const at = byTime ? time : undefined
       const before = clears ? clearProperties(profile, now, at) : profile

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
 import { weigh } from '../../src/json/complexity.js'
-import { type JsonValue, readJson, readJsonInTurns } from '../../src/json/value.js'
+import { type JsonValue, makeValueInTurns, readJson, readJsonInTurns } from '../../src/json/value.js'
 import { codePoint } from '../fuzz/texts.js'
 import { measureDepth, members } from './spans.js'
 import { spaces, spell, value } from './spell.js'
@@ -140,6 +140,7 @@ t.test('readJsonInTurns reads the same in pieces, whatever is read in between', 
   }
   const json = await readJsonInTurns(Buffer.from(text), Number.POSITIVE_INFINITY, takeTurn)
   t.same(json && taken(json), given)
+  t.same(await makeValueInTurns(json as JsonValue, takeTurn), given)
   t.same([json?.textWeight, json?.textDepth], [weigh(Buffer.from(text), Number.POSITIVE_INFINITY), measureDepth(text)])
   t.ok(turns > 2, `${turns} turns`)
   for (const wrong of [`${text}]`, text.slice(0, -1), text.replace('"n":9999,', '"n":09999,')]) {
@@ -147,4 +148,19 @@ t.test('readJsonInTurns reads the same in pieces, whatever is read in between', 
   }
   t.equal(await readJsonInTurns(Buffer.from(text), 100_000, () => null), null, 'too heavy')
   t.same((await readJsonInTurns(Buffer.from('[1]'), 10, () => null))?.value, [1], 'a small text')
+})
+
+t.test('makeValueInTurns returns what JSON.parse returns, however the text is made', async (t) => {
+  const long = JSON.stringify('x'.repeat(150_000))
+  for (const text of [
+    `{"b":${long},"a":[1,${long},{"c":${long}}],"b":[${long}],"__proto__":[${long}],"1":2}`,
+    `[${long},[[[${long}]]],{}]`,
+    long,
+    'null',
+  ]) {
+    const value = await makeValueInTurns(readJson(Buffer.from(text)) as JsonValue, () => null)
+    t.ok(JSON.stringify(value) === JSON.stringify(JSON.parse(text)), text.slice(0, 20))
+  }
+  const deep = readJson(Buffer.from('['.repeat(150_000) + ']'.repeat(150_000)))
+  t.ok(Array.isArray(await makeValueInTurns(deep as JsonValue, () => null)))
 })

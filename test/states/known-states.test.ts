@@ -74,6 +74,7 @@ async function setUp(t: Test, other?: Journal) {
     const states = new StateStore(journal, commit, table, {
       maxBytes: MAX_BYTES,
       memory: new ByteBudget(MAX_BYTES),
+      turns: { take: () => null },
       known,
     })
     return { known, states, add: (name: string) => states.change('p', name, (value) => (value ?? 0) + 1) }

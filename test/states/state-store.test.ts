@@ -11,7 +11,7 @@ import type { Position } from '../../src/model/position.js'
 import { toStateKey } from '../../src/model/state-key.js'
 import { type StateLimits, StateStore } from '../../src/states/state-store.js'
 import type { StateTable } from '../../src/store/tables.js'
-import { fromServer, temporaryFolder } from '../helper.js'
+import { fromServer, temporaryFolder, until } from '../helper.js'
 
 const MAX_BYTES = 8 * 1024 * 1024
 const HOUR_MS = 3_600_000
@@ -40,7 +40,7 @@ function tableOf(stored: Map<string, { version: Position; value: number }>, read
 }
 
 function limitsOf(): StateLimits {
-  return { maxBytes: MAX_BYTES, memory: new ByteBudget(MAX_BYTES) }
+  return { maxBytes: MAX_BYTES, memory: new ByteBudget(MAX_BYTES), turns: { take: () => null } }
 }
 
 /** States over a journal in LMDB with a clock that can be moved. */
@@ -301,7 +301,7 @@ t.test('many large values are changed a few at a time', async (t) => {
   }
   const commits = new GroupCommit(journal, new BufferPool())
   t.teardown(() => commits.close())
-  const states = new StateStore(journal, commits, counted, { maxBytes: MAX_BYTES, memory: new ByteBudget(3 * size) })
+  const states = new StateStore(journal, commits, counted, { ...limitsOf(), memory: new ByteBudget(3 * size) })
   await Promise.all(names.map((name) => states.change('p', name, add(-1))))
   t.ok(most > 0 && most <= 3, `${most} at a time`)
   t.same(await Promise.all(names.map((name) => states.get('p', name))), Array(20).fill(size - 1))
@@ -592,6 +592,34 @@ t.test('changes that are executed one by one fail one by one', async (t) => {
     ['done', 'done', 'payload_too_large', 'overloaded', 'overloaded'],
   )
   t.equal(await limited.get('p', 'a'), 11, 'what resolved is stored, and nothing else')
+})
+
+t.test('changes of different values run one turn after another', async (t) => {
+  const { states } = await openStates(t)
+  const turns: { owner: string; begin: () => void }[] = []
+  const one = states(undefined, {
+    turns: { take: (findOwner) => new Promise((begin) => turns.push({ owner: findOwner(), begin })) },
+  })
+  const ran: string[] = []
+  const names = ['a', 'b', 'c']
+  const changed = Promise.all(
+    names.map((name) =>
+      one.change('p', name, () => {
+        ran.push(name)
+        return 1
+      }),
+    ),
+  )
+  for (const [i, name] of names.entries()) {
+    await until('the next turn', () => turns.length === names.length - i)
+    t.equal(ran.length, i, `${name} waits`)
+    const [next] = turns.splice(0, 1)
+    t.equal(next?.owner, 'p')
+    next?.begin()
+    await until('the change', () => ran.length === i + 1)
+  }
+  await changed
+  t.same(ran, names)
 })
 
 t.test('slow changes do not block the event loop together', async (t) => {

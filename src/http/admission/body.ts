@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import { MAX_WEIGHT, WEIGHT_BYTES, weigh } from '../../json/complexity.js'
+import { makeValueInTurns, readJsonInTurns } from '../../json/value.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
 import type { Turns } from '../../lib/turns.js'
 import type { ScannedBody } from '../../model/scanned-body.js'
@@ -37,14 +38,21 @@ export interface Intake extends BodyBounds {
   turns: Turns
 }
 
+/** Larger bodies are parsed in pieces. JSON.parse takes some 10 ms for as many bytes. */
+const AT_ONCE_BYTES = 1024 * 1024
+
 /** How bodies are read. */
 export interface BodyForm {
   /** the bytes before and after the body's own bytes in `rawBody` */
   frame: readonly [head: Buffer, tail: Buffer] | null
   /** the key in the body, if there is one */
   findKey(raw: Buffer): unknown
-  /** @throws ApiError for a body that is not valid */
-  parse(raw: Buffer, request: FastifyRequest): unknown
+  /**
+   * @param takeTurn lets others go first between the pieces of a large body
+   * @returns the value, or a promise of it
+   * @throws ApiError for a body that is not valid
+   */
+  parse(raw: Buffer, request: FastifyRequest, takeTurn: () => Promise<void> | null): unknown
 }
 
 const JSON_FORM: BodyForm = { frame: null, findKey: (raw) => findBodyKey(raw), parse: parseJson }
@@ -88,7 +96,7 @@ export function acceptBodies(
       request.rawBody = raw
       if (scanned) return scanned
       if (raw.length === 0 && request.method === 'DELETE') return undefined
-      return parse(raw, request)
+      return await parse(raw, request, () => takeTurn(turns, request))
     } catch (error) {
       // A body that cannot be read has no key, so the key in the header decides.
       throw request.keyRefusal ?? error
@@ -243,8 +251,25 @@ function tooLarge(): ApiError {
   return new ApiError('payload_too_large', 'The body is over the limit. Send less per request.')
 }
 
-function parseJson(raw: Buffer, request: FastifyRequest): unknown {
+function parseJson(raw: Buffer, request: FastifyRequest, takeTurn: () => Promise<void> | null): unknown {
   if (!isUtf8(raw)) throw new ApiError('invalid_json', 'The body is not valid UTF-8.')
+  return raw.length > AT_ONCE_BYTES ? parseInTurns(raw, request, takeTurn) : parseAtOnce(raw, request)
+}
+
+async function parseInTurns(
+  raw: Buffer,
+  request: FastifyRequest,
+  takeTurn: () => Promise<void> | null,
+): Promise<unknown> {
+  const { account, routeOptions } = request
+  const json = await readJsonInTurns(raw, routeOptions.config.maxWeight ?? MAX_WEIGHT, takeTurn)
+  // Tells why the body is refused.
+  if (!json) return parseAtOnce(raw, request)
+  account?.take(json.textWeight * WEIGHT_BYTES)
+  return await makeValueInTurns(json, takeTurn)
+}
+
+function parseAtOnce(raw: Buffer, request: FastifyRequest): unknown {
   weighBody([raw], request)
   try {
     // Most bodies are ASCII, which reads the same as Latin-1, and Latin-1 needs no decoding.
