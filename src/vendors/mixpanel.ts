@@ -127,6 +127,7 @@ function merged(inner: JsonRow): SdkAlias[] {
 function toProfile(row: JsonRow): Decoded {
   const distinctId = row.readNonEmpty('$distinct_id')
   if (distinctId === undefined) throw new RowFault('The row names no user.')
+  if (!row.has('$properties')) throw new RowFault('The row has no $properties, unlike profiles of Mixpanel.')
   const properties = row.readNestedRow('$properties')
   const time = lastKnown(properties?.readText('$last_seen'))
   return { type: 'change', distinctId, operations: toSetOperations(properties?.text), insertId: undefined, time }

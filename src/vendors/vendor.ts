@@ -20,6 +20,8 @@ export interface Vendor {
 interface ExportOptions {
   /** format of the export's times; undefined for the vendor's documented one */
   time?: TimeFormat | undefined
+  /** converts numeric times, in ms, that count the local time of the vendor's project; undefined if they count UTC */
+  toUtc?: ((ms: number) => number) | undefined
 }
 
 /** Where a message comes from: a request, or the row of an export. */
@@ -48,13 +50,15 @@ const SECONDS_BELOW = 1e11
  * @param text of a JSON value; undefined if the message has no time
  * @throws FieldFault if the text is not a time that can be stored; it is never replaced by another one
  */
-export function readTimestamp(text: string | undefined, { request, sentAt = null, time }: Origin, unit: Unit): number {
+export function readTimestamp(text: string | undefined, origin: Origin, unit: Unit): number {
+  const { request, sentAt = null, time, toUtc } = origin
   if (text === undefined) {
     if (request) return request.receivedAt
     throw new FieldFault('The row has no time.', 'timestamp', true)
   }
   const ms = readTime(text, unit, time)
-  return request ? correctedTime(ms, { sentAt, receivedAt: request.receivedAt }) : ms
+  if (request) return correctedTime(ms, { sentAt, receivedAt: request.receivedAt })
+  return toUtc && parseDecimal(readString(text) ?? text) !== null ? toUtc(ms) : ms
 }
 
 /** @throws FieldFault */

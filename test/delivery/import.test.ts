@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { appendFileSync } from 'node:fs'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
@@ -45,6 +46,21 @@ t.test('a batch that fails for a moment is sent again, the same bytes with the s
   t.equal(batches.length, 4)
   t.equal(new Set(batches.map(({ headers }) => headers['idempotency-key'])).size, 1)
   t.equal(new Set(batches.map(({ body }) => body)).size, 1)
+})
+
+t.test('an import of a file that changes meanwhile says so', async (t) => {
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
+  const server = await faultyServer(t, [
+    keyAccepted,
+    (response, request) => {
+      appendFileSync(path, '{"event":"b","distinct_id":"u"}\n')
+      accepted(1)(response, request)
+    },
+  ])
+  const { code, stderr } = await runProcess(['import', '--url', server.url, path])
+  t.equal(code, 1)
+  t.match(stderr, /1 event stored, 0 rejected\.\n.* has changed while it was imported.*import --undo/)
 })
 
 t.test('a first call that fails for good ends the command immediately, and the message has its address', async (t) => {

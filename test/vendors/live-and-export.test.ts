@@ -268,6 +268,9 @@ t.test('exports: rows of users become profiles and aliases', async (t) => {
   t.match(exported('mixpanel', { $distinct_id: 7, $properties: [] }), [{ distinctId: '7', operations: [] }])
   t.throws(() => exported('mixpanel', { $distinct_id: '', $properties: {} }), { message: /names no user/ })
   t.throws(() => exported('mixpanel', { $distinct_id: 'a', $properties: 5 }), { message: /not an object/ })
+  for (const other of [{ $email: 'a@b.c' }, { $set: { a: 1 } }]) {
+    t.throws(() => exported('mixpanel', { $distinct_id: 'a', ...other }), { message: /has no \$properties/ })
+  }
 
   const own = { team_id: 1, distinct_id: 'ada', person_id: 'p', created_at: '2024-01-01 00:00:00.123' }
   t.match(exported('posthog', { ...own, properties: '{"plan": "pro"}' }), [

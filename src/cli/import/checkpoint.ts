@@ -98,6 +98,12 @@ export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER)
   }
 }
 
+/** Whether a file is still what its fingerprint was taken of, or is gone, after which it cannot change. */
+export async function isUnchanged(path: string, before: Fingerprint): Promise<boolean> {
+  const now = await fingerprint(path).catch(() => before)
+  return JSON.stringify(now) === JSON.stringify(before)
+}
+
 export function newImport(
   about: Pick<ImportState, 'url' | 'key' | 'input' | 'options' | 'lines' | 'guesses'>,
 ): ImportState {

@@ -37,7 +37,8 @@ ${TARGET_USAGE}
                      its row is rejected
   --time FORMAT      the format of times: iso (ISO 8601), or s, ms, us or ns since 1970. Without it,
                      it is detected from the first times
-  --time-zone ZONE   the zone of ISO times without one, such as Europe/Berlin (default: UTC)
+  --time-zone ZONE   the zone of ISO times without one, such as Europe/Berlin (default: UTC);
+                     with --from mixpanel, the zone of a project from before 2023
   --dry-run          shows the first events as they would be stored, and what would be left out.
                      Needs no service, and sends nothing
   --from VENDOR      reads the export of another product. mixpanel, amplitude, posthog and segment are
@@ -128,8 +129,13 @@ async function importAllFiles(paths: string[], options: ImportOptions, io: Comma
       return 1
     }
     accepted += imported.accepted
-    hasAll &&= imported.isWhole && imported.rejected === 0
+    hasAll &&= imported.isWhole && imported.rejected === 0 && !imported.hasChanged
     io.stderr.write(`${path === '-' ? 'standard input' : path}: ${described(imported)}.\n`)
+    if (imported.hasChanged) {
+      io.stderr.write(
+        `${path} has changed while it was imported, so what was stored may be neither its old nor its new content. To import it as it is now, undo this import first: tallyhouse import --undo ${path}\n`,
+      )
+    }
     if (!imported.isWhole) {
       io.stderr.write(`Interrupted. ${imported.hint}\n`)
       return 1
@@ -210,14 +216,15 @@ function readInputOptions(values: Values): InputOptions {
     delimiter: values.delimiter === 'tab' ? '\t' : values.delimiter,
   }
   for (const name of ['event', 'types', 'time-zone'] as const) {
-    if (options.from && values[name] !== undefined) {
+    const isOfMixpanel = options.from === 'mixpanel' && name === 'time-zone'
+    if (options.from && !isOfMixpanel && values[name] !== undefined) {
       throw new UsageError(`--from already knows the vendor's fields; leave --${name} out.`)
     }
   }
   if (options.zone !== undefined && !isTimeZone(options.zone)) {
     throw new UsageError('--time-zone must be an IANA name, such as Europe/Berlin.')
   }
-  if (options.zone !== undefined && options.time !== undefined && options.time !== 'iso') {
+  if (options.zone !== undefined && !options.from && options.time !== undefined && options.time !== 'iso') {
     throw new UsageError(`--time-zone is for times in ISO 8601; ${options.time} has no zone.`)
   }
   if (options.event !== undefined && !isName(options.event)) {

@@ -10,21 +10,23 @@ const FORMAT_NAMES = { ndjson: 'NDJSON', json: 'a JSON array', csv: 'CSV' }
 const PLURALS: Record<CellTypeName, string> = { number: 'numbers', boolean: 'booleans', date: 'dates', text: 'text' }
 
 /** Describes what was guessed about an input, one sentence each; empty if nothing had to be guessed. */
-export function describeInput({ guesses, columns, events }: Inspected, options: InputOptions): string[] {
-  const { names, zone } = options
+export function describeInput({ guesses, hasTimes, columns, events }: Inspected, options: InputOptions): string[] {
+  const { names, zone, from } = options
+  if (from) return from === 'mixpanel' && events.length > 0 ? [describeMixpanelTimes(zone)] : []
   const sentences: string[] = []
   const time = options.time ?? guesses.time
-  if (time && (columns || time !== 'ms') && !options.from) {
+  if (time && hasTimes && (columns || time !== 'ms')) {
     const zoned = time === 'iso' ? `, in ${zone ?? 'UTC'} unless they name a zone` : ''
     sentences.push(`Times (${names.timestamp}): ${TIME_NAMES[time]}${zoned}.`)
   }
-  if (!columns || options.from) return sentences
-  if (!columns.includes(names.timestamp) && events.length > 0) {
+  if (!hasTimes && events.length > 0) {
+    const isMissing = columns !== null && !columns.includes(names.timestamp)
+    const none = isMissing ? `is no column "${names.timestamp}"` : `are no times in "${names.timestamp}"`
     sentences.push(
-      `There is no column "${names.timestamp}", so the events get their time of arrival. Use --map timestamp=COLUMN to name one.`,
+      `There ${none}, so the events get their time of arrival. Use --map timestamp=${columns ? 'COLUMN' : 'FIELD'} to name one.`,
     )
   }
-  if (columns.includes(names.properties)) return sentences
+  if (!columns || columns.includes(names.properties)) return sentences
   const typed = guesses.types.map(([column, { name, isGiven }]) => ({ column, name, isGiven }))
   const kinds = (['number', 'boolean', 'date'] as const).flatMap((kind) => {
     const found = typed.filter(({ name }) => name === kind).map(({ column }) => column)
@@ -36,6 +38,15 @@ export function describeInput({ guesses, columns, events }: Inspected, options: 
       : `Columns: ${kinds.join('; ')}; all others are text. --types changes that.`,
   )
   return sentences
+}
+
+/**
+ * Mixpanel's export does not say in which zone its times are.
+ * @param zone the given one
+ */
+function describeMixpanelTimes(zone: string | undefined): string {
+  if (zone !== undefined) return `Times (time): in ${zone}.`
+  return 'Times (time): in UTC. A Mixpanel project from before 2023 exports them in its own time zone: if it is one, name that with --time-zone.'
 }
 
 /** Describes the events that the beginning of an input becomes, for `--dry-run`. */

@@ -4,6 +4,7 @@ import { type JsonRow, NoEvent, RowFault, readRow, unquoted } from '../../vendor
 import type { TimeFormat } from '../../vendors/time.js'
 import { VENDORS } from '../../vendors/vendors.js'
 import type { Row } from './lines.js'
+import { toUtc } from './local-time.js'
 import { FIXED_NAMES, type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from './native-rows.js'
 import { timeText } from './row-times.js'
 import { type VendorOutcome, VendorRows } from './vendor-rows.js'
@@ -28,8 +29,9 @@ export class EventSource {
     this.#options = options
     this.#native = new NativeRows(options)
     this.#firstTime = firstTime
-    const { from, time } = options
-    this.#vendor = from ? new VendorRows(VENDORS[from], { time }) : null
+    const { from, time, zone } = options
+    const inZone = zone === undefined ? undefined : (ms: number) => toUtc(ms, zone)
+    this.#vendor = from ? new VendorRows(VENDORS[from], { time, toUtc: inZone }) : null
   }
 
   /** @throws Error if the format of the input's times cannot be determined */

@@ -8,7 +8,7 @@ import { HttpTransport } from '../http/keep-alive-fetch.js'
 import { counted, ProgressLine } from '../progress.js'
 import { readSettings } from '../target.js'
 import type { Batches } from './batches.js'
-import { Checkpoint, type Done, type ImportState } from './checkpoint.js'
+import { Checkpoint, type Done, type ImportState, isUnchanged } from './checkpoint.js'
 import { describeInput, describeMisfits } from './describe-input.js'
 import type { InputFormat } from './formats.js'
 import { CompressedDataError, type Input, openFile, openStream } from './input.js'
@@ -32,6 +32,8 @@ export interface Imported extends Done {
   isWhole: boolean
   /** a sentence that says how to resume it, if it has not */
   hint: string
+  /** whether the file has changed while it was imported */
+  hasChanged: boolean
 }
 
 /**
@@ -71,7 +73,7 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
   const { guesses: found } = inspected
   const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines, guesses: found }, io)
   const { state, file, rejectsPath, expired } = begun
-  if (begun.isFinished) return { ...state.done, isWhole: true, hint: '' }
+  if (begun.isFinished) return { ...state.done, isWhole: true, hint: '', hasChanged: false }
   const { guesses } = state
   const resolved = withGuesses({ ...options, format, maxBytes, guesses }, guesses)
   if (state.done.batches === 0) for (const text of describeInput(inspected, options)) io.stderr.write(`${text}\n`)
@@ -95,7 +97,8 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
       expiredUpTo: expired === 0 ? 0 : state.done.batches + expired,
       unacknowledged: options.unacknowledged,
     })
-    return { ...checkpoint.state.done, isWhole, hint: resumeHint(checkpoint, isStream ? format : null) }
+    const hasChanged = isWhole && !isStream && !(await isUnchanged(path, state.input))
+    return { ...checkpoint.state.done, isWhole, hint: resumeHint(checkpoint, isStream ? format : null), hasChanged }
   } catch (error) {
     const fault = error instanceof RowsError ? error.in(input.name) : error
     if (fault instanceof CompressedDataError || fault instanceof RowsError)

@@ -36,6 +36,8 @@ export interface Inspected {
   /** the beginning of its text */
   beginning: Buffer
   guesses: Guesses
+  /** whether any row in the head has a time */
+  hasTimes: boolean
   /** the column names of CSV; null for other formats */
   columns: string[] | null
   /** number of rows in the head */
@@ -78,7 +80,9 @@ function inspectHead(head: Head, input: Input, options: InputOptions): Inspected
   if (!columns && !options.from && sample.read > 0) checkFields([...sample.cells.keys()], options.names, input.name)
   const guesses = guess(sample, columns, options)
   if (reader instanceof CsvReader) guesses.hasStrays = reader.strays > 0
-  const inspected = { format, beginning: head.bytes, guesses, columns, ...tried(head, format, options, guesses) }
+  const hasTimes = sample.times.length > 0
+  const found = { format, beginning: head.bytes, guesses, hasTimes, columns }
+  const inspected = { ...found, ...tried(head, format, options, guesses) }
   checkEvents(inspected, head, sample, input.name)
   if (head.failure) throw head.failure
   return { ...inspected, isWhole: head.isWhole && inspected.rows < SAMPLE_ROWS }

@@ -18,7 +18,15 @@ let remembered = { zone: '', offsets: new Map<number, number>() }
  */
 export function localMilliseconds(text: string, zone: string): number | null {
   const local = toMilliseconds(text, 'iso')
-  if (local === null || ZONED.test(text)) return local
+  return local === null || ZONED.test(text) ? local : toUtc(local, zone)
+}
+
+/**
+ * Converts a local time, with the rules of `localMilliseconds`.
+ * @param local the local time, as if it were UTC, in ms
+ * @param zone an IANA name
+ */
+export function toUtc(local: number, zone: string): number {
   if (remembered.zone !== zone) remembered = { zone, offsets: new Map() }
   const { offsets } = remembered
   const quarter = Math.floor(local / QUARTER_MS)

@@ -28,7 +28,7 @@ export interface SourceOptions {
   /** the format of timestamps; undefined if the user named none */
   time: TimeFormat | undefined
   from: VendorName | undefined
-  /** IANA zone of times without a zone; undefined for UTC */
+  /** IANA zone of times without a zone, or of Mixpanel's numeric times; undefined for UTC */
   zone?: string | undefined
   /** event name of rows without one */
   event?: string | undefined

@@ -96,7 +96,7 @@ const FAULTS: Record<string, [content: string | Buffer, reason: RegExp, ...args:
   'an array that is damaged from the start': ['[1 2]', /\S/],
   'times that cannot be read': [
     'event,distinct_id,timestamp\na,u,yesterday\nb,v,soon\n',
-    /None of the 2 rows.*yesterday/,
+    /The first timestamp of the input is "yesterday", which is not a number/,
   ],
   'times that Excel has shortened': [
     'event,distinct_id,timestamp\na,u,1.70E+12\n',
@@ -200,9 +200,25 @@ buy,u5,soon,1,1,true,2024-01-03,x
   )
   const own = await run(['--dry-run', '-'], 'event,distinct_id,properties,extra\na,u,"{""b"": 1.0}",7\n')
   t.equal(own.code, 0)
-  t.match(own.stdout, /Left out, as the column "properties" has the properties: extra/)
+  t.match(own.stdout, /Left out, because the column "properties" has the properties: extra/)
   t.match(own.stdout, '{"event":"a","distinct_id":"u","properties":{"b": 1.0}}')
   t.equal((await run(['--dry-run', '-'], good)).stdout.includes(good), true)
+  t.notMatch((await run(['--dry-run', '-'], good)).stdout, /time of arrival/)
+  for (const untimed of [
+    '{"event":"a","distinct_id":"u","time":1}\n',
+    '[{"event":"a","distinct_id":"u","properties":{}}]',
+    'event,distinct_id,timestamp\na,u,\n',
+  ]) {
+    t.match((await run(['--dry-run', '-'], untimed)).stdout, /no times in "timestamp", so the events get their time of/)
+  }
+})
+
+t.test("the times of Mixpanel's export may be in the zone of its project", async (t) => {
+  const row = '{"event":"a","properties":{"time":1602611311,"mp_processing_time_ms":1602625711874,"distinct_id":"u"}}\n'
+  const stored = async (...args: string[]) => (await run(['--dry-run', '--from', 'mixpanel', ...args, '-'], row)).stdout
+  t.match(await stored(), /in UTC\. A Mixpanel project from before 2023 .*--time-zone.*"timestamp":1602611311000,/s)
+  t.match(await stored('--time-zone', 'America/New_York'), /in America\/New_York.*"timestamp":1602625711000,/s)
+  t.match(await run(['--from', 'ga4', '--time-zone', 'UTC', '-'], row), { code: 1, stderr: /leave --time-zone out/ })
 })
 
 t.test('a stream that pauses is inspected as far as it has arrived', async (t) => {
@@ -213,6 +229,9 @@ t.test('a stream that pauses is inspected as far as it has arrived', async (t) =
     ...{ env: {}, stdin, stdout: new PassThrough(), stderr, signal },
   })
   stdin.write('<html>\n\n')
+  // Unlike a terminal, the stream does not keep the process alive.
+  const alive = setInterval(() => undefined, 1000)
+  t.teardown(() => clearInterval(alive))
   await t.rejects(ended, /HTML/)
 })
 

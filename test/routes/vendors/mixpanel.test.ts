@@ -124,8 +124,12 @@ t.test("Mixpanel's calls", async (t) => {
         { index: 2, insert_id: 'long', field: 'properties.distinct_id', message: /^distinct_id / },
       ],
     })
+    const twice = event('x'.repeat(256), { $user_id: 'x' })
+    const both = await json('/import', JSON.stringify([{ ...twice, event: '$identify' }, event('old')]), secret)
+    t.match(both.json(), { num_records_imported: 1, failed_records: [{ index: 0 }] })
+    t.equal(both.json().failed_records.length, 1, 'a record with two faults is one record')
     const stored = await events('&distinct_id=old')
-    t.equal(stored.length, 2 + 2 + 1 + 2 + 1)
+    t.equal(stored.length, 2 + 2 + 1 + 2 + 1 + 1)
     t.notMatch(JSON.stringify(stored), /[a-z]k_/, 'no key, neither that of the request nor the token')
   })
 
