@@ -1,6 +1,6 @@
 import { parseDuration } from '../contract/durations.js'
 import { SESSION } from '../contract/question-schemas.js'
-import type { Paths, PathsCell, PathsQuestion } from '../contract/questions.js'
+import type { Definition, Paths, PathsCell, PathsQuestion } from '../contract/questions.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { type PathQuery, selectCountedLinks, selectTakers } from './paths-links.js'
@@ -52,12 +52,16 @@ function widenRange(question: PathsQuestion) {
 
 const ANY = { event: '*', where: null }
 
+/** What may be on a path; sessions only if it starts or ends at one. */
+function listTaken({ start, end }: PathsQuestion): Definition[] {
+  return (start ?? end)?.event === SESSION ? [ANY, { event: SESSION, where: null }] : [ANY]
+}
+
 /** The sorted names of all events that may be on a path. */
 function selectNames(statement: Statement, question: PathsQuestion): string {
-  const { timezone, start, end } = question
-  const isOfSessions = (start ?? end)?.event === SESSION
+  const { timezone } = question
   const events = selectMatchingEvents(statement, {
-    definitions: isOfSessions ? [ANY, { event: SESSION, where: null }] : [ANY],
+    definitions: listTaken(question),
     where: null,
     timezone,
     ...widenRange(question),
@@ -77,7 +81,7 @@ function buildPathQuery(statement: Statement, question: PathsQuestion): PathQuer
   const beginners = selectMatchingEvents(statement, { ...known, definitions: [first], from, to })
   const events = selectMatchingEvents(statement, {
     ...known,
-    definitions: [first, ANY],
+    definitions: [first, ...listTaken(question)],
     ...widenRange(question),
     columns: ['id', 'event'],
   })

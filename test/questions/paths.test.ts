@@ -64,6 +64,17 @@ t.test('paths to an end go back in time', async (t) => {
   })
 })
 
+t.test('paths from some sessions have all sessions among their steps', async (t) => {
+  const question = { sessions: { gap: '30m' }, window: '2h', steps: 3 }
+  const some = { event: '$session', where: ['session_has', { event: 'a' }] }
+  t.strictSame((await pathsOf({ ann: 'a@0 b@40' }, { ...question, start: some })).nodes, [
+    ...['0 $session 1', '1 a 1', '2 $session 1', '3 b 1'],
+  ])
+  t.strictSame((await pathsOf({ ann: 'b@0 a@40' }, { ...question, end: some })).nodes, [
+    ...['0 $session 1', '1 b 1', '2 $session 1'],
+  ])
+})
+
 t.test('the window counts from the start, even past the range', async (t) => {
   const late = (minute: number) => 24 * 60 + minute
   const journeys = {
