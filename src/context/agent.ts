@@ -23,6 +23,8 @@ const CONSOLE = /\b(?:PlayStation|Xbox|Nintendo)\b/
 const TV = /\b(?:smart-?tv|hbbtv|apple ?tv|google ?tv|android ?tv|crkey|bravia|roku|tv)\b/i
 /** Models of Fire TV. */
 const FIRE_TV = /\bAFT[A-Z]\w*\b/
+/** Models of tablets: Galaxy Tab, Fire, and those that say so. */
+const TABLET = /\bSM-[PTX]\d|\bKF[A-Z]{3}|\btab(?:let)?\b|pad\b/i
 /** These browsers have other names on a Macintosh, so this is an iPad that asks for desktop pages. */
 const IPAD_AS_MAC = /Macintosh.*\b(?:CriOS|FxiOS|EdgiOS|OPT|DuckDuckGo\/\d+ Mobile)\//
 /** Libraries of apps, which `isbot` takes for bots because they are not browsers. */
@@ -49,8 +51,9 @@ export function readAgent({ name, brands, mobile, platform, platformVersion }: A
   const hinted = platformName(platform)
   const system = IPAD_AS_MAC.test(name) ? 'iOS' : hinted || (os.name ?? '')
   const isSame = system === os.name
-  // The parser would take the name of any library for that of a browser.
-  const { name: title = '', version = '' } = BROWSER.test(name) ? browser : {}
+  // The parser would take the name of any library, or the `Mozilla` that all begin with, for that of a browser.
+  const isNamed = BROWSER.test(name) && browser.name !== 'Mozilla'
+  const { name: title = '', version = '' } = isNamed ? browser : {}
   return {
     ...text('browser', title.replace(/ for Android$/, '')),
     ...text('browser_version', shorten(version)),
@@ -71,6 +74,8 @@ function findDevice(
   if (IPAD_AS_MAC.test(name)) return 'tablet'
   if (mobile === '?1') return type === 'tablet' ? 'tablet' : 'mobile'
   if (mobile === '?0' && system === 'Android') return 'tablet'
+  // Only browsers have `Mobile` in their names, without which the parser takes an Android device for a tablet.
+  if (system === 'Android' && !BROWSER.test(name)) return TABLET.test(name) ? 'tablet' : 'mobile'
   return type === 'mobile' || type === 'tablet' || type === 'desktop' ? type : 'other'
 }
 
