@@ -224,12 +224,14 @@ export class PageColumns {
    * contains them.
    */
   #findSites(host: string, result: string): string[][] {
+    const mobile = `'^m[.]', ''`
     const ofCountry = `'^(${SITES.before})[.](?:(?:com|org|net|co|it|edu)[.])?[a-z]{2}$', '${FIRST}.{}'`
     const inCountry = `'^[a-z]{2}[.](${SITES.after})$', '{}.${FIRST}'`
     const domain = `'^[^\t]*?([^.\t]+[.](?:(?:com|org|net|co|it|edu)[.][a-z]{2}|[^.\t]+))$', '${FIRST}'`
     const steps = [
       (site: string) => this.#find(site, SITES.hosts),
-      (site: string) => `replaceRegexpOne(replaceRegexpOne(${site}, ${ofCountry}), ${inCountry})`,
+      (site: string) =>
+        `replaceRegexpOne(replaceRegexpOne(replaceRegexpOne(${site}, ${mobile}), ${ofCountry}), ${inCountry})`,
       (site: string) => this.#find(site, SITES.hosts),
       (site: string) => `replaceRegexpOne(${site}, ${domain})`,
       (site: string) => this.#find(site, SITES.domains),

@@ -1,6 +1,7 @@
 /**
  * The sites that visitors come from, by kind: a name, and the hosts without `www.`. `*.` stands for a domain and all
- * below it, `{}` for a country: two letters, at the end also with a part such as `co.` before it.
+ * below it, `{}` for a country: two letters, at the end also with a part such as `co.` before it. The `m.` of a mobile
+ * host is left out, as in Matomo.
  *
  * From Matomo's lists of search engines, social networks and AI assistants
  * (https://github.com/matomo-org/searchengine-and-social-list, revision 3b3a82d of 2026-07-15, CC0 1.0); video sites

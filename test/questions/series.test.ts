@@ -552,35 +552,42 @@ t.test('takes the names that ads of Meta have as their source for those of its s
   ])
 })
 
-t.test('knows a click on an ad by its id, if nothing else says what it was', async (t) => {
-  const cases: [properties: object, source: string | null, channel: string][] = [
-    [{ url: '/?gclid=a', referrer: 'https://www.google.com/' }, 'Google', 'Paid Search'],
-    [{ url: '/?x=y&gbraid=a', referrer: 'https://www.google.co.uk/' }, 'Google', 'Paid Search'],
-    [{ url: '/?wbraid=a' }, 'Google', 'Paid Search'],
-    [{ url: '/?msclkid=a' }, 'Bing', 'Paid Search'],
-    [{ url: '/?msclkid=a', referrer: 'https://duckduckgo.com/' }, 'DuckDuckGo', 'Paid Search'],
-    [{ url: '/?gclid=a&utm_source=GOOGLE' }, 'GOOGLE', 'Paid Search'],
-    [{ url: '/?gclid=a&utm_medium=cpc' }, 'Google', 'Paid Search'],
-    [{ url: '/?gclid=a', referrer: 'https://www.youtube.com/' }, 'YouTube', 'Paid Video'],
-    [{ url: '/?gclid=a&utm_medium=organic', referrer: 'https://www.google.com/' }, 'Google', 'Organic Search'],
-    [{ url: '/?gclid=a&utm_source=letter', utm_medium: 'email' }, 'letter', 'Email'],
-    [{ url: '/?gclid=a', referrer: 'https://www.facebook.com/' }, 'Facebook', 'Organic Social'],
-    [{ url: '/?gclid=a', referrer: 'https://blog.example/' }, 'blog.example', 'Referral'],
-    [{ url: '/?gclid=&GCLID=a&xgclid=b#?gclid=c', referrer: 'https://www.google.com/' }, 'Google', 'Organic Search'],
-    [{ url: '/?gclid#msclkid=a' }, null, 'Direct'],
-  ]
-  await send(...cases.map(([properties], i): Sent => [`ad ${i}`, 'ada', 0, JSON.stringify(properties)]))
-  const series = [{ event: cases.map((_, i) => `ad ${i}`) }]
-  const read = async (field: string) => {
-    const found = await lines({ series, breakdown: ['event', field], interval: 'none', limit: 100 })
-    return new Map(found.map(([[name, value]]: [string[]]) => [name, value]))
-  }
-  const [sources, channels] = [await read('page.source'), await read('page.channel')]
-  for (const [i, [properties, source, channel]] of cases.entries()) {
-    const found = [sources.get(`ad ${i}`), channels.get(`ad ${i}`)]
-    t.strictSame(found, [source, channel], JSON.stringify(properties))
-  }
-})
+t.test(
+  'knows a click on an ad by its id if nothing else says what it was, and sites by their mobile hosts',
+  async (t) => {
+    const cases: [properties: object, source: string | null, channel: string][] = [
+      [{ url: '/?gclid=a', referrer: 'https://www.google.com/' }, 'Google', 'Paid Search'],
+      [{ url: '/?x=y&gbraid=a', referrer: 'https://www.google.co.uk/' }, 'Google', 'Paid Search'],
+      [{ url: '/?wbraid=a' }, 'Google', 'Paid Search'],
+      [{ url: '/?msclkid=a' }, 'Bing', 'Paid Search'],
+      [{ url: '/?msclkid=a', referrer: 'https://duckduckgo.com/' }, 'DuckDuckGo', 'Paid Search'],
+      [{ url: '/?gclid=a&utm_source=GOOGLE' }, 'GOOGLE', 'Paid Search'],
+      [{ url: '/?gclid=a&utm_medium=cpc' }, 'Google', 'Paid Search'],
+      [{ url: '/?gclid=a', referrer: 'https://www.youtube.com/' }, 'YouTube', 'Paid Video'],
+      [{ url: '/?gclid=a&utm_medium=organic', referrer: 'https://www.google.com/' }, 'Google', 'Organic Search'],
+      [{ url: '/?gclid=a&utm_source=letter', utm_medium: 'email' }, 'letter', 'Email'],
+      [{ url: '/?gclid=a', referrer: 'https://www.facebook.com/' }, 'Facebook', 'Organic Social'],
+      [{ url: '/?gclid=a', referrer: 'https://blog.example/' }, 'blog.example', 'Referral'],
+      [{ url: '/?gclid=&GCLID=a&xgclid=b#?gclid=c', referrer: 'https://www.google.com/' }, 'Google', 'Organic Search'],
+      [{ url: '/?gclid#msclkid=a' }, null, 'Direct'],
+      [{ url: '/', referrer: 'https://m.search.naver.com/search.naver' }, 'Naver', 'Organic Search'],
+      [{ url: '/?gclid=a', referrer: 'https://m.bing.com/' }, 'Bing', 'Paid Search'],
+      [{ url: '/?utm_source=m.de.search.yahoo.com' }, 'm.de.search.yahoo.com', 'Organic Search'],
+      [{ url: '/', referrer: 'https://m.blog.example/' }, 'm.blog.example', 'Referral'],
+    ]
+    await send(...cases.map(([properties], i): Sent => [`ad ${i}`, 'ada', 0, JSON.stringify(properties)]))
+    const series = [{ event: cases.map((_, i) => `ad ${i}`) }]
+    const read = async (field: string) => {
+      const found = await lines({ series, breakdown: ['event', field], interval: 'none', limit: 100 })
+      return new Map(found.map(([[name, value]]: [string[]]) => [name, value]))
+    }
+    const [sources, channels] = [await read('page.source'), await read('page.channel')]
+    for (const [i, [properties, source, channel]] of cases.entries()) {
+      const found = [sources.get(`ad ${i}`), channels.get(`ad ${i}`)]
+      t.strictSame(found, [source, channel], JSON.stringify(properties))
+    }
+  },
+)
 
 t.test('counts a user under all names, with the profile as it is now', async (t) => {
   await send(['a5', 'old', 0], ['a5', 'older', 1], ['a5', 'ada', 2], ['a5', 'bob', 3])

@@ -61,7 +61,7 @@ export const REFERRERS = [
     '"https://blog.example/x"',
     '"https://de.search.yahoo.com/"',
   ],
-  ...['"android-app://com.google.android.gm/"', '"https://localhost:3000/"'],
+  ...['"android-app://com.google.android.gm/"', '"https://localhost:3000/"', '"https://m.bing.com/"'],
 ]
 export const CONTEXTS = [
   '{"page":{"url":"https://segment.example/s?x","referrer":"https://www.bing.com/"}}',

@@ -117,7 +117,7 @@ interface Site {
   name: string
 }
 
-/** A site by its host: the host itself, that of any country, or the domain that it is below. */
+/** A site by its host: the host itself, without `m.`, that of any country, or the domain that it is below. */
 function known(host: string): Site | null {
   const all = Object.entries(REFERRERS).flatMap(([kind, text]) =>
     text
@@ -130,10 +130,11 @@ function known(host: string): Site | null {
       }),
   )
   const find = (wanted: string) => all.find(({ hosts }) => hosts.includes(wanted))
-  const ofCountry = host.replace(/\.(?:(?:com|org|net|co|it|edu)\.)?[a-z]{2}$/, '.{}')
-  const inCountry = host.replace(/^[a-z]{2}\./, '{}.')
+  const desktop = host.replace(/^m\./, '')
+  const ofCountry = desktop.replace(/\.(?:(?:com|org|net|co|it|edu)\.)?[a-z]{2}$/, '.{}')
+  const inCountry = desktop.replace(/^[a-z]{2}\./, '{}.')
   const [domain = host] = /[^.]+\.(?:(?:com|org|net|co|it|edu)\.[a-z]{2}|[^.]+)$/.exec(host) ?? []
-  return find(host) ?? find(ofCountry) ?? find(inCountry) ?? find(`*.${domain}`) ?? null
+  return find(host) ?? find(desktop) ?? find(ofCountry) ?? find(inCountry) ?? find(`*.${domain}`) ?? null
 }
 
 /** What a `utm_source` is: the name or the host of a site. */
