@@ -4,9 +4,10 @@ import { deepProperties } from '../contract/property-depth.js'
 import { Changed, ChangesBody } from '../contract/schemas.js'
 import type { Admission } from '../http/admission/admission.js'
 import { getSender } from '../http/admission/authenticate.js'
+import { readBodyInTurns } from '../http/admission/body.js'
 import { describeCalls, EXAMPLE_TIME } from '../http/openapi/description.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
-import { type JsonValue, readJsonInTurns } from '../json/value.js'
+import type { JsonValue } from '../json/value.js'
 import { canLink, isGroupName, isReserved } from '../model/user-names.js'
 import { type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../users/people.js'
 import type { SdkAlias } from '../vendors/message.js'
@@ -65,7 +66,7 @@ export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (a
   app.post('/users/batch', { ...CALLS.changeUsers, bodyLimit }, async (request) => {
     const { body, rawBody } = request
     const takeTurn = () => admission.turn(request)
-    const json = await readJsonInTurns(rawBody, MAX_BATCH_WEIGHT, takeTurn)
+    const json = await readBodyInTurns(rawBody, MAX_BATCH_WEIGHT, request, takeTurn)
     const values = json?.member('changes')?.elements() ?? []
     const rejected: { index: number; message: string }[] = []
     const understood: Message[] = []

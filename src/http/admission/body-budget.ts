@@ -92,6 +92,8 @@ export class BodyAccount {
   #count: Count
   #owner: string
   #bytes = 0
+  /** how many pieces of work need the body */
+  #works = 0
   #isClosed = false
 
   constructor(budget: BodyBudget, count: Count, owner: string) {
@@ -112,7 +114,7 @@ export class BodyAccount {
 
   /** @throws ApiError `overloaded` */
   take(bytes: number): void {
-    if (this.#isClosed) return
+    if (this.#isOver) return
     if (!this.#count.add(this.#owner, bytes, this.#bytes)) throw this.#refusal()
     this.#bytes += bytes
   }
@@ -122,7 +124,7 @@ export class BodyAccount {
    * @throws ApiError `overloaded`
    */
   admit(projectId: string): void {
-    if (this.#isClosed || this.isKnown) return
+    if (this.#isOver || this.isKnown) return
     const { known } = this.#budget
     if (!known.add(projectId, this.#bytes, 0)) throw this.#refusal()
     this.#count.remove(this.#owner, this.#bytes)
@@ -130,11 +132,31 @@ export class BodyAccount {
     this.#owner = projectId
   }
 
+  /** Does work that takes several turns of the event loop. The body counts until its end, even if the client is gone. */
+  async during<T>(work: () => T | Promise<T>): Promise<T> {
+    this.#works++
+    try {
+      return await work()
+    } finally {
+      this.#works--
+      if (this.#isOver) this.#release()
+    }
+  }
+
   /** Ends the account when the body is no longer needed; further calls do nothing. */
   close(): void {
     if (this.#isClosed) return
     this.#isClosed = true
+    if (this.#isOver) this.#release()
+  }
+
+  get #isOver(): boolean {
+    return this.#isClosed && this.#works === 0
+  }
+
+  #release(): void {
     if (this.#bytes > 0) this.#budget.release(this.#count, this.#owner, this.#bytes)
+    this.#bytes = 0
   }
 
   #refusal(): ApiError {

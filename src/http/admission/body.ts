@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import { MAX_WEIGHT, WEIGHT_BYTES, weigh } from '../../json/complexity.js'
-import { makeValueInTurns, readJsonInTurns } from '../../json/value.js'
+import { type JsonValue, makeValueInTurns, readJsonInTurns } from '../../json/value.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
 import type { Turns } from '../../lib/turns.js'
 import type { ScannedBody } from '../../model/scanned-body.js'
@@ -38,7 +38,7 @@ export interface Intake extends BodyBounds {
   turns: Turns
 }
 
-/** Larger bodies are parsed in pieces. JSON.parse takes some 10 ms for as many bytes. */
+/** Bodies over this size are parsed in pieces, because JSON.parse needs about 10 ms per MiB. */
 const AT_ONCE_BYTES = 1024 * 1024
 
 /** How bodies are read. */
@@ -96,7 +96,8 @@ export function acceptBodies(
       request.rawBody = raw
       if (scanned) return scanned
       if (raw.length === 0 && request.method === 'DELETE') return undefined
-      return await parse(raw, request, () => takeTurn(turns, request))
+      const value = () => parse(raw, request, () => takeTurn(turns, request))
+      return await (account ? account.during(value) : value())
     } catch (error) {
       // A body that cannot be read has no key, so the key in the header decides.
       throw request.keyRefusal ?? error
@@ -256,21 +257,44 @@ function parseJson(raw: Buffer, request: FastifyRequest, takeTurn: () => Promise
   return raw.length > AT_ONCE_BYTES ? parseInTurns(raw, request, takeTurn) : parseAtOnce(raw, request)
 }
 
+/**
+ * Reads the JSON of a body in pieces, and counts the memory that it takes as it grows: many bodies may be read at the
+ * same time.
+ * @returns null if it is not valid, or heavier than `maxWeight`
+ * @throws ApiError `overloaded`
+ */
+export async function readBodyInTurns(
+  raw: Buffer,
+  maxWeight: number,
+  { account }: FastifyRequest,
+  takeTurn: () => Promise<void> | null,
+): Promise<JsonValue | null> {
+  let counted = 0
+  const count = (weight: number) => {
+    account?.take((weight - counted) * WEIGHT_BYTES)
+    counted = weight
+  }
+  const json = await readJsonInTurns(raw, maxWeight, (weight) => {
+    count(weight)
+    return takeTurn()
+  })
+  if (json) count(json.textWeight)
+  return json
+}
+
 async function parseInTurns(
   raw: Buffer,
   request: FastifyRequest,
   takeTurn: () => Promise<void> | null,
 ): Promise<unknown> {
-  const { account, routeOptions } = request
-  const json = await readJsonInTurns(raw, routeOptions.config.maxWeight ?? MAX_WEIGHT, takeTurn)
-  // Tells why the body is refused.
-  if (!json) return parseAtOnce(raw, request)
-  account?.take(json.textWeight * WEIGHT_BYTES)
-  return await makeValueInTurns(json, takeTurn)
+  const { maxWeight = MAX_WEIGHT } = request.routeOptions.config
+  const json = await readBodyInTurns(raw, maxWeight, request, takeTurn)
+  // If it is not accepted, parsing it at once tells why.
+  return json ? await makeValueInTurns(json, takeTurn) : parseAtOnce(raw, request)
 }
 
 function parseAtOnce(raw: Buffer, request: FastifyRequest): unknown {
-  weighBody([raw], request)
+  weighBody(raw, request)
   try {
     // Most bodies are ASCII, which reads the same as Latin-1, and Latin-1 needs no decoding.
     return JSON.parse(raw.toString(isAscii(raw) ? 'latin1' : 'utf8'))
@@ -284,16 +308,20 @@ function parseAtOnce(raw: Buffer, request: FastifyRequest): unknown {
 
 /**
  * Counts the memory that a body takes once it is parsed.
- * @param texts the texts that are parsed separately
- * @throws ApiError `invalid_request` if it holds too many values, unless its route has another reason; `overloaded`
+ * @param text the body, or a part of it that is parsed separately
+ * @param before the weight of the parts before it
+ * @returns the weight of all parts so far
+ * @throws ApiError `invalid_request` if they hold too many values, unless their route has another reason; `overloaded`
  */
-export function weighBody(texts: readonly Buffer[], { routeOptions, account }: FastifyRequest): void {
+export function weighBody(text: Buffer, { routeOptions, account }: FastifyRequest, before = 0): number {
   const { maxWeight = MAX_WEIGHT, heavyRefusal } = routeOptions.config
   // A small body has no account; it weighs little.
-  const weight = account ? texts.reduce((sum, text) => sum + weigh(text, maxWeight - sum), 0) : 0
-  if (weight > maxWeight) {
+  if (!account) return 0
+  const weight = weigh(text, maxWeight - before)
+  if (before + weight > maxWeight) {
     const message = `The body is too complex: a field counts 8 and an array element 1, and the limit is ${maxWeight}. Send less per request.`
-    throw (texts[0] && heavyRefusal?.(texts[0])) ?? new ApiError('invalid_request', message)
+    throw heavyRefusal?.(text) ?? new ApiError('invalid_request', message)
   }
-  account?.take(weight * WEIGHT_BYTES)
+  account.take(weight * WEIGHT_BYTES)
+  return before + weight
 }

@@ -17,9 +17,9 @@ export function acceptLines(app: FastifyInstance, intake: Intake, keys: Authenti
   acceptBodies(app, ['application/x-ndjson'], { ...intake, keyPaths: [] }, keys, {
     frame: [BATCH_HEAD, BATCH_TAIL],
     findKey: () => undefined,
-    parse: (raw, request) => {
+    parse: (raw, request, takeTurn) => {
       keys.requireHeader(request)
-      return parseLines(raw, request)
+      return parseLines(raw, request, takeTurn)
     },
   })
 }
@@ -29,13 +29,21 @@ export function acceptLines(app: FastifyInstance, intake: Intake, keys: Authenti
  * @param raw the lines in the frame of a batch; becomes its JSON
  * @throws ApiError `invalid_json` or `invalid_request` that names the invalid events by index
  */
-function parseLines(raw: Buffer, request: FastifyRequest): { events: unknown[] } {
+async function parseLines(
+  raw: Buffer,
+  request: FastifyRequest,
+  takeTurn: () => Promise<void> | null,
+): Promise<{ events: unknown[] }> {
   const lines = joinLines(raw).map(({ start, end }) => raw.subarray(start, end))
   if (lines.length > MAX_BATCH) throw tooManyEvents()
-  weighBody(lines, request)
   const details: ErrorDetail[] = []
+  const events: unknown[] = []
   let isJson = true
-  const events = lines.map((line, i) => {
+  let weight = 0
+  for (const [i, line] of lines.entries()) {
+    const turn = takeTurn()
+    if (turn) await turn
+    weight = weighBody(line, request, weight)
     const path = `/events/${i}`
     const event = isUtf8(line) ? parsed(line) : undefined
     if (event === undefined) {
@@ -47,8 +55,8 @@ function parseLines(raw: Buffer, request: FastifyRequest): { events: unknown[] }
         message: 'has unknown fields and no properties; move them into properties',
       })
     }
-    return event
-  })
+    events.push(event)
+  }
   if (details.length === 0) return { events }
   throw invalidFields(details.slice(0, MAX_DETAILS), isJson ? 'invalid_request' : 'invalid_json')
 }

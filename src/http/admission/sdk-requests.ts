@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../../json/complexity.js'
-import { type JsonValue, readJsonInTurns } from '../../json/value.js'
+import type { JsonValue } from '../../json/value.js'
 import { isBrowserKey } from '../../keys/keys.js'
 import { type Authentication, continueBody } from './authenticate.js'
-import { type Intake, readBody, takeTurn } from './body.js'
+import { type Intake, readBody, readBodyInTurns, takeTurn } from './body.js'
 import { SMALL_BODY } from './body-budget.js'
 import { findBodyKey, type KeyPath } from './body-key.js'
 import { openAccount } from './body-watch.js'
@@ -91,8 +91,8 @@ export function acceptSdkRequests(
     const { json, fields } = await unwrap(raw, query, request.routeOptions.bodyLimit ?? 0, grow)
     const turn = takeTurn(intake.turns, request)
     if (turn) await turn
-    const value = await readJsonInTurns(json, MAX_BATCH_WEIGHT, () => takeTurn(intake.turns, request))
-    if (value) request.account?.take(value.textWeight * WEIGHT_BYTES)
+    const reading = () => readBodyInTurns(json, MAX_BATCH_WEIGHT, request, () => takeTurn(intake.turns, request))
+    const value = await (request.account?.during(reading) ?? reading())
     const payload = { json, value, fields }
     if (!request.key) await keys.admit(request, reply, candidates(request, payload, keyPaths))
     request.account?.admit(request.projectId)

@@ -3,9 +3,12 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { Transform } from 'node:stream'
 import { gzipSync } from 'node:zlib'
+import type { FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
+import { readBodyInTurns } from '../../../src/http/admission/body.js'
 import { BodyBudget } from '../../../src/http/admission/body-budget.js'
 import { CLIENT_LIMITS } from '../../../src/http/socket/connection-limits.js'
+import { WEIGHT_BYTES } from '../../../src/json/complexity.js'
 import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, until } from '../../helper.js'
 
 const MIB = 1024 * 1024
@@ -46,6 +49,48 @@ t.test('BodyBudget accepts a body of any size if it is the only one', async (t) 
     account.close()
   }
   await until('the end', () => budget.unknown.bytes === 0)
+})
+
+t.test('a body counts as long as there is work on it, even if the client is gone', async (t) => {
+  const budget = new BodyBudget(100, 0)
+  const one = budget.ofProject('one')
+  one.take(10)
+  let finish = (_: string) => {}
+  const work = one.during(() => new Promise<string>((resolve) => (finish = resolve)))
+  one.close()
+  one.take(20)
+  t.equal(budget.known.bytes, 30)
+  finish('done')
+  t.equal(await work, 'done')
+  t.equal(budget.known.bytes, 0)
+  one.take(1)
+  await t.rejects(
+    one.during(() => Promise.reject(new Error('no'))),
+    { message: 'no' },
+  )
+  t.equal(budget.known.bytes, 0)
+})
+
+t.test('the JSON of a large body counts while it is read', async (t) => {
+  const budget = new BodyBudget(4 * MIB, 0)
+  const account = budget.ofProject('one')
+  const request = { account } as unknown as FastifyRequest
+  const raw = Buffer.from(`[${Array(600_000).fill(0)}]`)
+  const seen: number[] = []
+  const reading = readBodyInTurns(raw, Number.POSITIVE_INFINITY, request, () => {
+    seen.push(budget.known.bytes)
+    return Promise.resolve()
+  })
+  // The only body may be of any size; with another one, there is no room.
+  const other = budget.ofProject('two')
+  other.take(1)
+  await t.rejects(reading, OVERLOADED)
+  t.ok(seen.length > 0 && seen.every((bytes, i) => bytes > (seen[i - 1] ?? 0)), `${seen}`)
+  other.close()
+  account.close()
+  const alone = { account: budget.ofProject('one') } as unknown as FastifyRequest
+  const json = await readBodyInTurns(raw, Number.POSITIVE_INFINITY, alone, () => null)
+  t.equal(budget.known.bytes, (json?.textWeight ?? 0) * WEIGHT_BYTES)
 })
 
 t.test('BodyBudget keeps counting a body without a valid key for a while', async (t) => {
