@@ -47,6 +47,10 @@ interface Row {
 
 /** Replays each attack next to a project that must not notice it. @returns whether none harmed it */
 export async function runHostile(scope: Scope, { storages, seconds, only }: HostileOptions): Promise<boolean> {
+  const unknown = only.find((wanted) => !ATTACKS.some(({ name, row }) => wanted === name || wanted === row))
+  if (unknown !== undefined) {
+    throw new Error(`no attack is called "${unknown}"; there are ${ATTACKS.map(({ name }) => name).join(', ')}`)
+  }
   const attacks = ATTACKS.filter(({ name, row }) => only.length === 0 || only.includes(name) || only.includes(row))
   let isHarmless = true
   for (const storage of storages) {
