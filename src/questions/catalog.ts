@@ -7,7 +7,7 @@ import { type Backoff, retry } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import { Backlog } from './backlog.js'
-import { FIELDS, SESSION_EVENTS, splitField } from './field-name.js'
+import { FIELDS, isEventOfSession, splitField } from './field-name.js'
 import { NameCheck } from './name-check.js'
 import { LARGE, NameCounts } from './name-counts.js'
 import {
@@ -19,7 +19,7 @@ import {
   toProperties,
   type ValueRow,
 } from './names.js'
-import { findFieldNames, findNames, type NamesUsed } from './names-used.js'
+import { type CheckedNames, findFieldNames, findNames } from './names-used.js'
 import type { Questions, Review } from './run.js'
 import { type SampledEvents, Samples } from './samples.js'
 
@@ -117,7 +117,7 @@ export class Catalog {
     const { rows, pending } = await this.#properties.take(looked, '', queryPropertyNames)
     const sampled = countSampled(rows)
     const events = looked.event === undefined ? [] : [{ path: '/event', name: looked.event }]
-    const warned = sampled === 0 && (await this.#warn(looked.projectId, { events, properties: [], values: [] }))
+    const warned = sampled === 0 && (await this.#warn(looked.projectId, { events, properties: [] }))
     return { properties: toProperties(rows, sampled), fields: FIELDS, sampled, pending, ...warned }
   }
 
@@ -153,7 +153,7 @@ export class Catalog {
   }
 
   /** Warns about unknown names in a request for an empty list. A failure is no reason to fail the list. */
-  async #warn(projectId: string, used: NamesUsed): Promise<{ warnings?: Warning[] }> {
+  async #warn(projectId: string, used: CheckedNames): Promise<{ warnings?: Warning[] }> {
     const point = await this.#options.barrier.waitForProject(projectId)
     const warnings = await this.#check.warnings(projectId, used, point).catch(() => [])
     return warnings.length > 0 ? { warnings } : {}
@@ -182,14 +182,14 @@ export class Catalog {
 
 /** The field of events that has the values of a session's field. */
 function findFieldOfEvents(field: FieldName): FieldName {
-  const [source, which = '', ...path] = splitField(field)
-  return source === 'session' && (SESSION_EVENTS as readonly string[]).includes(which) ? path : field
+  const [source = '', which = '', ...path] = splitField(field)
+  return isEventOfSession(source, which) ? path : field
 }
 
 /** The possible values of a session's own field, if they are known without reading sessions; null for other fields. */
 function listSessionValues(field: FieldName): ValueRow[] | null {
-  const [source, name = ''] = splitField(field)
-  if (source !== 'session' || (SESSION_EVENTS as readonly string[]).includes(name)) return null
+  const [source = '', name = ''] = splitField(field)
+  if (source !== 'session' || isEventOfSession(source, name)) return null
   const values = { bounced: ['true', 'false'], state: ['"active"', '"completed"'] }[name] ?? []
   return values.map((value) => ({ value, count: '0' }))
 }

@@ -18,7 +18,7 @@ export function formatPath(source: 'properties' | 'user', names: readonly string
 }
 
 /** The field of a path: a list if a name contains a dot. */
-export function toField(source: 'properties' | 'user', names: readonly string[]): FieldName {
+export function toField(source: string, names: readonly string[]): FieldName {
   return names.some((name) => name.includes('.')) ? [source, ...names] : [source, ...names].join('.')
 }
 
@@ -38,7 +38,7 @@ export function parseFieldText(text: string): FieldName {
 /** The fields of a session, apart from those of its events. */
 const SESSION_NAMES = ['id', 'start', 'seconds', 'events', 'pages', 'bounced', 'state', 'duration'] as const
 /** The events of a session that fields can be taken from. */
-export const SESSION_EVENTS = ['first', 'last', 'entry', 'exit'] as const
+const SESSION_EVENTS = ['first', 'last', 'entry', 'exit'] as const
 
 /** The fields of events that are no properties, to complete what a person types. */
 export const FIELDS: string[] = [
@@ -47,6 +47,11 @@ export const FIELDS: string[] = [
   ...SESSION_NAMES.map((name) => `session.${name}`),
   ...SESSION_EVENTS.flatMap((event) => PAGE_NAMES.map((name) => `session.${event}.page.${name}`)),
 ]
+
+/** Whether a field that begins like this is one of an event of a session. */
+export function isEventOfSession(source: string, which: string): boolean {
+  return source === 'session' && (SESSION_EVENTS as readonly string[]).includes(which)
+}
 
 /** Returns what is wrong with the name of a field; undefined if it is valid. */
 export function findFieldFault(value: unknown): string | undefined {

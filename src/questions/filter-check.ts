@@ -1,6 +1,6 @@
 import { type FieldName, OPERATORS, type Operand, type Operator } from '../contract/filters.js'
 import { isName } from '../contract/limits.js'
-import { isObject } from '../contract/read-fields.js'
+import { isObject, type Reader } from '../contract/read-fields.js'
 import { findFieldFault, splitField } from './field-name.js'
 import { parseInstant } from './time.js'
 
@@ -26,14 +26,16 @@ const OF_QUESTION: FilterLimit = { of: 'a question', most: 100 }
 export class FilterCheck {
   readonly #fault: (path: string, message: string) => void
   readonly #limit: FilterLimit
+  readonly #note: Reader['note']
   #filters = 0
   /** how many filters around this one choose the events of a session, which know of no session themselves */
   #within = 0
 
-  /** @param fault called with each fault */
-  constructor(fault: (path: string, message: string) => void, limit = OF_QUESTION) {
+  /** @param fault called with each fault @param note called with each object and its known fields */
+  constructor(fault: (path: string, message: string) => void, limit = OF_QUESTION, note?: Reader['note']) {
     this.#fault = fault
     this.#limit = limit
+    this.#note = note
   }
 
   /** Checks a filter that chooses the events of a session. */
@@ -83,7 +85,9 @@ export class FilterCheck {
     else this.#checkSessionEvents(events, path, level)
   }
 
-  #checkSessionEvents({ event, where }: Record<string, unknown>, path: string, level: number): void {
+  #checkSessionEvents(events: Record<string, unknown>, path: string, level: number): void {
+    const { event, where } = events
+    this.#note?.(`${path}/1`, events, ['event', 'where'])
     const names = Array.isArray(event) ? event : [event]
     if (names.length === 0 || names.length > MAX_VALUES || !names.every(isName)) {
       this.#fault(`${path}/1/event`, 'must be the name of an event, an array of names, or "*" for all')

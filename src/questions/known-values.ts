@@ -1,12 +1,15 @@
-import { DEVICES } from '../contract/context.js'
+import { CONTEXT_TEXTS, DEVICES } from '../contract/context.js'
+import { PAGE_NAMES } from '../contract/page-fields.js'
 import type { FieldName, Scalar } from '../contract/questions.js'
+import type { PropertyType } from '../contract/responses.js'
 import type { Warning } from '../contract/warning.js'
 import { createNearestFinder } from '../lib/nearest.js'
 import { CHANNELS } from './channels.js'
-import { SESSION_EVENTS, splitField } from './field-name.js'
+import { isEventOfSession, splitField, toField } from './field-name.js'
 
 /** The values that a field can have, besides being unset. */
 interface KnownValues {
+  type: PropertyType
   has(value: Scalar): boolean
   /** describes the values; follows the name of the field in a sentence */
   description: string
@@ -22,7 +25,35 @@ export interface ValueUse {
   value: Scalar
 }
 
+/** The use of a field of any kind. */
+export interface FieldUse {
+  /** a JSON pointer to the field in the question as it was sent */
+  path: string
+  field: FieldName
+  /** the types of the values that count or match; null for any */
+  types: readonly PropertyType[] | null
+  /** whether it is only used with sessions as events */
+  isOfSessions: boolean
+}
+
+/** Singular and plural of a type in messages. */
+export const TYPE_NAMES: Record<PropertyType, [one: string, several: string]> = {
+  string: ['a string', 'strings'],
+  number: ['a number', 'numbers'],
+  boolean: ['a boolean', 'booleans'],
+  array: ['an array', 'arrays'],
+  object: ['an object', 'objects'],
+}
+
+const STRINGS: KnownValues = {
+  type: 'string',
+  has: (value) => typeof value === 'string',
+  description: 'is a string',
+  suggest: (value) => (typeof value === 'number' ? String(value) : undefined),
+}
+
 const NUMBERS: KnownValues = {
+  type: 'number',
   has: (value) => typeof value === 'number',
   description: 'is a number',
   suggest: (value) => (isNumeric(value) ? Number(value) : undefined),
@@ -33,6 +64,7 @@ const NO_COUNTRIES = ['EU', 'EZ', 'QO', 'UN', 'XA', 'XB', 'ZZ']
 let countries: ReadonlyMap<string, string> | undefined
 
 const COUNTRIES: KnownValues = {
+  type: 'string',
   // Databases of addresses also have codes of regions, such as EU, and any two capital letters can be sent.
   has: (value) => typeof value === 'string' && /^[A-Z]{2}$/.test(value),
   description: 'is two capital letters, as in ISO 3166-1',
@@ -41,6 +73,14 @@ const COUNTRIES: KnownValues = {
 
 /** By field, without the event of a session that it is taken from. */
 const KNOWN: Record<string, KnownValues> = {
+  ...Object.fromEntries(
+    [
+      ...['event', 'distinct_id', 'session.id'],
+      ...PAGE_NAMES.map((name) => `page.${name}`),
+      ...CONTEXT_TEXTS.map((name) => `context.${name}`),
+    ].map((name) => [name, STRINGS]),
+  ),
+  timestamp: NUMBERS,
   'page.channel': listed([...new Set(CHANNELS.values)].sort()),
   'context.device': listed(DEVICES),
   'context.country': COUNTRIES,
@@ -65,16 +105,34 @@ export function warnOfUnknownValues(uses: readonly ValueUse[]): Warning[] {
   })
 }
 
+/** Warns of fields that cannot have a value that counts or matches. */
+export function warnOfUses(uses: readonly FieldUse[]): Warning[] {
+  return uses.flatMap(({ path, field, types, isOfSessions }) => {
+    const [source, ...names] = splitField(field)
+    if (isOfSessions && source === 'properties') {
+      const suggestion = toField('session', ['first', source, ...names])
+      const meant = typeof suggestion === 'string' ? quote(suggestion) : JSON.stringify(suggestion)
+      const message = `A session has no properties. Did you mean ${meant}, or a filter by session_has?`
+      return [{ path, message, suggestion }]
+    }
+    const known = findKnownValues(field)
+    if (!known || types === null || types.includes(known.type)) return []
+    const wanted = types.map((type) => TYPE_NAMES[type][0]).join(' or ')
+    const message = `The field “${splitField(field).join('.')}” is never ${wanted}: it ${known.description}.`
+    return [{ path, message }]
+  })
+}
+
 function findKnownValues(field: FieldName): KnownValues | undefined {
-  const [source, which = '', ...path] = splitField(field)
-  const isOfEvent = source === 'session' && (SESSION_EVENTS as readonly string[]).includes(which)
-  const name = (isOfEvent ? path : [source, which, ...path]).join('.')
+  const [source = '', which = '', ...path] = splitField(field)
+  const name = (isEventOfSession(source, which) ? path : splitField(field)).join('.')
   return Object.hasOwn(KNOWN, name) ? KNOWN[name] : undefined
 }
 
 function listed(values: readonly Scalar[]): KnownValues {
   const nearest = createNearestFinder(values.map(String))
   return {
+    type: typeof values[0] as PropertyType,
     has: (value) => values.includes(value),
     description: `is ${values
       .map(String)

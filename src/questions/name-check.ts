@@ -1,7 +1,6 @@
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { FieldName, Scalar } from '../contract/questions.js'
-import type { PropertyType } from '../contract/responses.js'
 import type { Warning } from '../contract/warning.js'
 import { createNearestFinder } from '../lib/nearest.js'
 import type { ReadPoint } from '../reads/read-barrier.js'
@@ -15,6 +14,7 @@ import {
   type PropertyFault,
   toKnownProperties,
 } from './known-properties.js'
+import { TYPE_NAMES } from './known-values.js'
 import { type Counts, estimateSize, type NameCounts, ROOM } from './name-counts.js'
 import {
   MAX_NAMES,
@@ -24,7 +24,7 @@ import {
   queryUserProperties,
   readLastReplay,
 } from './names.js'
-import type { EventUse, NamesUsed, PropertyUse } from './names-used.js'
+import type { CheckedNames, EventUse, PropertyUse } from './names-used.js'
 import { RefreshingCache } from './refreshing-cache.js'
 import type { Questions } from './run.js'
 import { countNamed } from './sample-range.js'
@@ -90,7 +90,7 @@ export class NameCheck {
   }
 
   /** @param point the point up to which the answer counts events @throws ApiError `overloaded`, `query_too_large` */
-  async warnings(projectId: string, { events, properties }: NamesUsed, point: ReadPoint): Promise<Warning[]> {
+  async warnings(projectId: string, { events, properties }: CheckedNames, point: ReadPoint): Promise<Warning[]> {
     const { counts } = this.#options
     const last = counts.last(projectId)
     const doubtful = events.filter(({ name }) => !last?.names.has(name))
@@ -212,7 +212,7 @@ export class NameCheck {
     switch (fault.kind) {
       case 'absent': {
         const near = findNearestNames(names, known)
-        const suggestion = near ? toField(source, near) : await this.#findInOther(projectId, use, point)
+        const suggestion = near ? toUsed(use, source, near) : await this.#findInOther(projectId, use, point)
         if (!isWhole && (await this.#isOlder(projectId, use, suggestion !== undefined))) return null
         const hint =
           suggestion === undefined ? '' : ` Did you mean ${near ? formatNames(source, near) : quoteField(suggestion)}?`
@@ -250,11 +250,8 @@ export class NameCheck {
   }
 
   /** The field of the same name of users instead of events, or the other way round, if an earlier sample has it. */
-  async #findInOther(
-    projectId: string,
-    { source, names }: PropertyUse,
-    point: ReadPoint,
-  ): Promise<FieldName | undefined> {
+  async #findInOther(projectId: string, use: PropertyUse, point: ReadPoint): Promise<FieldName | undefined> {
+    const { source, names } = use
     const other = source === 'user' ? 'properties' : 'user'
     const { known } =
       other === 'user'
@@ -264,17 +261,8 @@ export class NameCheck {
               this.#options.properties.last({ projectId, event: undefined }).map(toKnownProperties),
             ),
           }
-    return known.byPath.has(JSON.stringify(names)) ? toField(other, names) : undefined
+    return known.byPath.has(JSON.stringify(names)) ? toUsed(use, other, names) : undefined
   }
-}
-
-/** Singular and plural of a type in messages. */
-const TYPE_NAMES: Record<PropertyType, [one: string, several: string]> = {
-  string: ['a string', 'strings'],
-  number: ['a number', 'numbers'],
-  boolean: ['a boolean', 'booleans'],
-  array: ['an array', 'arrays'],
-  object: ['an object', 'objects'],
 }
 
 /** The event names to sample for a property; undefined stands for all names. */
@@ -285,6 +273,11 @@ function listSampledNames({ events }: PropertyUse): (string | undefined)[] {
 function listMostFrequent({ names }: Counts): string[] {
   const sorted = [...names.values()].sort((a, b) => b.count - a.count || (a.event < b.event ? -1 : 1))
   return sorted.slice(0, MAX_CANDIDATES).map(({ event }) => event)
+}
+
+/** The field of a property that belongs to the same event as another one. */
+function toUsed({ within }: PropertyUse, source: PropertyUse['source'], names: readonly string[]): FieldName {
+  return within ? toField(within[0], [within[1], source, ...names]) : toField(source, names)
 }
 
 /** Quotes the names of a path as in a field, but without its source if that is not ambiguous. */

@@ -2,8 +2,8 @@ import { OPERATORS } from '../contract/filters.js'
 import { SESSION } from '../contract/question-schemas.js'
 import type { AnyQuestion, Comparison, Definition, FieldName, Filter, Question, Scalar } from '../contract/questions.js'
 import type { PropertyType } from '../contract/responses.js'
-import { splitField } from './field-name.js'
-import type { ValueUse } from './known-values.js'
+import { isEventOfSession, splitField } from './field-name.js'
+import type { FieldUse, ValueUse } from './known-values.js'
 
 /** The name of an event in a question. */
 export interface EventUse {
@@ -17,6 +17,8 @@ export interface PropertyUse {
   /** a JSON pointer into the question as it was sent */
   path: string
   source: 'properties' | 'user'
+  /** the event of a session that has it, such as `session` and `first`; absent for a property of the event itself */
+  within?: readonly [string, string]
   /** the name at the top level and those within it */
   names: string[]
   /** the names of the events that it is used with; null for all events */
@@ -32,22 +34,28 @@ export interface ComparedValue {
   value: Scalar
 }
 
-export interface NamesUsed {
+/** The names that are compared with what the store has. */
+export interface CheckedNames {
   events: EventUse[]
   properties: PropertyUse[]
+}
+
+export interface NamesUsed extends CheckedNames {
   /** the values that other fields are compared with */
   values: ValueUse[]
+  fields: FieldUse[]
 }
 
 /** Where a field is in a question, and how it is used. */
-type Place = Pick<PropertyUse, 'path' | 'events'> & Partial<Pick<PropertyUse, 'types' | 'values'>>
+type Place = Pick<PropertyUse, 'path' | 'events'> &
+  Partial<Pick<PropertyUse, 'types' | 'values'> & Pick<FieldUse, 'isOfSessions'>>
 
 /**
  * The names of events and properties in a question.
  * @param body the question as it was sent, which may have a name where the parsed one has a definition
  */
 export function findNames(question: Question, body: unknown): NamesUsed {
-  const used: NamesUsed = { events: [], properties: [], values: [] }
+  const used: NamesUsed = { events: [], properties: [], values: [], fields: [] }
   if (question.kind !== 'users') collect(question, body, '', used)
   else {
     collect(question.of, getMember(body, 'of'), '/of', used)
@@ -62,7 +70,7 @@ export function findNames(question: Question, body: unknown): NamesUsed {
 /** The name of a field in a query parameter. */
 export function findFieldNames(field: FieldName, event: string | undefined): NamesUsed {
   const events = event === undefined ? [] : [{ path: '/event', name: event }]
-  const used: NamesUsed = { events, properties: [], values: [] }
+  const used: NamesUsed = { events, properties: [], values: [], fields: [] }
   collectField(field, { path: '/field', events: event === undefined ? null : [event] }, used)
   return used
 }
@@ -72,26 +80,25 @@ function collect(question: AnyQuestion, body: unknown, path: string, used: Names
   for (const { definition, path: at } of definitions) {
     const isPlain = typeof getMember(body, at.slice(path.length + 1)) === 'string'
     collectNames(definition.event, isPlain ? at : `${at}/event`, used)
-    const place = { path: `${at}/where`, events: listEventNames([definition]) }
-    if (definition.where) collectFilter(definition.where, place, used)
+    if (definition.where) collectFilter(definition.where, { path: `${at}/where`, ...listEvents([definition]) }, used)
   }
   // Paths consist of events of any name.
-  const events = question.kind === 'paths' ? null : listEventNames(definitions.map(({ definition }) => definition))
-  if (question.where) collectFilter(question.where, { path: `${path}/where`, events }, used)
+  const all = question.kind === 'paths' ? { events: null } : listEvents(definitions.map(({ definition }) => definition))
+  if (question.where) collectFilter(question.where, { path: `${path}/where`, ...all }, used)
   const { sessions } = question
   // The project's default is not in the body.
   if (sessions !== 'id' && sessions.where && getMember(body, 'sessions')) {
     collectFilter(sessions.where, { path: `${path}/sessions/where`, events: null }, used)
   }
   if ('breakdown' in question) {
-    const split = listEventNames(listSplitDefinitions(question))
+    const split = listEvents(listSplitDefinitions(question))
     for (const [i, field] of question.breakdown.entries()) {
-      collectField(field, { path: `${path}/breakdown/${i}`, events: split }, used)
+      collectField(field, { path: `${path}/breakdown/${i}`, ...split }, used)
     }
   }
   if (question.kind !== 'series') return
   for (const [i, { property, ...definition }] of question.series.entries()) {
-    const place = { path: `${path}/series/${i}/property`, events: listEventNames([definition]) }
+    const place = { path: `${path}/series/${i}/property`, ...listEvents([definition]) }
     if (property !== undefined) collectField(property, { ...place, types: ['number'] }, used)
   }
 }
@@ -119,6 +126,11 @@ function listSplitDefinitions(question: Extract<AnyQuestion, { breakdown: unknow
   return question.order === 'any' ? question.steps : question.steps.slice(0, 1)
 }
 
+/** The events of definitions, and whether all of these are sessions. */
+function listEvents(definitions: readonly Definition[]): Pick<Place, 'events' | 'isOfSessions'> {
+  return { events: listEventNames(definitions), isOfSessions: definitions.every(({ event }) => event === SESSION) }
+}
+
 /** The event names of definitions; null for all events. */
 function listEventNames(definitions: readonly Pick<Definition, 'event'>[]): readonly string[] | null {
   const names = definitions.flatMap(({ event }) => event)
@@ -126,32 +138,38 @@ function listEventNames(definitions: readonly Pick<Definition, 'event'>[]): read
   return definitions.some(({ event }) => event === '*') ? null : [...new Set(names)]
 }
 
-function collectNames(event: string | string[], path: string, { events }: NamesUsed): void {
+/** @param options `isInSession`: whether they are events of a session, none of which is a session */
+function collectNames(
+  event: string | string[],
+  path: string,
+  { events }: NamesUsed,
+  { isInSession = false } = {},
+): void {
   if (typeof event !== 'string') events.push(...event.map((name, i) => ({ path: `${path}/${i}`, name })))
-  else if (event !== '*' && event !== SESSION) events.push({ path, name: event })
+  else if (event !== '*' && (event !== SESSION || isInSession)) events.push({ path, name: event })
 }
 
-function collectFilter(filter: Filter, { path, events }: Place, used: NamesUsed): void {
+function collectFilter(filter: Filter, { path, ...place }: Place, used: NamesUsed): void {
   switch (filter[0]) {
     case 'session_has': {
       const [, { event, where }] = filter
-      collectNames(event, `${path}/1/event`, used)
+      collectNames(event, `${path}/1/event`, used, { isInSession: true })
       if (where) collectFilter(where, { path: `${path}/1/where`, events: listEventNames([{ event }]) }, used)
       return
     }
     case 'not':
-      collectFilter(filter[1], { path: `${path}/1`, events }, used)
+      collectFilter(filter[1], { path: `${path}/1`, ...place }, used)
       return
     case 'and':
     case 'or':
-      for (const [i, inner] of filter[1].entries()) collectFilter(inner, { path: `${path}/1/${i}`, events }, used)
+      for (const [i, inner] of filter[1].entries()) collectFilter(inner, { path: `${path}/1/${i}`, ...place }, used)
       return
   }
   const values = listValues(filter, `${path}/2`)
   if (splitField(filter[1])[0] === 'event') {
     for (const { path, value } of values) if (typeof value === 'string') used.events.push({ path, name: value })
   }
-  collectField(filter[1], { path: `${path}/1`, events, values, types: listComparedTypes(filter) }, used)
+  collectField(filter[1], { path: `${path}/1`, ...place, values, types: listComparedTypes(filter) }, used)
 }
 
 /** The values that a filter compares as a whole. */
@@ -161,9 +179,11 @@ function listValues([operator, _, compared]: Comparison, path: string): Compared
 }
 
 /** The types of values that can match a comparison other than with whole values; null for any. */
-function listComparedTypes([operator, _, compared]: Comparison): PropertyType[] | null {
+function listComparedTypes([operator, field, compared]: Comparison): PropertyType[] | null {
   switch (OPERATORS[operator]) {
     case 'order':
+      // It is compared with dates and times as well as with numbers.
+      if (splitField(field)[0] === 'timestamp') return null
       return [typeof compared === 'number' ? 'number' : 'string']
     case 'texts':
       return operator === 'contains' || operator === 'not_contains' ? ['string', 'array'] : ['string']
@@ -172,13 +192,27 @@ function listComparedTypes([operator, _, compared]: Comparison): PropertyType[] 
   }
 }
 
-function collectField(field: FieldName, place: Place, { properties, values }: NamesUsed): void {
-  const [source, ...names] = splitField(field)
-  if (source !== 'properties' && source !== 'user') {
-    values.push(...(place.values ?? []).map((compared) => ({ ...compared, field })))
+function collectField(field: FieldName, place: Place, { properties, values, fields }: NamesUsed): void {
+  const { isOfSessions = false, ...used } = place
+  const { path, types = null } = used
+  fields.push({ path, field, types, isOfSessions })
+  const [source = '', ...names] = splitField(field)
+  if (isPropertySource(source)) {
+    // Sessions have no properties that could be looked at.
+    if (source === 'user' || !isOfSessions) properties.push({ types: null, values: [], ...used, source, names })
     return
   }
-  properties.push({ types: null, values: [], ...place, source, names })
+  const [which = '', inner = '', ...innerNames] = names
+  if (isEventOfSession(source, which) && isPropertySource(inner)) {
+    const within = [source, which] as const
+    properties.push({ types: null, values: [], ...used, events: null, within, source: inner, names: innerNames })
+    return
+  }
+  values.push(...(used.values ?? []).map((compared) => ({ ...compared, field })))
+}
+
+function isPropertySource(source: string): source is PropertyUse['source'] {
+  return source === 'properties' || source === 'user'
 }
 
 function getMember(value: unknown, name: string): unknown {

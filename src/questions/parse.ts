@@ -4,7 +4,7 @@ import type { AnyQuestion, Question, UsersQuestion } from '../contract/questions
 import { isObject, readFields } from '../contract/read-fields.js'
 import type { Warning } from '../contract/warning.js'
 import { Faults } from './faults.js'
-import { warnOfUnknownValues } from './known-values.js'
+import { warnOfUnknownValues, warnOfUses } from './known-values.js'
 import { findNames } from './names-used.js'
 import { checkCell, checkRules, fillRange, warnOfSeconds } from './rules.js'
 import { StrictReader } from './strict-reader.js'
@@ -34,8 +34,9 @@ export function readQuestion(
   faults.throwIfAny()
   if (question === null) throw new Error('a question without faults has been read')
   const ofRange = question.kind === 'users' ? warnOfSeconds(question.of, '/of') : warnOfSeconds(question, '')
-  const ofValues = warnOfUnknownValues(findNames(question, body).values)
-  return { question, warnings: [...reader.listWarnings(), ...ofRange, ...ofValues] }
+  const { values, fields } = findNames(question, body)
+  const ofFields = [...warnOfUnknownValues(values), ...warnOfUses(fields)]
+  return { question, warnings: [...reader.listWarnings(), ...ofRange, ...ofFields] }
 }
 
 /** Adds the faults of a question that is part of a body. @param path of the question in the body */

@@ -58,7 +58,11 @@ export class StrictReader implements Reader {
 
   constructor(faults: Faults, { checked, limit }: StrictReaderOptions = {}) {
     this.#faults = faults
-    this.#filters = new FilterCheck((path, message) => faults.add(path, message), limit)
+    this.#filters = new FilterCheck(
+      (path, message) => faults.add(path, message),
+      limit,
+      (path, object, known) => this.note(path, object, known),
+    )
     this.#checked = checked
   }
 

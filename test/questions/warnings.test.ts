@@ -160,6 +160,14 @@ for (const storage of LANES) {
       t.notOk('warnings' in (await ask({ ...seriesOf('*'), where: ['set', 'user.team'] })), 'as soon as it is there')
     })
 
+    await t.test('a property of an event of the session', async (t) => {
+      t.match(await warned(seriesOf('$session', { where: ['is', 'session.first.properties.plam', ['pro']] })), [
+        { path: '/series/0/where/1', suggestion: 'session.first.properties.plan' },
+      ])
+      const found = seriesOf('purchased', { where: ['is', 'session.last.properties.plan', ['pro']] })
+      t.notOk('warnings' in (await ask(found)))
+    })
+
     await t.test('values of another type, and values that nothing has', async (t) => {
       const of = async (filter: unknown[]) => await warned(seriesOf('purchased', { where: filter }))
       const where = '/series/0/where'
@@ -319,6 +327,33 @@ t.test('values that a field never has are found in every filter', (t) => {
     t.equal(warnings.length, 1)
     t.equal(warnings[0]?.suggestion, suggestion)
   }
+  const typed: [filter: unknown[], message: string, suggestion?: unknown][] = [
+    [['gt', 'session.seconds', '60'], 'The field “session.seconds” is never a string: it is a number.'],
+    [['gt', 'context.browser_version', 120], 'The field “context.browser_version” is never a number: it is a string.'],
+    [['contains', 'timestamp', '2026'], 'The field “timestamp” is never a string or an array: it is a number.'],
+    [['lt', ['session', 'first', 'timestamp'], '2026-04-21'], 'The field “session.first.timestamp” is never a string'],
+    [['is', 'timestamp', ['2026-04-20']], 'The field “timestamp” never has the value “2026-04-20”: it is a number.'],
+    [['is', 'distinct_id', [5]], 'The field “distinct_id” never has the value 5: it is a string.', '5'],
+    [['matches', 'session.bounced', 'true'], 'The field “session.bounced” is never a string: it is true or false.'],
+  ]
+  for (const [filter, message, suggestion] of typed) {
+    const [warning, ...others] = read({ where: filter })
+    t.match(warning?.message, message, JSON.stringify(filter))
+    t.equal(warning?.path, filter[0] === 'is' ? '/where/2/0' : '/where/1')
+    t.equal(warning?.suggestion, suggestion)
+    t.strictSame(others, [])
+  }
+  t.match(read({ series: [{ event: '*', metric: 'sum', property: 'page.path' }] }), [
+    { path: '/series/0/property', message: 'The field “page.path” is never a number: it is a string.' },
+  ])
+  const fits = [
+    ['gte', 'timestamp', '2026-04-20'],
+    ['gt', 'session.entry.page.url', 'a'],
+    ['contains', 'page.url', 'a'],
+    ['gt', 'session.start', START],
+    ['set', 'session.seconds'],
+  ]
+  t.strictSame(read({ where: ['or', fits] }), [])
   const wrong = ['is_not', 'context.device', ['mobile', 'phone']]
   const paths = (more: object) => read(more).map(({ path }) => path)
   t.strictSame(paths({ where: ['session_has', { event: 'a', where: wrong }] }), ['/where/1/where/2/1'])
@@ -328,6 +363,38 @@ t.test('values that a field never has are found in every filter', (t) => {
   const values = ['AI Assistants', 'tv', 'XK', true, false, 'anything']
   t.strictSame(read({ where: ['and', right.map((field, i) => ['is_not', field, [values[i], null]])] }), [])
   t.strictSame(read({ where: ['is', 'context.country', ['EU', 'AP', 'UK']] }), [], 'databases of addresses have them')
+  t.end()
+})
+
+t.test('what a session does not have is named', (t) => {
+  const read = (more: object) => readQuestion({ kind: 'series', ...RANGE, ...more }, START).warnings
+  const sessions = [{ event: '$session' }]
+  const filter = ['is', ['properties', 'a.b'], [1]]
+  const none = {
+    path: '/where/1',
+    message:
+      'A session has no properties. Did you mean ["session","first","properties","a.b"], or a filter by session_has?',
+    suggestion: ['session', 'first', 'properties', 'a.b'],
+  }
+  t.match(read({ series: sessions, where: filter }), [none])
+  t.match(read({ series: sessions, breakdown: ['properties.a'] }), [{ path: '/breakdown/0' }])
+  const sum = { metric: 'sum', property: 'properties.a' }
+  t.match(read({ series: [{ event: '$session', ...sum }, { event: 'a' }] }), [
+    { path: '/series/0/property', suggestion: 'session.first.properties.a' },
+  ])
+  t.strictSame(read({ series: [...sessions, { event: 'a' }], where: filter }), [], 'events may have it')
+  t.strictSame(read({ series: sessions, where: ['session_has', { event: 'a', where: filter }] }), [])
+  t.match(read({ series: sessions, where: ['session_has', { event: 'a', were: filter }] }), [
+    { path: '/where/1/were', message: 'The field were is ignored. Did you mean where?' },
+  ])
+  t.match(
+    findNames(
+      parseQuestion({ kind: 'series', series: sessions, where: ['session_has', { event: '$session' }] }, START),
+      {},
+    ),
+    { events: [{ path: '/where/1/event', name: '$session' }] },
+    'which is no event of a session',
+  )
   t.end()
 })
 
@@ -372,6 +439,18 @@ t.test('findNames finds the names in every kind of question', (t) => {
       { ...property, path: '/of/breakdown/1', source: 'user', names: ['plan'], events: ['e'] },
     ],
     values: [],
+    fields: [
+      { path: '/of/steps/1/where/1/0/1/1', field: 'properties.a', types: null, isOfSessions: false },
+      {
+        path: '/of/steps/1/where/1/1/1',
+        field: ['properties', 'b.c', 'd'],
+        types: ['string', 'array'],
+        isOfSessions: false,
+      },
+      { path: '/of/exclude/0/where/1', field: 'timestamp', types: null, isOfSessions: false },
+      { path: '/of/breakdown/0', field: 'properties.p.q', types: null, isOfSessions: false },
+      { path: '/of/breakdown/1', field: 'user.plan', types: null, isOfSessions: false },
+    ],
   })
   t.end()
 })
