@@ -13,7 +13,16 @@ import type {
   SeriesQuestion,
 } from '../contract/questions.js'
 import type { Warning } from '../contract/warning.js'
-import { addDays, countBuckets, formatLocalDate, isDate, parseInstant, parseRange, type Unit } from './time.js'
+import {
+  addDays,
+  countBuckets,
+  formatLocalDate,
+  isDate,
+  parseInstant,
+  parseRange,
+  splitIntoBuckets,
+  type Unit,
+} from './time.js'
 
 /** Rules that a schema cannot express: those between fields, and defaults that depend on other fields. */
 
@@ -108,11 +117,26 @@ export function checkCell(question: AnyQuestion, cell: Cell, fault: Fault): void
 }
 
 function checkSeriesCell(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, fault: Fault): void {
-  if (at !== undefined && parseInstant(at, question.timezone) === null) {
-    fault('/at', 'must be the time of a point of the answer')
-  }
+  if (at !== undefined) checkPoint(question, at, fault)
   checkWhole('/series', series, 0, Math.max(0, question.series.length - 1), fault)
   checkBreakdown(breakdown, question, fault)
+}
+
+function checkPoint(question: SeriesQuestion, at: string, fault: Fault): void {
+  const instant = parseInstant(at, question.timezone)
+  const starts =
+    question.interval === 'none'
+      ? [Math.floor(parseRange(question).from)]
+      : listBuckets(question, question.interval)?.map(({ from }) => from)
+  if (instant !== null && (starts === undefined || starts.includes(instant))) return
+  fault('/at', 'must be the time of a point of the answer')
+}
+
+/** The buckets of a question's range; undefined if the range is at fault. */
+function listBuckets(question: RangeQuestion, unit: Unit) {
+  const range = parseRange(question)
+  if (range.from >= range.to || countBuckets(range, unit) > MAX_BUCKETS) return undefined
+  return splitIntoBuckets(range, unit, question.timezone, question.week_start).buckets
 }
 
 function checkFunnelCell(question: FunnelQuestion, { step, breakdown, dropped }: FunnelCell, fault: Fault): void {
@@ -120,9 +144,11 @@ function checkFunnelCell(question: FunnelQuestion, { step, breakdown, dropped }:
   checkBreakdown(breakdown, question, fault)
 }
 
-function checkRetentionCell({ intervals }: RetentionQuestion, { cohort, interval }: RetentionCell, fault: Fault): void {
-  if (!isDate(cohort)) fault('/cohort', 'must be the date of a cohort of the answer')
-  if (interval !== undefined) checkWhole('/interval', interval, 0, intervals - 1, fault)
+function checkRetentionCell(question: RetentionQuestion, { cohort, interval }: RetentionCell, fault: Fault): void {
+  const cohorts = listBuckets(question, question.unit)
+  const isCohort = cohorts ? cohorts.some(({ date }) => date === cohort) : isDate(cohort)
+  if (!isCohort) fault('/cohort', 'must be the date of a cohort of the answer')
+  if (interval !== undefined) checkWhole('/interval', interval, 0, question.intervals - 1, fault)
 }
 
 function checkPathsCell({ steps }: PathsQuestion, { step, event, from, to }: PathsCell, fault: Fault): void {

@@ -28,6 +28,8 @@ t.test('a property without its source is shown with it', (t) => {
   t.end()
 })
 
+const WEEK = { from: '2026-03-02', to: '2026-03-08', timezone: 'Europe/Vienna' }
+
 t.test('readQuestion names every fault with its path', (t) => {
   const cases: [question: unknown, ...paths: string[]][] = [
     [[], '', '/kind'],
@@ -73,6 +75,17 @@ t.test('readQuestion names every fault with its path', (t) => {
       '/cell/series',
     ],
     [{ kind: 'users', of: SERIES, cell: { at: 'never', breakdown: ['a'] } }, '/cell/at', '/cell/breakdown'],
+    [{ kind: 'users', of: { ...SERIES, ...WEEK }, cell: { at: '2026-03-02' } }],
+    [{ kind: 'users', of: { ...SERIES, ...WEEK }, cell: { at: '2026-03-02T01:00:00+01:00' } }, '/cell/at'],
+    [{ kind: 'users', of: { ...SERIES, ...WEEK }, cell: { at: '2026-03-08' } }, '/cell/at'],
+    [{ kind: 'users', of: { ...SERIES, ...WEEK, interval: 'month' }, cell: { at: '2026-03-01T00:00:00+01:00' } }],
+    [{ kind: 'users', of: { ...SERIES, ...WEEK, interval: 'none' }, cell: { at: '2026-03-02T00:00:00+01:00' } }],
+    [{ kind: 'users', of: { ...SERIES, from: 1.5, to: 9, interval: 'none' }, cell: { at: '1970-01-01T00:00:00.001' } }],
+    [{ kind: 'users', of: { ...SERIES, ...WEEK, interval: 'none' }, cell: { at: '2026-03-03' } }, '/cell/at'],
+    [{ kind: 'users', of: { ...START, ...WEEK, unit: 'week' }, cell: { cohort: '2026-03-02' } }],
+    [{ kind: 'users', of: { ...START, ...WEEK, unit: 'week' }, cell: { cohort: '2026-03-03' } }, '/cell/cohort'],
+    [{ kind: 'users', of: { ...SERIES, ...WEEK, timezone: 'x' }, cell: { at: '2026-03-02' } }, '/of/timezone'],
+    [{ kind: 'users', of: { ...SERIES, from: 1, interval: 'hour' }, cell: { at: '2026-03-02' } }, '/of/interval'],
     [{ kind: 'users', of: FUNNEL, cell: { step: 1, dropped: true } }, '/cell/step'],
     [{ kind: 'users', of: FUNNEL, cell: {} }, '/cell/step'],
     [{ kind: 'users', of: FUNNEL }, '/cell', '/cell/step'],
