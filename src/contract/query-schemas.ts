@@ -1,6 +1,7 @@
 import { Kind, type TProperties, Type, TypeRegistry } from '@sinclair/typebox'
 import { FORMATS, ROW_FORMATS } from './formats.js'
 import { isName, MAX_EXPORT, MAX_NAME, MAX_PAGE } from './limits.js'
+import { FIELD_MESSAGE } from './question-schemas.js'
 import { Name } from './schemas.js'
 
 const pageNumber = {
@@ -198,7 +199,7 @@ export const PropertiesQuery = query({ event: eventFilter.event })
 export const ValuesQuery = query({
   field: Type.String({
     description: 'As in questions, such as `properties.plan`; a name that contains a dot as `["properties","a.b"]`.',
-    message: 'must be event, distinct_id, timestamp, properties.<name> or user.<name>',
+    message: FIELD_MESSAGE,
   }),
   event: eventFilter.event,
   search: search('Only values that contain this text, case-insensitively.'),

@@ -56,7 +56,9 @@ function checkBound(field: string, bound: string | number | undefined, timezone:
   // In local time, the first day may begin earlier than in UTC, and the last one end later. `to` is exclusive.
   const [first, end] = typeof bound === 'number' ? [0, MAX_TIMESTAMP + 1] : [-DAY_MS, MAX_TIMESTAMP + DAY_MS]
   if (at !== null && at >= first && at <= end) return bound
-  fault(field, 'must be a date (2026-04-24), an ISO time, or milliseconds since 1970')
+  const [firstDate, lastDate] = [0, MAX_TIMESTAMP].map((ms) => formatLocalDate(ms, 'UTC'))
+  if (at !== null) fault(field, `must be a time from ${firstDate} to ${lastDate}`)
+  else fault(field, 'must be a date (2026-04-24), an ISO time, or milliseconds since 1970')
   return undefined
 }
 

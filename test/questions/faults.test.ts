@@ -108,6 +108,16 @@ t.test('readQuestion names every fault with its path', (t) => {
   t.end()
 })
 
+t.test('a date that no event can have is told from what is no date', (t) => {
+  const range = 'must be a time from 1970-01-01 to 2286-11-20'
+  t.match(faultsIn({ ...SERIES, from: '1960-01-01', to: '9999-12-31' }), [
+    { path: '/to', message: range },
+    { path: '/from', message: range },
+  ])
+  t.match(faultsIn({ ...SERIES, to: 'soon' }), [{ path: '/to', message: /^must be a date/ }])
+  t.end()
+})
+
 t.test('readQuestion names every fault in the filters', (t) => {
   const nested = (levels: number): unknown => (levels === 0 ? ['set', 'event'] : ['not', nested(levels - 1)])
   const cases: [where: unknown, ...paths: string[]][] = [

@@ -201,7 +201,11 @@ function describeField(field: Schema): string {
     ...(maximum === undefined ? [] : [`${minimum} to ${maximum}`]),
     ...(isShown ? [`default: ${field.default}`] : []),
   ].join('; ')
-  const text = String(field.description).replaceAll('`', '').replace(/\.$/, '')
+  const text = String(field.description)
+    .replaceAll('`', '')
+    // An option takes one name.
+    .replace('a list of names, ', '')
+    .replace(/\.$/, '')
   return `${text.charAt(0).toLowerCase()}${text.slice(1)}${limits && ` (${limits})`}`
 }
 
