@@ -124,11 +124,11 @@ function findOperandFault(kind: Operand, operand: unknown, isTime: boolean): str
   switch (kind) {
     case 'values':
       if (Array.isArray(operand) && operand.length <= MAX_VALUES && operand.every(isScalar)) return undefined
-      return `must be an array of at most ${MAX_VALUES} strings, numbers, booleans or nulls`
+      return `must be an array of at most ${MAX_VALUES} strings (of at most ${MAX_TEXT} characters), numbers, booleans or nulls`
     case 'texts': {
       const all = Array.isArray(operand) ? operand : [operand]
       if (all.length <= MAX_VALUES && all.every(isText)) return undefined
-      return `must be a string, or an array of at most ${MAX_VALUES} strings`
+      return `must be a string of at most ${MAX_TEXT} characters, or an array of at most ${MAX_VALUES} of these`
     }
     case 'order':
       if (typeof operand === 'number') return undefined

@@ -77,7 +77,9 @@ export class StrictReader implements Reader {
     if (kind === 'Array') {
       if (Array.isArray(value) && isInside(value.length, schema.minItems, schema.maxItems)) return true
     } else if (Check(schema, value)) return true
-    if (kind === 'EventNames' && Array.isArray(value) && isInside(value.length, 1, MAX_EVENTS)) {
+    if (kind === 'EventNames' && typeof value === 'string') {
+      this.fault(path, describeNameFault(value))
+    } else if (kind === 'EventNames' && Array.isArray(value) && isInside(value.length, 1, MAX_EVENTS)) {
       for (const [i, name] of value.entries()) if (!isName(name)) this.fault(`${path}/${i}`, describeNameFault(name))
     } else {
       this.fault(path, (kind === 'Field' && findFieldFault(value)) || schema.message)

@@ -108,11 +108,15 @@ t.test('readQuestion names every fault with its path', (t) => {
   t.end()
 })
 
-t.test('a date that no event can have is told from what is no date', (t) => {
+t.test('a value that is too large is told from one of another kind', (t) => {
   const range = 'must be a time from 1970-01-01 to 2286-11-20'
   t.match(faultsIn({ ...SERIES, from: '1960-01-01', to: '9999-12-31' }), [
     { path: '/to', message: range },
     { path: '/from', message: range },
+  ])
+  t.match(faultsIn({ ...SERIES, series: [{ event: 'e'.repeat(256) }] }), [{ message: /^must be .*255 characters/ }])
+  t.match(faultsIn({ ...SERIES, where: ['contains', 'event', 'e'.repeat(10_001)] }), [
+    { path: '/where/2', message: /10000 characters/ },
   ])
   t.match(faultsIn({ ...SERIES, to: 'soon' }), [{ path: '/to', message: /^must be a date/ }])
   t.end()
