@@ -172,11 +172,7 @@ export const CALLS = describeCalls('Questions', {
         ],
         query: {
           kind: 'series',
-          from: '2024-12-10',
-          to: '2024-12-11',
-          timezone: 'UTC',
-          week_start: 'monday',
-          where: null,
+          ...filled,
           series: [{ event: 'signed up', where: null, metric: 'users' }],
           interval: 'day',
           breakdown: [],
