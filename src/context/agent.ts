@@ -76,7 +76,9 @@ function findDevice(
   if (mobile === '?0' && system === 'Android') return 'tablet'
   // Only browsers have `Mobile` in their names, without which the parser takes an Android device for a tablet.
   if (system === 'Android' && !BROWSER.test(name)) return TABLET.test(name) ? 'tablet' : 'mobile'
-  return type === 'mobile' || type === 'tablet' || type === 'desktop' ? type : 'other'
+  if (type === 'mobile' || type === 'tablet' || type === 'desktop') return type
+  // Systems that the parser does not know, such as FreeBSD.
+  return name.startsWith('Mozilla/5.0 (X11;') ? 'desktop' : 'other'
 }
 
 /** The version in the browser's hint is exact; the one in its User-Agent may be frozen. */

@@ -106,6 +106,7 @@ const AGENTS: [name: string, seen: string][] = [
   ['MyShop/3.1 CFNetwork/1494.0.7 Darwin/23.4.0', '| | other'],
   ['Dalvik/2.1.0 (Linux; U; Android 13; Pixel 6 Build/TQ3A.230901.001)', '| Android 13 | mobile'],
   ['Dalvik/2.1.0 (Linux; U; Android 13; SM-X700 Build/TP1A.220624.014)', '| Android 13 | tablet'],
+  ['Mozilla/5.0 (X11; FreeBSD amd64; rv:132.0) Gecko/20100101 Firefox/132.0', 'Firefox 132 | | desktop'],
   ['Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)', '| | other bot'],
   ['', '| |'],
 ]
