@@ -1,4 +1,4 @@
-import { unwatchFile, watchFile } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { open as openReader, type Reader, type Response } from 'maxmind'
 import type { Context } from '../contract/context.js'
@@ -32,7 +32,10 @@ export interface GeoDatabaseOptions {
 export class GeoDatabase {
   readonly #path: string
   readonly #log: GeoDatabaseOptions['log']
-  readonly #onChange: (now: { mtimeMs: number }) => void
+  readonly #checks: NodeJS.Timeout
+  /** of the file that was read last, from before it was read: it may change meanwhile */
+  #version: string
+  #isChecking = false
   #reader: Reader<Response>
   /** whether the log says that the file is damaged */
   #isReported = false
@@ -40,21 +43,25 @@ export class GeoDatabase {
   /** @throws Error if the file cannot be read */
   static async open(path: string, options: GeoDatabaseOptions): Promise<GeoDatabase> {
     try {
-      return new GeoDatabase(path, await openReader(path), options)
+      const version = await findVersion(path)
+      return new GeoDatabase(path, version, await openReader(path), options)
     } catch (error) {
       throw new Error(`GEO_DATABASE cannot be read: ${path} is not a valid .mmdb file.`, { cause: error })
     }
   }
 
-  private constructor(path: string, reader: Reader<Response>, { log, everyMs = WATCH_MS }: GeoDatabaseOptions) {
+  private constructor(
+    path: string,
+    version: string,
+    reader: Reader<Response>,
+    { log, everyMs = WATCH_MS }: GeoDatabaseOptions,
+  ) {
     this.#path = path
+    this.#version = version
     this.#reader = reader
     this.#log = log
-    this.#onChange = ({ mtimeMs }) => {
-      // A file that is missing may be about to be replaced.
-      if (mtimeMs !== 0) void this.#reopen()
-    }
-    watchFile(path, { interval: everyMs, persistent: false }, this.#onChange)
+    // `fs.watchFile` would miss a change between the reading and its own first look.
+    this.#checks = setInterval(() => void this.#check(), everyMs).unref()
   }
 
   /** When the database was built. */
@@ -79,7 +86,19 @@ export class GeoDatabase {
   }
 
   close(): void {
-    unwatchFile(this.#path, this.#onChange)
+    clearInterval(this.#checks)
+  }
+
+  async #check(): Promise<void> {
+    if (this.#isChecking) return
+    this.#isChecking = true
+    // A file that is missing may be about to be replaced.
+    const version = await findVersion(this.#path).catch(() => this.#version)
+    if (version !== this.#version) {
+      this.#version = version
+      await this.#reopen()
+    }
+    this.#isChecking = false
   }
 
   async #reopen(): Promise<void> {
@@ -91,6 +110,12 @@ export class GeoDatabase {
       this.#log.warn({ err: error }, 'GEO_DATABASE has changed and cannot be read; its previous content stays in use')
     }
   }
+}
+
+/** Tells the contents of a file apart. */
+async function findVersion(path: string): Promise<string> {
+  const { ino, size, mtimeMs } = await stat(path)
+  return `${ino} ${size} ${mtimeMs}`
 }
 
 function readPlace({ country, country_code, registered_country, subdivisions, region, city }: PlaceRecord): Place {

@@ -1,4 +1,5 @@
-import { appendFile, rename, writeFile } from 'node:fs/promises'
+import { renameSync } from 'node:fs'
+import { appendFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -167,10 +168,13 @@ t.test('a database is read again when it changes, and the last good one stays', 
     file,
     makeMmdb({ '192.0.2.1': austria, '192.0.2.2': { country_code: 'de', region: 'Bavaria', city: 'Hof' } }),
   )
+  await writeFile(`${file}.new`, makeMmdb({ '192.0.2.1': { registered_country: { iso_code: 'CH' } } }))
   const warned: string[] = []
   const log = { ...silent, warn: (_: object, message: string) => void warned.push(message) }
   const geo = await GeoDatabase.open(file, { log: log as never, everyMs: 20 })
   t.teardown(() => geo.close())
+  // As soon as it has been read.
+  renameSync(`${file}.new`, file)
   t.strictSame(geo.find('192.0.2.1'), { country: 'AT', region: 'Vienna', city: 'Vienna' })
   t.strictSame(
     geo.find('::ffff:192.0.2.2'),
@@ -180,8 +184,6 @@ t.test('a database is read again when it changes, and the last good one stays', 
   for (const address of ['192.0.2.3', '', 'nowhere', '::1', 'fe80::1%eth0', 'c000:201::1', 'c000:0201:ffff::'])
     t.strictSame(geo.find(address), {}, address)
 
-  await writeFile(`${file}.new`, makeMmdb({ '192.0.2.1': { registered_country: { iso_code: 'CH' } } }))
-  await rename(`${file}.new`, file)
   await until('the new database to be used', () => geo.find('192.0.2.1').country === 'CH')
   t.strictSame(geo.find('192.0.2.2'), {})
 
