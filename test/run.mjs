@@ -36,6 +36,8 @@ const MEMORY_BYTES = 2 * 1024 ** 3
  */
 const TOGETHER = [
   { files: /^test\/web\/[^/]+$/, programs: 2, startsShared: true },
+  { files: /^test\/web\//, programs: 1 },
+  { files: /^test\/(?:bench|cli|client|mcp)\//, programs: 2 },
   { files: /^test\/routes\/vendors\//, programs: 1 },
   { files: /^test\/routes\//, programs: 4 },
   { files: /^test\/questions\//, programs: 2 },

@@ -1,13 +1,9 @@
 import t from 'tap'
-import { SECRET_KEY, settingsFor, startApp } from '../helper.js'
-import { addressOf } from '../live-stream.js'
-import { runCommand } from './command-line.js'
-
-const client = await startApp(t, await settingsFor(t, 'embedded'))
-const url = await addressOf(client)
-const run = (...args: string[]) => runCommand(['aliases', ...args, '--url', url], '', { SECRET_KEY })
+import { projectOfCommands, runCommand } from './command-line.js'
 
 t.test('aliases lists an alias, and removes it after a confirmation', async (t) => {
+  const client = await projectOfCommands()
+  const run = (...args: string[]) => client.run(['aliases', ...args])
   for (const alias of ['device/7', 'tablet\u001b[2J']) {
     await client.call('POST', '/public/users/alias', { distinct_id: 'ada', alias })
   }
@@ -30,6 +26,8 @@ t.test('aliases lists an alias, and removes it after a confirmation', async (t) 
   t.equal(again.code, 1)
   t.notMatch(again.stderr, 'is a separate user again')
   t.match(await run('list', '--distinct-id', 'nobody'), { code: 0, stdout: '', stderr: 'nobody has no aliases.' })
+  const climb = await run('remove', '--distinct-id', 'ada', '--alias', '..', '--yes')
+  t.match(climb, { code: 1, stderr: /cannot be used as an id/ })
 })
 
 t.test('aliases explains what is missing or misspelled', async (t) => {
@@ -40,12 +38,8 @@ t.test('aliases explains what is missing or misspelled', async (t) => {
     [['remove', '--distinct-id', 'ada', '--yes'], /--alias/],
     [['list', '--distinct-id', 'ada', '--alias', 'x'], /--alias/],
   ] as const) {
-    const { code, stderr } = await run(...args)
+    const { code, stderr } = await runCommand(['aliases', ...args])
     t.equal(code, 2, args.join(' '))
     t.match(stderr, message)
   }
-  t.match(await run('remove', '--distinct-id', 'ada', '--alias', '..', '--yes'), {
-    code: 1,
-    stderr: /cannot be used as an id/,
-  })
 })

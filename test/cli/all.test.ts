@@ -37,34 +37,63 @@ t.test('export --all and import --all explain what they refuse', async (t) => {
   t.match(await all('import', folder, env), { code: 1, stderr: found }, 'it would not match at the end')
 })
 
-t.test('aliases, settings, usage and the audit log are moved, too', async (t) => {
+t.test('export --all and import --all move everything, and events keep their ids', async (t) => {
   const [source, destination, folder] = [await dataFolder(t), await dataFolder(t), await temporaryFolder(t)]
   const start = async (dataDir: string) => await startApp(t, { DATA_DIR: dataDir, LOG_LEVEL: 'silent', SECRET_KEY })
+  const sent = Array.from({ length: 20 }, (_, i) => {
+    const ids = { insert_id: `order "${i}"`, ...(i % 3 > 0 && { session_id: `visit "${i % 3}"\n` }) }
+    const context = i % 2 > 0 && { context: { browser: `B "${i % 5}"`, country: 'AT', bot: true } }
+    return { event: 'paid', distinct_id: `user/\u2028${i}`, ...ids, ...context, properties: { i } }
+  })
   const from = await start(source)
   await from.call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { plan: 'pro' } })
   await from.call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'visitor/7' })
   const found = await from.call('GET', '/public/users/visitor%2F7/export')
   t.match(found.body, '"alias":"visitor/7"')
-  await from.call('POST', '/public/track/batch', { events: Array(7).fill({ event: 'e', distinct_id: 'b' }) })
-  const quotas = { events_per_month: { limit: 10, mode: 'hard' } }
+  t.equal((await from.call('POST', '/public/track/batch', { events: sent })).statusCode, 200)
+  const quotas = { events_per_month: { limit: 23, mode: 'hard' } }
   await from.call('PATCH', '/public/project', { quotas })
+  const before = (await from.call('GET', '/public/events?limit=100')).json()
+  t.match(before, { events: { length: sent.length }, pending: 0 })
   await from.app.close()
-  const earlier = await start(destination)
-  t.equal((await earlier.call('POST', '/public/keys', { kind: 'read' })).statusCode, 200, 'the target has keys')
-  t.equal((await earlier.call('GET', '/public/usage')).statusCode, 200)
-  await earlier.app.close()
+  const store = await openStore(from.config)
+  await askForFacts(store.shards.first, 'leave_out', 'small')
+  await store.close()
   t.match(await all('export', folder, { DATA_DIR: source }), { code: 0 })
-  t.match(await all('import', folder, { DATA_DIR: destination }), { code: 0 })
-  const to = await start(destination)
-  t.equal((await to.call('GET', '/public/users/visitor%2F7/export')).body, found.body)
-  t.equal((await to.call('POST', '/public/users/alias', { distinct_id: 'bob', alias: 'visitor/7' })).statusCode, 409)
-  t.match((await to.call('GET', '/public/usage')).json(), {
-    quotas: [{ name: 'events_per_month', limit: 10, used: 7 }],
+
+  await t.test('into a store that has keys', async (t) => {
+    const earlier = await start(destination)
+    t.equal((await earlier.call('POST', '/public/keys', { kind: 'read' })).statusCode, 200)
+    t.equal((await earlier.call('GET', '/public/usage')).statusCode, 200)
+    await earlier.app.close()
+    t.match(await all('import', folder, { DATA_DIR: destination }), { code: 0 })
+    const to = await start(destination)
+    t.equal((await to.call('GET', '/public/users/visitor%2F7/export')).body, found.body)
+    t.equal((await to.call('POST', '/public/users/alias', { distinct_id: 'bob', alias: 'visitor/7' })).statusCode, 409)
+    t.match((await to.call('GET', '/public/usage')).json(), {
+      quotas: [{ name: 'events_per_month', limit: 23, used: 20 }],
+    })
+    t.strictSame((await to.call('GET', '/public/events?limit=100')).json().events, before.events)
+    const events = Array(4).fill({ event: 'e', distinct_id: 'b' })
+    t.equal((await to.call('POST', '/public/track/batch', { events })).json().code, 'quota_exceeded')
+    const { entries } = (await to.call('GET', '/public/audit')).json()
+    t.match(entries.map(({ action }: { action: string }) => action).sort(), ['key_created', 'project_changed'])
   })
-  const more = await to.call('POST', '/public/track/batch', { events: Array(4).fill({ event: 'e', distinct_id: 'b' }) })
-  t.equal(more.json().code, 'quota_exceeded')
-  const { entries } = (await to.call('GET', '/public/audit')).json()
-  t.match(entries.map(({ action }: { action: string }) => action).sort(), ['key_created', 'project_changed'])
+
+  await t.test('into several lanes, which know the insert_ids', async (t) => {
+    const target = await settingsFor(t, 'lanes')
+    t.match(await all('import', folder, target), { code: 0 })
+    const to = await startApp(t, target)
+    const { shards, close } = await openStore(to.config)
+    for (const { clickhouse } of shards.all) t.strictSame([...(await readLeftOut(clickhouse))], ['small'])
+    await close()
+    t.strictSame((await to.call('GET', '/public/events?limit=100')).json().events, before.events)
+    t.equal((await to.call('PATCH', '/public/project', { quotas: { events_per_month: null } })).statusCode, 200)
+    const more = { ...sent[0], insert_id: 'another order' }
+    t.equal((await to.call('POST', '/public/track/batch', { events: [...sent, more] })).statusCode, 200)
+    const { events } = (await to.call('GET', '/public/events?limit=100')).json()
+    t.equal(events.length, sent.length + 1, 'what was sent again is not stored twice')
+  })
 })
 
 t.test('import --all accepts a folder with fewer columns, and refuses one with more', async (t) => {
@@ -92,34 +121,3 @@ t.test('import --all accepts a folder with fewer columns, and refuses one with m
   t.match((await target.call('GET', '/public/users/ada/export')).body, '"plan":"pro"')
   t.equal((await target.call('GET', '/public/events')).json().events.length, 1)
 })
-
-for (const storage of ['embedded', 'lanes'] as const) {
-  t.test(`events keep their ids, sessions and contexts in a move, and insert_ids are known: ${storage}`, async (t) => {
-    const [data, folder] = [await dataFolder(t), await temporaryFolder(t)]
-    const sent = Array.from({ length: 50 }, (_, i) => {
-      const ids = { insert_id: `order "${i}"`, ...(i % 3 > 0 && { session_id: `visit "${i % 3}"\n` }) }
-      const context = i % 2 > 0 && { context: { browser: `B "${i % 5}"`, country: 'AT', bot: true } }
-      return { event: 'paid', distinct_id: `user/\u2028${i}`, ...ids, ...context, properties: { i } }
-    })
-    const from = await startApp(t, { DATA_DIR: data, LOG_LEVEL: 'silent', SECRET_KEY })
-    t.equal((await from.call('POST', '/public/track/batch', { events: sent })).statusCode, 200)
-    const before = (await from.call('GET', '/public/events?limit=100')).json()
-    t.match(before, { events: { length: sent.length }, pending: 0 })
-    await from.app.close()
-    const source = await openStore(from.config)
-    await askForFacts(source.shards.first, 'leave_out', 'small')
-    await source.close()
-    const target = { ...(await settingsFor(t, storage)), LOG_LEVEL: 'silent', SECRET_KEY }
-    t.match(await all('export', folder, { DATA_DIR: data }), { code: 0 })
-    t.match(await all('import', folder, target), { code: 0 })
-    const to = await startApp(t, target)
-    const { shards, close } = await openStore(to.config)
-    for (const { clickhouse } of shards.all) t.strictSame([...(await readLeftOut(clickhouse))], ['small'])
-    await close()
-    t.strictSame((await to.call('GET', '/public/events?limit=100')).json().events, before.events)
-    const more = { ...sent[0], insert_id: 'another order' }
-    t.equal((await to.call('POST', '/public/track/batch', { events: [...sent, more] })).statusCode, 200)
-    const { events } = (await to.call('GET', '/public/events?limit=100')).json()
-    t.equal(events.length, sent.length + 1, 'what was sent again is not stored twice')
-  })
-}

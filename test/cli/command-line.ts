@@ -3,7 +3,9 @@ import { once } from 'node:events'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { runProgram } from '../../src/cli/program.js'
-import { CLI, SECRET_KEY } from '../helper.js'
+import { CLI, type Client, SECRET_KEY } from '../helper.js'
+import { addressOf } from '../live-stream.js'
+import { newProject, type Project } from '../shared-app.js'
 
 /** A command as users run it: in its own process. */
 export function startCommand(args: string[], env: NodeJS.ProcessEnv = { SECRET_KEY }): ChildProcess {
@@ -19,6 +21,27 @@ export interface Ended {
   stderr: string
 }
 
+export interface ProjectOfCommands extends Project {
+  url: string
+  /** with the secret key */
+  env: NodeJS.ProcessEnv
+  /** a command that calls the service, unless `args` has another `--url`, in this process */
+  run(args: string[], stdin?: string | Buffer): Promise<Ended>
+}
+
+/**
+ * A new project, and the commands with its key.
+ * @param service default: the one that all tests of this process share
+ */
+export async function projectOfCommands(service?: Client): Promise<ProjectOfCommands> {
+  const project = await newProject(service)
+  const url = await addressOf(project)
+  const env = { SECRET_KEY: project.keys.secret }
+  const run: ProjectOfCommands['run'] = (args, stdin) =>
+    runCommand(args.includes('--url') ? args : [...args, '--url', url], stdin, env)
+  return { ...project, url, env, run }
+}
+
 /** A command in its own process, at its end: for what depends on how Node.js starts, such as its certificates. */
 export async function runProcess(args: string[], stdin: string | Buffer = '', env?: NodeJS.ProcessEnv): Promise<Ended> {
   const child = startCommand(args, env)
@@ -32,6 +55,20 @@ export async function runProcess(args: string[], stdin: string | Buffer = '', en
   child.stdin?.on('error', () => undefined).end(stdin)
   const [code] = await once(child, 'close')
   return { ...ended, code: code ?? -1 }
+}
+
+/** A command in this process that runs until it is stopped, as by Ctrl-C. */
+export function followCommand(args: string[], env: NodeJS.ProcessEnv = { SECRET_KEY }) {
+  const [stdout, stderr, stop] = [new PassThrough(), new PassThrough(), new AbortController()]
+  const printed = { stdout: '', stderr: '' }
+  stdout.setEncoding('utf8').on('data', (text) => (printed.stdout += text))
+  stderr.setEncoding('utf8').on('data', (text) => (printed.stderr += text))
+  const ended = runProgram(args, { env, stdin: Readable.from([]), stdout, stderr, stop })
+  const end = () => {
+    stop.abort()
+    return ended
+  }
+  return { printed, end }
 }
 
 /** A command in this process, because a process of its own takes 0.2 s of CPU time before it begins. */

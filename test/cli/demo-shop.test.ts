@@ -20,24 +20,24 @@ const eventsIn = (sent: Iterable<Sent>) =>
   [...sent].flatMap((one) => (one.type === 'event' ? [one.event as unknown as Event] : []))
 
 t.test('the year ends at the given time, and its last day has its share', async (t) => {
-  const options = { events: 30_000, seed: 1 }
-  for (const hours of [0, 1, 15, 24]) {
+  const options = { events: 12_000, seed: 1 }
+  for (const hours of [0, 15, 24]) {
     const until = MIDNIGHT + hours * HOUR_MS
     const times = eventsIn(shopYear({ ...options, until })).map(({ timestamp }) => timestamp)
     t.equal(times.length, options.events)
     t.ok(Math.max(...times) <= until)
     t.ok(Math.min(...times) >= MIDNIGHT - 365 * DAY_MS)
     const onDay = (day: number) => times.filter((at) => Math.floor(at / DAY_MS) === MIDNIGHT / DAY_MS + day).length
-    t.ok(onDay(-1) > 50, `${onDay(-1)} on the day before`)
-    if (hours === 15) t.ok(onDay(0) > 10, `${onDay(0)} until three in the afternoon`)
-    if (hours === 24) t.ok(onDay(0) > 50, `${onDay(0)} on the whole day`)
+    t.ok(onDay(-1) > 20, `${onDay(-1)} on the day before`)
+    if (hours === 15) t.ok(onDay(0) > 4, `${onDay(0)} until three in the afternoon`)
+    if (hours === 24) t.ok(onDay(0) > 20, `${onDay(0)} on the whole day`)
   }
   const visits = [...shopYear({ ...options, until: MIDNIGHT })]
   t.strictSame(visits, [...shopYear({ ...options, until: MIDNIGHT })], 'the same options make the same data')
 })
 
 t.test('visits look like visits to a real shop', async (t) => {
-  const events = eventsIn(shopYear({ events: 60_000, seed: 1, until: MIDNIGHT }))
+  const events = eventsIn(shopYear({ events: 30_000, seed: 1, until: MIDNIGHT }))
   const bySession = new Map<string, Event[]>()
   for (const event of events) bySession.set(event.session_id, [...(bySession.get(event.session_id) ?? []), event])
   const all = [...bySession.values()]
@@ -127,7 +127,7 @@ t.test('visits look like visits to a real shop', async (t) => {
 })
 
 t.test('each customer has a name and an address', async (t) => {
-  const customers = [...shopYear({ events: 30_000, seed: 1, until: MIDNIGHT })].flatMap((sent) =>
+  const customers = [...shopYear({ events: 12_000, seed: 1, until: MIDNIGHT })].flatMap((sent) =>
     sent.type === 'customer' ? [sent.properties as Record<string, unknown>] : [],
   )
   t.ok(customers.length > 100)

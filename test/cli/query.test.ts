@@ -1,12 +1,9 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { SECRET_KEY, settingsFor, startApp, temporaryFolder, until } from '../helper.js'
-import { addressOf } from '../live-stream.js'
-import { runCommand } from './command-line.js'
+import { temporaryFolder, until } from '../helper.js'
+import { type ProjectOfCommands, projectOfCommands } from './command-line.js'
 
-const client = await startApp(t, await settingsFor(t, 'embedded'))
-const url = await addressOf(client)
 const START = Date.parse('2026-04-20T00:00:00Z')
 const RANGE = ['--from', '2026-04-20', '--to', '2026-04-22']
 
@@ -16,9 +13,19 @@ const events = [
   ['view', 'bob', 86_400_000, { plan: 'a "b", c' }],
   ['view', 'cyd', 86_400_001, {}],
 ].map(([event, distinct_id, at, properties]) => ({ event, distinct_id, timestamp: START + Number(at), properties }))
-await client.call('POST', '/public/track/batch', { events })
 
-const query = (args: string[], stdin = '') => runCommand(['query', '--url', url, ...args], stdin, { SECRET_KEY })
+let filled: Promise<ProjectOfCommands> | undefined
+
+async function fill(): Promise<ProjectOfCommands> {
+  const project = await projectOfCommands()
+  await project.call('POST', '/public/track/batch', { events })
+  return project
+}
+
+async function query(args: string[], stdin = '') {
+  filled ??= fill()
+  return (await filled).run(['query', ...args], stdin)
+}
 
 async function table(...args: string[]): Promise<string[]> {
   const { code, stdout, stderr } = await query([...args, ...RANGE, '--format', 'table'])

@@ -53,7 +53,7 @@ t.test('client and service accept and refuse the same events', async (t) => {
         return !fits && error instanceof TallyhouseError && error.code === 'invalid_request'
       }
     }),
-    { numRuns: 2000, examples: [[{ event: 'a', distinct_id: 'b', properties: {}, timestamp: 0 }]] },
+    { numRuns: 500, examples: [[{ event: 'a', distinct_id: 'b', properties: {}, timestamp: 0 }]] },
   )
   t.ok(taken > 20, 'both cases come')
 })

@@ -1,13 +1,16 @@
 import t from 'tap'
 import { type DefinitionInput, type QuestionInput, Tallyhouse } from '../../src/client/index.js'
-import { SECRET_KEY, settingsFor, startApp } from '../helper.js'
+import { SECRET_KEY } from '../helper.js'
+import { addressOf } from '../live-stream.js'
+import { newProject } from '../shared-app.js'
 import { answer, failure, faultyServer } from './faulty-server.js'
 
 const DAY = 86_400_000
 const range = { from: '2026-04-20', to: '2026-04-22' }
 
 t.test('query returns the answer type of each kind of question', async (t) => {
-  const { app, call } = await startApp(t, await settingsFor(t, 'embedded'))
+  const project = await newProject()
+  const { call } = project
   const start = Date.parse('2026-04-20T00:00:00Z')
   const events = [
     ['view', 'ada', 0],
@@ -15,7 +18,7 @@ t.test('query returns the answer type of each kind of question', async (t) => {
     ['view', 'bob', DAY],
   ].map(([event, distinct_id, at]) => ({ event, distinct_id, timestamp: start + Number(at), properties: { n: at } }))
   await call('POST', '/public/track/batch', { events })
-  const tallyhouse = new Tallyhouse({ url: await app.listen({ port: 0 }), secretKey: SECRET_KEY })
+  const tallyhouse = new Tallyhouse({ url: await addressOf(project), secretKey: project.keys.secret })
 
   const series = await tallyhouse.query({ kind: 'series', series: [{ event: 'view', metric: 'users' }], ...range })
   t.strictSame(
@@ -69,12 +72,13 @@ t.test('query returns the answer type of each kind of question', async (t) => {
 })
 
 t.test('eventNames, propertyNames and fieldValues list names', async (t) => {
-  const { app, call } = await startApp(t, await settingsFor(t, 'embedded'))
+  const project = await newProject()
+  const { call } = project
   const events = ['pro', 'free', 'pro'].map((plan, i) => {
     return { event: i < 2 ? 'sign up' : 'view', distinct_id: 'ada', timestamp: i, properties: { plan, 'a.b': i } }
   })
   await call('POST', '/public/track/batch', { events })
-  const tallyhouse = new Tallyhouse({ url: await app.listen({ port: 0 }), secretKey: SECRET_KEY })
+  const tallyhouse = new Tallyhouse({ url: await addressOf(project), secretKey: project.keys.secret })
   t.strictSame(await tallyhouse.eventNames(), {
     events: [
       { event: 'sign up', count: 2, first_seen: 0, last_seen: 1 },

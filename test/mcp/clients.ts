@@ -2,13 +2,10 @@ import { type CallToolResult, Client, StreamableHTTPClientTransport } from '@mod
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { CLI, type Scope, SECRET_KEY } from '../helper.js'
 
-/** Version of the protocol: `legacy` has a handshake, `auto` uses the revision without one if the server has it. */
-export const ERAS = ['legacy', 'auto'] as const
-export const TRANSPORTS = ['http', 'stdio'] as const
-
 export interface ConnectOptions {
-  over: (typeof TRANSPORTS)[number]
-  era?: (typeof ERAS)[number]
+  over: 'http' | 'stdio'
+  /** version of the protocol: `legacy` has a handshake, `auto` uses the revision without one if the server has it */
+  era?: 'legacy' | 'auto'
   key?: string
   /** default: as a bearer token */
   keyHeader?: 'x-api-key'

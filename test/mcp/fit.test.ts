@@ -29,7 +29,7 @@ t.test('fit returns a part of the value that fits', async () => {
         fitted.note !== ''
       )
     }),
-    { numRuns: 500 },
+    { numRuns: 150 },
   )
 })
 
@@ -52,7 +52,7 @@ t.test('toResult keeps a short result complete, exact and safe for clients', asy
         !/\\u[dD][89a-fA-F]/.test(message)
       )
     }),
-    { numRuns: 500 },
+    { numRuns: 150 },
   )
 })
 

@@ -7,34 +7,16 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { counted } from '../../../src/cli/progress.js'
-import { ClickHouse } from '../../../src/clickhouse/client.js'
 import { memberText } from '../../../src/json/texts.js'
-import {
-  randomName,
-  realEvents,
-  SECRET_KEY,
-  type Service,
-  settingsFor,
-  startClickHouse,
-  startService,
-  temporaryFolder,
-  until,
-} from '../../helper.js'
-import { runCommand, runProcess, startCommand } from '../command-line.js'
+import { openStore } from '../../../src/store/open.js'
+import { realEvents, temporaryFolder, until } from '../../helper.js'
+import { sharedApp } from '../../shared-app.js'
+import { projectOfCommands, runProcess, startCommand } from '../command-line.js'
 import { essence } from '../essence.js'
 import { ownCertificate, WITHOUT_OPENSSL } from '../own-certificate.js'
 
 function linesOf(text: string): string[] {
   return text === '' ? [] : text.replace(/\n$/, '').split('\n')
-}
-
-async function track(service: Service, event: object): Promise<void> {
-  const response = await fetch(`${service.url}/public/track`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-api-key': SECRET_KEY },
-    body: JSON.stringify(event),
-  })
-  t.equal(response.status, 200)
 }
 
 /** A proxy that stalls an export after this many bytes, so that it is killed in the middle. */
@@ -64,18 +46,18 @@ async function stallingWay(t: Test, url: string) {
 }
 
 t.test('export writes what was imported', async (t) => {
-  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const { url, env, call, run } = await projectOfCommands()
   const folder = await temporaryFolder(t)
-  const to = (...args: string[]) => ['export', '--url', service.url, ...args]
-  const copies = Array.from({ length: 4 }, (_, copy) => {
-    return `, "copy":${copy}.0${copy === 0 ? '' : `, "session_id":"visit \\"${copy}\\""`} }`
+  const to = (...args: string[]) => ['export', ...args]
+  const lines = (await realEvents()).map((line, i) => {
+    const copy = i % 4
+    return line.replace(/}$/, `, "copy":${copy}.0${copy === 0 ? '' : `, "session_id":"visit \\"${copy}\\""`} }`)
   })
-  const lines = (await realEvents()).flatMap((line) => copies.map((copy) => line.replace(/}$/, copy)))
-  const imported = await runCommand(['import', '--url', service.url, '--parallel', '1'], lines.join('\n'))
+  const imported = await run(['import', '--parallel', '1'], lines.join('\n'))
   t.equal(imported.code, 0, imported.stderr)
   t.match(imported.stderr, /Standard input cannot be read again/)
 
-  const whole = await runCommand(to())
+  const whole = await run(to())
   t.equal(whole.code, 0, whole.stderr)
   t.ok(
     linesOf(whole.stdout).map(essence).join('\n') === lines.map(essence).join('\n'),
@@ -84,11 +66,11 @@ t.test('export writes what was imported', async (t) => {
 
   t.test('an export that was killed resumes to the same file', async (t) => {
     const path = join(folder, 'events.ndjson')
-    const way = await stallingWay(t, service.url)
+    const way = await stallingWay(t, url)
     const to = (...args: string[]) => ['export', '--url', way.url, ...args]
     way.mostBytes = 400_000
     for (let kills = 0; kills < 2; kills++) {
-      const child = startCommand(to('--output', path))
+      const child = startCommand(to('--output', path), env)
       const ended = once(child, 'exit')
       const rows = async () => JSON.parse(await readFile(`${path}.export.json`, 'utf8').catch(() => '{}')).rows ?? 0
       const before = await rows()
@@ -100,19 +82,19 @@ t.test('export writes what was imported', async (t) => {
     t.ok((await readFile(path)).length < whole.stdout.length, 'it was killed in the middle')
     // Simulates a kill between writing a page and recording it.
     await writeFile(path, 'half a page', { flag: 'a' })
-    const last = await runCommand(to('--output', path))
+    const last = await run(to('--output', path))
     t.equal(last.code, 0, last.stderr)
     t.match(last.stderr, /resuming after/)
     t.ok((await readFile(path, 'utf8')) === whole.stdout, 'the same file')
-    const again = await runCommand(to('--output', path))
+    const again = await run(to('--output', path))
     t.match(again, { code: 0, stderr: /was exported at/ })
-    t.match(await runCommand(to('--output', path, '--format', 'csv')), {
+    t.match(await run(to('--output', path, '--format', 'csv')), {
       code: 1,
       stderr: /started with another --format/,
     })
     const other = join(folder, 'precious')
     await writeFile(other, 'x')
-    t.match(await runCommand(to('--output', other)), { code: 1, stderr: /exists already and is not overwritten/ })
+    t.match(await run(to('--output', other)), { code: 1, stderr: /exists already and is not overwritten/ })
     t.equal(await readFile(other, 'utf8'), 'x')
   })
 
@@ -120,7 +102,7 @@ t.test('export writes what was imported', async (t) => {
     const few = ['--event', 'prerelease published', '--distinct-id', 'fastify']
     for (const format of ['ndjson', 'parquet']) {
       const path = join(folder, `shortened-${format}`)
-      const again = () => runCommand(to('--format', format, '--output', path, ...few))
+      const again = () => run(to('--format', format, '--output', path, ...few))
       t.match(await again(), { code: 0, stderr: /exported to/ })
       const file = format === 'parquet' ? join(path, 'events-000001.parquet') : path
       const state = JSON.parse(await readFile(`${path}.export.json`, 'utf8'))
@@ -135,8 +117,9 @@ t.test('export writes what was imported', async (t) => {
 
   t.test('over TLS, with a certificate that is trusted', { skip: WITHOUT_OPENSSL }, async (t) => {
     const own = await ownCertificate(t)
+    const target = url
     const server = createTlsServer(own, ({ method, headers, url }, reply) => {
-      const onward = request(service.url + url, { method, headers }, (answer) => {
+      const onward = request(target + url, { method, headers }, (answer) => {
         reply.writeHead(answer.statusCode ?? 0, answer.headers)
         answer.pipe(reply)
       })
@@ -145,35 +128,23 @@ t.test('export writes what was imported', async (t) => {
     await once(server, 'listening')
     t.teardown(() => server.close())
     const { port } = server.address() as AddressInfo
-    for (const host of ['localhost', '127.0.0.1']) {
-      const args = ['export', '--url', `https://${host}:${port}`]
-      const trusted = await runProcess(args, '', { SECRET_KEY, NODE_EXTRA_CA_CERTS: own.path })
+    {
+      const args = ['export', '--url', `https://localhost:${port}`]
+      const trusted = await runProcess(args, '', { ...env, NODE_EXTRA_CA_CERTS: own.path })
       t.equal(trusted.code, 0, trusted.stderr)
       t.ok(trusted.stdout === whole.stdout, 'the same bytes')
-      t.match(await runCommand(args), { code: 1, stdout: '', stderr: /its TLS certificate is not accepted/ })
+      t.match(await run(args), { code: 1, stdout: '', stderr: /its TLS certificate is not accepted/ })
     }
-    t.match(await runCommand(['export', '--url', `http://localhost:${port}`]), { code: 1, stderr: /cannot be reached/ })
+    t.match(await run(['export', '--url', `http://localhost:${port}`]), { code: 1, stderr: /cannot be reached/ })
   })
 
   t.test('an address with a password is refused', async (t) => {
-    const url = service.url.replace('//', '//ada:secret@')
-    t.match(await runCommand(['export', '--url', url]), { code: 2, stderr: /must not have a user or a password/ })
-  })
-
-  t.test('CSV, which can be imported again', async (t) => {
-    const csv = await runCommand(to('--format', 'csv', '--distinct-id', 'react', '--event', 'release published'))
-    t.equal(csv.code, 0, csv.stderr)
-    const wanted = lines.filter((line) => line.includes('"event":"release published","distinct_id":"react",'))
-    t.match(csv.stderr, new RegExp(`^${wanted.length} events exported`.replace(/\B(?=(\d{3})+ )/, ' '), 'm'))
-    const second = await startService(t, await settingsFor(t, 'embedded'))
-    const back = await runCommand(['import', '--url', second.url, '--parallel', '1'], csv.stdout)
-    t.equal(back.code, 0, back.stderr)
-    const { stdout } = await runCommand(['export', '--url', second.url])
-    t.strictSame(linesOf(stdout).map(essence), wanted.map(essence))
+    const secret = await run(['export', '--url', url.replace('//', '//ada:secret@')])
+    t.match(secret, { code: 2, stderr: /must not have a user or a password/ })
   })
 
   t.test('--session-id writes the events of one session', async (t) => {
-    const { code, stdout, stderr } = await runCommand(to('--session-id', 'visit "2"'))
+    const { code, stdout, stderr } = await run(to('--session-id', 'visit "2"'))
     t.equal(code, 0, stderr)
     const wanted = lines.filter((line) => line.includes('"copy":2.0'))
     t.ok(linesOf(stdout).map(essence).join('\n') === wanted.map(essence).join('\n'))
@@ -181,14 +152,16 @@ t.test('export writes what was imported', async (t) => {
 
   t.test('Parquet, as numbered files that are one table', async (t) => {
     const path = join(folder, 'parquet')
-    const { code, stderr } = await runCommand(to('--format', 'parquet', '--output', path, '--rows-per-file', '10000'))
+    const { code, stderr } = await run(to('--format', 'parquet', '--output', path, '--rows-per-file', '5000'))
     t.equal(code, 0, stderr)
     t.match(stderr, `${counted(lines.length, 'event')} exported`)
     const files = await readdir(path)
-    t.equal(files.length, Math.ceil(lines.length / 10_000))
-    const engine = await startClickHouse(t)
-    const clickhouse = new ClickHouse({ url: engine.url })
-    t.teardown(() => clickhouse.close())
+    t.equal(files.length, Math.ceil(lines.length / 5000))
+    const { clickhouse, close } = await openStore((await sharedApp()).config)
+    t.teardown(async () => {
+      await clickhouse.command('DROP TABLE IF EXISTS exported')
+      await close()
+    })
     await clickhouse.command(
       'CREATE TABLE exported (eventId String, event String, distinct_id String, properties String, timestamp Float64) ENGINE = Memory',
     )
@@ -205,32 +178,33 @@ t.test('export writes what was imported', async (t) => {
     ]
     const shown = (rows: unknown[]) => rows.map((row) => JSON.stringify(row)).join('\n')
     t.ok(shown(rows.map((row) => Object.values(row))) === shown(lines.map(parts)), 'the same events in their order')
-    t.match(await runCommand(to('--format', 'parquet')), { code: 2, stderr: /Name a folder/ })
-    t.match(await runCommand(to('--rows-per-file', '5')), { code: 2, stderr: /needs --format parquet/ })
-    t.match(await runCommand(to('--format', 'parquet', '--output', path, '--rows-per-file', '0')), { code: 2 })
+    t.match(await run(to('--format', 'parquet')), { code: 2, stderr: /Name a folder/ })
+    t.match(await run(to('--rows-per-file', '5')), { code: 2, stderr: /needs --format parquet/ })
+    t.match(await run(to('--format', 'parquet', '--output', path, '--rows-per-file', '0')), { code: 2 })
   })
 
   t.test('--since adds only later events', async (t) => {
     const cursor = /--since (\S+)/.exec(whole.stderr)?.[1] ?? ''
-    const nothing = await runCommand(to('--since', cursor))
+    const nothing = await run(to('--since', cursor))
     t.match(nothing, { code: 0, stdout: '' })
     t.match(nothing.stderr, cursor, 'the cursor stays')
-    const name = randomName('later')
-    await track(service, { event: name, distinct_id: 'ada' })
-    await track(service, { event: name, distinct_id: 'grace', timestamp: 5 })
-    const later = await runCommand(to('--since', cursor))
+    const name = 'later'
+    for (const event of [{ distinct_id: 'ada' }, { distinct_id: 'grace', timestamp: 5 }]) {
+      t.equal((await call('POST', '/public/track', { event: name, ...event })).statusCode, 200)
+    }
+    const later = await run(to('--since', cursor))
     t.strictSame(
       linesOf(later.stdout).map((line) => JSON.parse(line).distinct_id),
       ['ada', 'grace'],
     )
     const next = /--since (\S+)/.exec(later.stderr)?.[1] ?? ''
-    t.match(await runCommand(to('--since', next)), { code: 0, stdout: '' })
-    const filtered = await runCommand(to('--event', name, '--from', '1970-01-01T00:00:00Z', '--to', '6'))
+    t.match(await run(to('--since', next)), { code: 0, stdout: '' })
+    const filtered = await run(to('--event', name, '--from', '1970-01-01T00:00:00Z', '--to', '6'))
     t.strictSame(
       linesOf(filtered.stdout).map((line) => JSON.parse(line).distinct_id),
       ['grace'],
     )
-    t.match(await runCommand(to('--since', 'nonsense')), { code: 2, stderr: /must be a cursor/ })
-    t.match(await runCommand(to('--output', 'events.ndjson.gz')), { code: 2, stderr: /not compressed/ })
+    t.match(await run(to('--since', 'nonsense')), { code: 2, stderr: /must be a cursor/ })
+    t.match(await run(to('--output', 'events.ndjson.gz')), { code: 2, stderr: /not compressed/ })
   })
 })

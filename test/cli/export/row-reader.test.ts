@@ -97,7 +97,7 @@ for (const format of ['ndjson', 'csv'] as const) {
         }
         if (count !== names.length || found.at(-1)?.next !== END) throw new Error(`${count} rows`)
       }),
-      { numRuns: 40 },
+      { numRuns: 20 },
     )
   })
 

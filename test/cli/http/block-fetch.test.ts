@@ -86,7 +86,7 @@ t.test('blockFetch returns a body as it was sent, however it is split', async (t
       if (response.headers.get('x-many') !== 'a, b') throw new Error('another header')
       if (!(await bytesOf(response)).equals(body)) throw new Error('other bytes')
     }),
-    { numRuns: 60 },
+    { numRuns: 25 },
   )
   t.match(
     asked[0],

@@ -80,7 +80,7 @@ t.test('a cell guessed to be a number keeps its value and spelling', (t) => {
         assert.equal(JSON.parse(text), Number(cell))
       }
     }),
-    { numRuns: 1000 },
+    { numRuns: 300 },
   )
   t.end()
 })
@@ -157,7 +157,7 @@ t.test('localMilliseconds converts local times', (t) => {
         assert.ok(found <= instant)
       },
     ),
-    { numRuns: 500 },
+    { numRuns: 200 },
   )
   t.end()
 })

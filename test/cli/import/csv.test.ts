@@ -30,10 +30,10 @@ function readTable(text: string | Buffer, { sizes = [1 << 20], hasStrays = false
 const HEADER = 'a,b,c,d\n'
 
 t.test('a cell that begins with an inch mark is read literally', (t) => {
-  const rows = Array.from({ length: 10_000 }, (_, i) => [`e${i}`, 'u', i % 3 === 0 ? '"27 inch' : 'x', String(i)])
+  const rows = Array.from({ length: 3_000 }, (_, i) => [`e${i}`, 'u', i % 3 === 0 ? '"27 inch' : 'x', String(i)])
   const { cells, strays } = readTable(HEADER + rows.map((row) => `${row.join()}\n`).join(''))
   t.strictSame(cells, rows)
-  t.equal(strays, 3334)
+  t.equal(strays, 1000)
   t.end()
 })
 
@@ -108,7 +108,7 @@ t.test('a valid RFC 4180 table is read exactly, wherever its chunks end', (t) =>
       assert.deepEqual(cells, rows)
       assert.equal(strays, 0)
     }),
-    { numRuns: 500 },
+    { numRuns: 150 },
   )
   t.end()
 })
@@ -138,7 +138,7 @@ t.test('stray quotes anywhere: at most their own rows are lost, and every line i
         assert.deepEqual(readTable(lines, { sizes, hasStrays: true }), whole)
       },
     ),
-    { numRuns: 500 },
+    { numRuns: 150 },
   )
   t.end()
 })
@@ -176,7 +176,7 @@ t.test('CsvReader takes linear time with any quotes', (t) => {
   for (const [name, cell] of Object.entries(kinds)) {
     const table = (rows: number) => HEADER + Array.from({ length: rows }, (_, i) => `e,u,${cell(i)},y\n`).join('')
     for (const sizes of [[65_536], [100]]) {
-      const large = table(20_000)
+      const large = table(8_000)
       const work = workOf(() => readTable(large, { sizes }))
       t.ok(work < 12 * large.length, `${name}: ${(work / large.length).toFixed(1)} times the bytes`)
     }

@@ -69,6 +69,7 @@ t.test('batches are the bytes of the input, however they are chunked', async (t)
         )
       },
     ),
+    { numRuns: 40 },
   )
 })
 

@@ -416,7 +416,7 @@ t.test('batches do not depend on chunks, or on where reading resumes', async (t)
           }
         },
       ),
-      { numRuns: 40 },
+      { numRuns: 15 },
     )
   }
 })

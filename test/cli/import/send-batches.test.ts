@@ -6,81 +6,64 @@ import t from 'tap'
 import { elementTexts, memberText } from '../../../src/json/texts.js'
 import { answer, failure, faultyServer, keyAccepted } from '../../client/faulty-server.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
-import {
-  realEvents,
-  SECRET_KEY,
-  type Service,
-  STORAGES,
-  settingsFor,
-  startService,
-  temporaryFolder,
-  until,
-} from '../../helper.js'
-import { runCommand, startCommand } from '../command-line.js'
+import { type Client, realEvents, temporaryFolder, until } from '../../helper.js'
+import { projectOfCommands, runCommand, startCommand } from '../command-line.js'
 import { essence } from '../essence.js'
 
-async function exportAll({ url }: Service): Promise<string[]> {
+async function exportAll({ call }: Client): Promise<string[]> {
   const texts: string[] = []
   for (let cursor = ''; ; ) {
-    const answer = await fetch(`${url}/public/events?limit=10000${cursor}`, { headers: { 'x-api-key': SECRET_KEY } })
-    const body = await answer.text()
-    const list = memberText(body, 'events') ?? ''
-    texts.push(...elementTexts(list))
+    const { body } = await call('GET', `/public/events?limit=10000${cursor}`)
+    texts.push(...elementTexts(memberText(body, 'events') ?? ''))
     const next = JSON.parse(memberText(body, 'next') ?? 'null')
     if (next === null) return texts
     cursor = `&cursor=${next}`
   }
 }
 
-for (const storage of STORAGES) {
-  t.test(`an import into ${storage}`, async (t) => {
-    const service = await startService(t, await settingsFor(t, storage))
-    // Slow enough that the command is killed three times before it finishes.
-    const proxy = await TcpProxy.open(t, service.url)
-    proxy.delayMs = 200
-    const folder = await temporaryFolder(t)
-    // All events differ, so that a batch stored twice is noticed.
-    const copies = Array.from({ length: 4 }, (_, copy) => `, "copy":${copy}.0 }`)
-    const lines = (await realEvents()).flatMap((line) => copies.map((copy) => line.replace(/}$/, copy)))
-    const path = join(folder, 'events.ndjson')
-    await writeFile(path, `${lines.join('\n')}\n`)
+// One storage is enough: that a batch with the same key is stored once is tested on each in test/routes/.
+t.test('an import that is killed resumes, and stores every event once', async (t) => {
+  const project = await projectOfCommands()
+  const proxy = await TcpProxy.open(t, project.url)
+  // Slow enough that the command is killed twice before it finishes.
+  proxy.delayMs = 200
+  const lines = await realEvents()
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  await writeFile(path, `${lines.join('\n')}\n`)
 
-    let done = 0
-    for (let kills = 0; kills < 3; kills++) {
-      const child = startCommand(['import', '--url', proxy.url, '--parallel', '3', path])
-      const ended = once(child, 'exit')
-      done = await until('a part of the import', async () => {
-        if (child.exitCode !== null) throw new Error('the import came to its end')
-        const state = await readFile(`${path}.import.json`, 'utf8').catch(() => '{}')
-        const accepted = JSON.parse(state).done?.accepted ?? 0
-        return accepted > done && accepted
-      })
-      child.kill('SIGKILL')
-      await ended
-    }
-    const count = (await exportAll(service)).length
-    t.ok(count >= done && count < lines.length, `killed three times after ${count} of ${lines.length} events`)
-    const last = await runCommand(['import', '--url', proxy.url, path])
-    t.equal(last.code, 0, last.stderr)
-    t.match(last.stderr, /resuming after \d/)
-    const exported = await exportAll(service)
-    t.strictSame(exported.map(essence).sort(), lines.map(essence).sort(), 'every event is stored once, byte for byte')
-
-    const again = await runCommand(['import', '--url', proxy.url, path])
-    t.equal(again.code, 0)
-    t.match(again.stderr, /was imported at/)
-    t.equal((await exportAll(service)).length, lines.length, 'importing it again stores nothing')
-    t.match(JSON.parse(await readFile(`${path}.import.json`, 'utf8')), {
-      done: { accepted: lines.length, line: lines.length },
+  let done = 0
+  for (let kills = 0; kills < 2; kills++) {
+    const child = startCommand(['import', '--url', proxy.url, '--parallel', '2', path], project.env)
+    const ended = once(child, 'exit')
+    done = await until('a part of the import', async () => {
+      if (child.exitCode !== null) throw new Error('the import came to its end')
+      const state = await readFile(`${path}.import.json`, 'utf8').catch(() => '{}')
+      const accepted = JSON.parse(state).done?.accepted ?? 0
+      return accepted > done && accepted
     })
-  })
-}
+    child.kill('SIGKILL')
+    await ended
+  }
+  const count = (await exportAll(project)).length
+  t.ok(count >= done && count < lines.length, `killed twice after ${count} of ${lines.length} events`)
+  const run = () => runCommand(['import', '--url', proxy.url, path], '', project.env)
+  const last = await run()
+  t.equal(last.code, 0, last.stderr)
+  t.match(last.stderr, /resuming after \d/)
+  const exported = await exportAll(project)
+  t.strictSame(exported.map(essence).sort(), lines.map(essence).sort(), 'every event is stored once, byte for byte')
 
-/** To start a service takes seconds of CPU time, so the tests below share one. */
-const service = await startService(t, await settingsFor(t, 'embedded'))
+  const again = await run()
+  t.equal(again.code, 0)
+  t.match(again.stderr, /was imported at/)
+  t.equal((await exportAll(project)).length, lines.length, 'importing it again stores nothing')
+  t.match(JSON.parse(await readFile(`${path}.import.json`, 'utf8')), {
+    done: { accepted: lines.length, line: lines.length },
+  })
+})
 
 t.test('lines that are not valid events are rewritten if possible, or rejected', async (t) => {
-  const before = (await exportAll(service)).length
+  const project = await projectOfCommands()
   const path = join(await temporaryFolder(t), 'events.ndjson')
   const good = (n: number, more = '') =>
     `{"event":"e","distinct_id":"u","timestamp":${n},"properties":{"n": ${n}.0}${more}}`
@@ -97,10 +80,10 @@ t.test('lines that are not valid events are rewritten if possible, or rejected',
     good(1500, ',"price":3'),
   ]
   await writeFile(path, `${rows.join('\n')}\n`)
-  const run = () => runCommand(['import', '--url', service.url, '--time', 'ms', path])
+  const run = () => project.run(['import', '--time', 'ms', path])
   t.match(await run(), { code: 1, stderr: /1 503 events stored, 3 rejected/ })
-  const exported = await exportAll(service)
-  t.equal(exported.length, before + 1503)
+  const exported = await exportAll(project)
+  t.equal(exported.length, 1503)
   t.strictSame(
     exported.slice(-3).map((text) => memberText(text, 'properties')),
     ['{"price":1.0}', '{"a":1,"a":2}', '{"n": 1500.0}'],
@@ -132,7 +115,7 @@ t.test('lines that are not valid events are rewritten if possible, or rejected',
   const sent = [{ upTo: 64, at: new Date().toISOString() }]
   await writeFile(`${path}.import.json`, JSON.stringify({ ...state, done, sent, finishedAt: null }))
   t.match(await run(), { code: 1, stderr: /1 503 events stored, 3 rejected/ })
-  t.equal((await exportAll(service)).length, before + 1503, 'nothing is stored twice')
+  t.equal((await exportAll(project)).length, 1503, 'nothing is stored twice')
   t.equal(await readFile(`${path}.rejects.ndjson`, 'utf8'), rejects)
 })
 
@@ -148,31 +131,31 @@ t.test('an import that waits says why, once', async (t) => {
 })
 
 t.test('a mistaken first attempt does not prevent the import', async (t) => {
-  const before = (await exportAll(service)).length
+  const project = await projectOfCommands()
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, '{"event":"e","distinct_id":"ada","timestamp":17000000}\n')
-  const to = ['import', '--url', service.url, path]
-  t.match(await runCommand(to), { code: 1, stderr: /--time s reads seconds/ })
+  const to = ['import', path]
+  t.match(await project.run(to), { code: 1, stderr: /--time s reads seconds/ })
   const keyFile = join(await temporaryFolder(t), 'key')
   await writeFile(keyFile, 'sk_mistaken')
   const withOtherKey = [...to, '--time', 's', '--key-file', keyFile]
-  t.match(await runCommand(withOtherKey), { code: 1, stderr: /key is not known/ })
-  t.match(await runCommand([...to, '--time', 's']), { code: 0, stderr: / 1 event stored/ })
-  t.match(await runCommand(withOtherKey), { code: 1, stderr: /key is not known/ })
+  t.match(await project.run(withOtherKey), { code: 1, stderr: /key is not known/ })
+  t.match(await project.run([...to, '--time', 's']), { code: 0, stderr: / 1 event stored/ })
+  t.match(await project.run(withOtherKey), { code: 1, stderr: /key is not known/ })
   t.match(
-    await runCommand([...to, '--time', 's']),
+    await project.run([...to, '--time', 's']),
     { code: 0, stderr: /was imported at/ },
     'the state of the finished import is kept',
   )
-  t.equal((await exportAll(service)).length, before + 1)
+  t.equal((await exportAll(project)).length, 1)
   const table = join(await temporaryFolder(t), 'events.csv')
   await writeFile(table, 'event;distinct_id\ne;grace\n')
-  const tableTo = ['import', '--url', service.url, table]
-  t.match(await runCommand(tableTo), { code: 1, stderr: /--delimiter ';' would give 2/ }, 'a wrong delimiter')
-  t.match(await runCommand([...tableTo, '--delimiter', ';']), { code: 0, stderr: /1 event stored, 0 rejected/ })
+  const tableTo = ['import', table]
+  t.match(await project.run(tableTo), { code: 1, stderr: /--delimiter ';' would give 2/ }, 'a wrong delimiter')
+  t.match(await project.run([...tableTo, '--delimiter', ';']), { code: 0, stderr: /1 event stored, 0 rejected/ })
   t.notOk((await readdir(dirname(table))).includes('events.csv.rejects.ndjson'))
   t.match(
-    await runCommand([...tableTo, '--delimiter', ';', '--time', 'ms']),
+    await project.run([...tableTo, '--delimiter', ';', '--time', 'ms']),
     { code: 1, stderr: /started with other options/ },
     'the state of the finished import is kept',
   )
@@ -185,11 +168,11 @@ t.test('a mistaken first attempt does not prevent the import', async (t) => {
     await writeFile(join(folder, 'a.json.br'), brotliCompressSync(`[${event('first')}]`))
     await writeFile(join(folder, 'more', 'part-0000'), event('third'))
     await writeFile(join(folder, 'notes.pdf'), 'x')
-    const imported = await runCommand(['import', '--url', service.url, folder])
+    const imported = await project.run(['import', folder])
     t.match(imported, { code: 0, stderr: /Skipped.*notes\.pdf\.\n[\s\S]*\n3 events in/ })
-    const again = await runCommand(['import', '--url', service.url, folder])
+    const again = await project.run(['import', folder])
     t.equal(again.stderr.match(/was imported at/g)?.length, 3, 'each file has a state of its own')
-    const names = (await exportAll(service)).slice(-3).map((text) => JSON.parse(text).event)
+    const names = (await exportAll(project)).slice(-3).map((text) => JSON.parse(text).event)
     t.strictSame(names, ['first', 'second', 'third'])
   })
   t.test('user properties are set in the profiles once, in the order of the file', async (t) => {
@@ -198,20 +181,20 @@ t.test('a mistaken first attempt does not prevent the import', async (t) => {
       `{"type":"identify","userId":"u${user}","traits":{"visits":${visits}.0,"n${visits % 3}":1}}`
     const lines = Array.from({ length: 3500 }, (_, i) => row(i % 7, Math.floor(i / 7)))
     await writeFile(people, [...lines, '{"type":"group","groupId":"acme","traits":{"seats":5}}'].join('\n'))
-    const child = startCommand(['import', '--url', service.url, '--from', 'segment', people])
+    const child = startCommand(['import', '--url', project.url, '--from', 'segment', people], project.env)
     const ended = once(child, 'exit')
     await until('the import to begin', async () => (await readFile(`${people}.import.json`).catch(() => '')).length > 0)
     child.kill('SIGKILL')
     await ended
     const get = async (name: string) => {
-      const answer = await fetch(`${service.url}/public/users/${name}`, { headers: { 'x-api-key': SECRET_KEY } })
-      return memberText(memberText(await answer.text(), 'user') ?? '{}', 'properties')
+      const { body } = await project.call('GET', `/public/users/${name}`)
+      return memberText(memberText(body, 'user') ?? '{}', 'properties')
     }
-    const imported = await runCommand(['import', '--url', service.url, '--from', 'segment', people])
+    const imported = await project.run(['import', '--from', 'segment', people])
     t.match(imported, { code: 0, stderr: /3 501 profile changes made/ })
     for (let user = 0; user < 7; user++) t.match(await get(`u${user}`), /"visits":499\.0/)
     t.equal(await get('$group:acme'), '{"seats":5}')
-    const again = await runCommand(['import', '--url', service.url, '--from', 'segment', people])
+    const again = await project.run(['import', '--from', 'segment', people])
     t.match(again.stderr, /was imported at/)
   })
 })

@@ -2,10 +2,11 @@ import { once } from 'node:events'
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { command } from '../../../src/cli/import/command.js'
-import { SECRET_KEY, type Service, STORAGES, settingsFor, startService, temporaryFolder, until } from '../../helper.js'
-import { runCommand, startCommand } from '../command-line.js'
+import { TcpProxy } from '../../delivery/tcp-proxy.js'
+import { LAYOUTS, settingsFor, startApp, temporaryFolder, until } from '../../helper.js'
+import { type ProjectOfCommands, projectOfCommands, startCommand } from '../command-line.js'
 
 type Row = Record<string, unknown>
 
@@ -16,8 +17,15 @@ async function fileOf(folder: string, event: string, rows: Row[]) {
   return path
 }
 
-function commandsOf(service: Service) {
-  const run = (...args: string[]) => runCommand(['import', '--url', service.url, ...args])
+/** Slow enough that a command through it can be killed while it waits for a response. */
+async function slowWay(t: Test, { url }: ProjectOfCommands): Promise<string> {
+  const proxy = await TcpProxy.open(t, url)
+  proxy.delayMs = 300
+  return proxy.url
+}
+
+function commandsOf(project: ProjectOfCommands) {
+  const run = (...args: string[]) => project.run(['import', ...args])
   const succeed = async (...args: string[]) => {
     const ended = await run(...args)
     if (ended.code !== 0) throw new Error(ended.stderr)
@@ -25,7 +33,7 @@ function commandsOf(service: Service) {
   }
   /** Counts the events of each name. */
   const counts = async () => {
-    const { stdout } = await runCommand(['export', '--url', service.url])
+    const { stdout } = await project.run(['export'])
     const found: Record<string, number> = {}
     for (const line of stdout.split('\n').filter(Boolean)) {
       const { event } = JSON.parse(line)
@@ -45,34 +53,33 @@ const exists = (path: string) =>
     () => false,
   )
 
-/** To start a service takes seconds of CPU time, so the tests share this one, and each of them leaves it without events. */
-const embedded = await startService(t, await settingsFor(t, 'embedded'))
-
-for (const storage of [...STORAGES, 'embedded lanes'] as const) {
-  t.test(`an import is undone exactly, on ${storage}`, async (t) => {
-    const service = storage === 'embedded' ? embedded : await startService(t, await settingsFor(t, storage))
-    const { run, succeed, counts } = commandsOf(service)
+for (const layout of LAYOUTS) {
+  t.test(`an import is undone exactly, on ${layout}`, async (t) => {
+    const service =
+      layout === 'embedded' ? undefined : await startApp(t, await settingsFor(t, layout), { keysRefreshMs: 200 })
+    const project = await projectOfCommands(service)
+    const { run, succeed, counts } = commandsOf(project)
     const folder = await temporaryFolder(t)
 
     t.test('events of other imports, and known ones, stay', async (t) => {
       const named = (n: number) => ({ insert_id: `i${n}` })
       const live = await fileOf(folder, 'live', rowsOf(1500, named))
       await succeed(live)
-      const file = await fileOf(folder, 'file', [...rowsOf(3000, named), ...rowsOf(500)])
+      const file = await fileOf(folder, 'file', [...rowsOf(2500, named), ...rowsOf(500)])
       await succeed(file)
-      t.strictSame(await counts(), { live: 1500, file: 2000 })
+      t.strictSame(await counts(), { live: 1500, file: 1500 })
       const shown = await run('--undo', '--dry-run', file)
-      t.match(shown.stderr, /file\.ndjson: imported at .*; 2 000 events .*are stored/)
+      t.match(shown.stderr, /file\.ndjson: imported at .*; 1 500 events .*are stored/)
       const refused = await run('--undo', file)
       t.equal(refused.code, 1)
       t.match(
         refused.stderr,
         'Nothing was deleted, because there is no terminal to confirm it on. Add --yes to delete.',
       )
-      t.strictSame(await counts(), { live: 1500, file: 2000 })
+      t.strictSame(await counts(), { live: 1500, file: 1500 })
       const undone = await succeed('--undo', '--yes', file)
-      t.match(undone, /2 000 events deleted/)
-      t.match(undone, /1 500 events had an insert_id, which the service remembers/)
+      t.match(undone, /1 500 events deleted/)
+      t.match(undone, /1 000 events had an insert_id, which the service remembers/)
       t.strictSame(await counts(), { live: 1500 })
       const again = await run('--undo', '--yes', file)
       t.equal(again.code, 1)
@@ -93,36 +100,36 @@ for (const storage of [...STORAGES, 'embedded lanes'] as const) {
     })
 
     t.test('an import that was killed and resumed is undone', async (t) => {
-      const rows = rowsOf(25_000, (n) => (n % 3 === 0 ? { insert_id: `killed ${n}` } : {}))
+      const rows = rowsOf(8000, (n) => (n % 3 === 0 ? { insert_id: `killed ${n}` } : {}))
       const file = await fileOf(folder, 'killed', rows)
-      const importer = startCommand(['import', '--url', service.url, file])
+      const slow = await slowWay(t, project)
+      const importer = startCommand(['import', '--url', slow, '--parallel', '2', file], project.env)
       const closed = once(importer, 'close')
       await until('a batch to be stored', () => exists(`${file}.import.json.ids`))
       importer.kill('SIGKILL')
       await closed
       if (!JSON.parse(await readFile(`${file}.import.json`, 'utf8')).finishedAt) {
-        const unclear = await run('--undo', '--yes', file)
+        const unclear = await run('--undo', '--yes', '--url', slow, file)
         t.equal(unclear.code, 1)
         t.match(unclear.stderr, /was interrupted while batches were being sent.* Rerun it without --undo to resume it/)
       }
-      await succeed(file)
-      t.strictSame(await counts(), { killed: 25_000 })
-      t.match(await succeed('--undo', '--yes', file), /25 000 events deleted/)
+      await succeed('--url', slow, file)
+      t.strictSame(await counts(), { killed: 8000 })
+      t.match(await succeed('--undo', '--yes', '--url', slow, file), /8 000 events deleted/)
       t.strictSame(await counts(), {})
     })
   })
 }
 
 t.test('an undo that was killed is completed, and nothing is imported before', async (t) => {
-  const { run, succeed, counts } = commandsOf(embedded)
+  const project = await projectOfCommands()
+  const { run, succeed, counts } = commandsOf(project)
+  const slow = await slowWay(t, project)
   const folder = await temporaryFolder(t)
-  const [file, other] = await Promise.all([
-    fileOf(folder, 'file', rowsOf(210_000)),
-    fileOf(folder, 'other', rowsOf(10)),
-  ])
-  await succeed(file, other)
+  const [file, other] = await Promise.all([fileOf(folder, 'file', rowsOf(2000)), fileOf(folder, 'other', rowsOf(10))])
+  await succeed('--url', slow, file, other)
   const statePath = `${file}.import.json`
-  const undo = startCommand(['import', '--undo', '--yes', '--url', embedded.url, file])
+  const undo = startCommand(['import', '--undo', '--yes', '--url', slow, file], project.env)
   const closed = once(undo, 'close')
   const isBegun = async () => {
     const text = await readFile(statePath, 'utf8').catch(() => '{"undoneSince":1}')
@@ -132,31 +139,32 @@ t.test('an undo that was killed is completed, and nothing is imported before', a
   undo.kill('SIGKILL')
   await closed
   if (await exists(statePath)) {
-    const refused = await run(file)
+    const refused = await run('--url', slow, file)
     t.equal(refused.code, 1)
     t.match(refused.stderr, /The undo of the import of .* is not complete/)
-    await succeed('--undo', '--yes', file)
+    await succeed('--undo', '--yes', '--url', slow, file)
   }
   t.strictSame(await counts(), { other: 10 })
-  await succeed('--undo', '--yes', other)
+  await succeed('--undo', '--yes', '--url', slow, other)
   t.strictSame(await counts(), {})
 })
 
 t.test('undo asks for confirmation on a terminal', async (t) => {
-  const { succeed, counts } = commandsOf(embedded)
+  const project = await projectOfCommands()
+  const { succeed, counts } = commandsOf(project)
   const file = await fileOf(await temporaryFolder(t), 'file', rowsOf(10))
   await succeed(file)
   const answer = async (reply: string) => {
     const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
     const io = {
-      env: { SECRET_KEY },
+      env: project.env,
       stdin: Object.assign(stdin, { isTTY: true }),
       stdout,
       stderr,
       signal: new AbortController().signal,
     }
     stdin.write(`${reply}\n`)
-    const code = await command.run(['--undo', '--url', embedded.url, file], io)
+    const code = await command.run(['--undo', '--url', project.url, file], io)
     return { code, text: String(stderr.read()) }
   }
   for (const reply of ['', 'n', 'yellow']) {
@@ -170,7 +178,7 @@ t.test('undo asks for confirmation on a terminal', async (t) => {
 })
 
 t.test('undo refuses imports that cannot be undone', async (t) => {
-  const { run, succeed, counts } = commandsOf(embedded)
+  const { run, succeed, counts } = commandsOf(await projectOfCommands())
   const folder = await temporaryFolder(t)
   const file = await fileOf(folder, 'file', rowsOf(10))
   const fails = async (message: RegExp, code = 1, args = ['--undo', '--yes', file]) => {

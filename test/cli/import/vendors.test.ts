@@ -1,8 +1,9 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { SECRET_KEY, settingsFor, startService, temporaryFolder } from '../../helper.js'
-import { runCommand } from '../command-line.js'
+import { temporaryFolder } from '../../helper.js'
+import { basic } from '../../routes/vendors/sdk-app.js'
+import { projectOfCommands } from '../command-line.js'
 
 const AT = Date.UTC(2024, 0, 1)
 const iso = (minute: number) => new Date(AT + 60_000 * minute).toISOString()
@@ -17,11 +18,10 @@ interface Story {
 }
 
 const json = { 'content-type': 'application/json' }
-const basic = { ...json, authorization: `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}` }
 
-/** By vendor: the story of a user whose names and events end with a tag. */
-const STORIES: Record<string, (tag: string) => Story> = {
-  segment: (tag) => {
+/** By vendor: the story of a user whose names and events end with a tag, sent with a secret key. */
+const STORIES: Record<string, (tag: string, key: string) => Story> = {
+  segment: (tag, key) => {
     const [anonymousId, userId] = [`visitor-${tag}`, `user-${tag}`]
     const messages = [
       { type: 'track', event: `seen-${tag}`, anonymousId, messageId: `1-${tag}`, timestamp: iso(0) },
@@ -29,9 +29,12 @@ const STORIES: Record<string, (tag: string) => Story> = {
       { type: 'identify', userId, anonymousId, messageId: `3-${tag}`, traits: { plan: 'trial' }, timestamp: iso(2) },
       { type: 'track', event: `bought-${tag}`, userId, messageId: `4-${tag}`, timestamp: iso(3) },
     ]
-    return { rows: messages, live: [{ path: '/segment/v1/batch', body: { batch: messages }, headers: basic }] }
+    return {
+      rows: messages,
+      live: [{ path: '/segment/v1/batch', body: { batch: messages }, headers: { ...json, ...basic(key) } }],
+    }
   },
-  posthog: (tag) => {
+  posthog: (tag, key) => {
     const [visitor, user] = [`visitor-${tag}`, `user-${tag}`]
     const messages = [
       {
@@ -49,9 +52,9 @@ const STORIES: Record<string, (tag: string) => Story> = {
       { event: `bought-${tag}`, distinct_id: user, properties: { $set: { seats: 2 } }, timestamp: iso(3) },
     ].map((message, i) => ({ ...message, uuid: `0190a1b2-0000-7000-8000-00000000000${i}` }))
     const rows = messages.map((message) => ({ ...message, properties: JSON.stringify(message.properties) }))
-    return { rows, live: [{ path: '/posthog/batch', body: { api_key: SECRET_KEY, batch: messages } }] }
+    return { rows, live: [{ path: '/posthog/batch', body: { api_key: key, batch: messages } }] }
   },
-  mixpanel: (tag) => {
+  mixpanel: (tag, key) => {
     const [visitor, user] = [`visitor-${tag}`, `user-${tag}`]
     const events = [
       [`seen-${tag}`, { distinct_id: visitor }],
@@ -68,13 +71,13 @@ const STORIES: Record<string, (tag: string) => Story> = {
       live: [
         {
           path: '/mixpanel/track',
-          body: messages.map(({ event, properties }) => ({ event, properties: { ...properties, token: SECRET_KEY } })),
+          body: messages.map(({ event, properties }) => ({ event, properties: { ...properties, token: key } })),
         },
-        { path: '/mixpanel/engage', body: [{ $token: SECRET_KEY, $distinct_id: user, $set: person }] },
+        { path: '/mixpanel/engage', body: [{ $token: key, $distinct_id: user, $set: person }] },
       ],
     }
   },
-  amplitude: (tag) => {
+  amplitude: (tag, key) => {
     const [device_id, user_id] = [`visitor-${tag}`, `user-${tag}`]
     const events = [
       { event_type: `seen-${tag}`, device_id, user_properties: { source: 'ad', plan: 'x' } },
@@ -85,19 +88,19 @@ const STORIES: Record<string, (tag: string) => Story> = {
       return { ...event, $insert_id: `${i}-${tag}`, event_time: iso(i).replace('T', ' ').replace('Z', '000') }
     })
     const sent = events.map((event, i) => ({ ...event, insert_id: `${i}-${tag}`, time: AT + 60_000 * i }))
-    return { rows, live: [{ path: '/amplitude/2/httpapi', body: { api_key: SECRET_KEY, events: sent } }] }
+    return { rows, live: [{ path: '/amplitude/2/httpapi', body: { api_key: key, events: sent } }] }
   },
 }
 
 t.test("a vendor's export imports the same data as its live messages", async (t) => {
-  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const { url, keys, run } = await projectOfCommands()
   const folder = await temporaryFolder(t)
-  const call = async (path: string, body?: unknown, headers: object = { ...json, 'x-api-key': SECRET_KEY }) => {
+  const call = async (path: string, body?: unknown, headers: object = { ...json, 'x-api-key': keys.secret }) => {
     const init = {
       headers: headers as Record<string, string>,
       ...(body !== undefined && { method: 'POST', body: JSON.stringify(body) }),
     }
-    const response = await fetch(`${service.url}${path}`, init)
+    const response = await fetch(`${url}${path}`, init)
     const text = await response.text()
     return { status: response.status, text, value: text.startsWith('{') ? JSON.parse(text) : null }
   }
@@ -120,7 +123,7 @@ t.test("a vendor's export imports the same data as its live messages", async (t)
   }
   const importFile = async (vendor: string, path: string) => {
     await rm(`${path}.import.json`, { force: true })
-    return await runCommand(['import', '--url', service.url, '--from', vendor, path])
+    return await run(['import', '--from', vendor, path])
   }
   /** Removes the tag, and the times of the profile. */
   const essence = ({ distinct_id, properties }: { distinct_id: string; properties: object }, tag: string) => {
@@ -130,11 +133,11 @@ t.test("a vendor's export imports the same data as its live messages", async (t)
   for (const [vendor, storyOf] of Object.entries(STORIES)) {
     t.test(vendor, async (t) => {
       const [live, file] = [`${vendor}-live`, `${vendor}-file`]
-      for (const { path, body, headers = json } of storyOf(live).live) {
+      for (const { path, body, headers = json } of storyOf(live, keys.secret).live) {
         const { status, text } = await call(path, body, headers)
         t.equal(status, 200, text)
       }
-      const { rows } = storyOf(file)
+      const { rows } = storyOf(file, keys.secret)
       const path = await write(file, rows)
       const imported = await importFile(vendor, path)
       t.equal(imported.code, 0, imported.stderr)

@@ -2,19 +2,14 @@ import { copyFile, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { SECRET_KEY, settingsFor, startService, temporaryFolder } from '../../helper.js'
-import { runCommand } from '../command-line.js'
+import { temporaryFolder } from '../../helper.js'
+import { projectOfCommands } from '../command-line.js'
 
 const pathOf = (file: string) => fileURLToPath(new URL(join('../../data/vendors', file), import.meta.url))
 
 t.test('page views of other products are stored once, with their visits', async (t) => {
-  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const { call, run } = await projectOfCommands()
   const folder = await temporaryFolder(t)
-  const call = async (path: string, body?: object) => {
-    const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
-    const init = body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers }
-    return JSON.parse(await (await fetch(`${service.url}${path}`, init)).text())
-  }
   const count = async () => {
     const question = {
       kind: 'series',
@@ -23,11 +18,11 @@ t.test('page views of other products are stored once, with their visits', async 
       from: '2024-03-01',
       to: '2024-04-02',
     }
-    return (await call('/public/query', question)).results[0].total
+    return (await call('POST', '/public/query', question)).json().results[0].total
   }
   const importFile = async (vendor: string, path: string) => {
     await rm(`${path}.import.json`, { force: true })
-    return await runCommand(['import', '--url', service.url, '--from', vendor, path])
+    return await run(['import', '--from', vendor, path])
   }
   const stories = [
     [
@@ -50,14 +45,14 @@ t.test('page views of other products are stored once, with their visits', async 
     t.match(first.stderr, `${stored} events stored`, vendor)
     total += stored
     t.equal(await count(), total)
-    const visit = (await call(`/public/events?session_id=${session}`)).events
+    const visit = (await call('GET', `/public/events?session_id=${session}`)).json().events
     t.equal(visit.length, events, `a visit of ${vendor}`)
     t.match(visit[0].context, { device, country }, 'with its context')
     const again = await importFile(vendor, path)
     t.match(again.stderr, `0 events stored, ${stored} already stored`, `${vendor} again`)
     t.equal(await count(), total)
   }
-  const { aliases } = await call('/public/users/customer-7/aliases')
+  const { aliases } = (await call('GET', '/public/users/customer-7/aliases')).json()
   t.match(JSON.stringify(aliases), 'a1b2c3d4e5f60718', 'a visitor who was recognized is one user')
 
   const totals = join(folder, 'plausible.zip')
@@ -68,23 +63,20 @@ t.test('page views of other products are stored once, with their visits', async 
 })
 
 t.test('an import of visits that is interrupted between two visits stores all of them', async (t) => {
-  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const { call, run } = await projectOfCommands()
   const path = join(await temporaryFolder(t), 'visits.json')
   const [visit] = JSON.parse(await readFile(pathOf('matomo.json'), 'utf8'))
   const visits = Array.from({ length: 400 }, (_, idVisit) => ({ ...visit, idVisit }))
   const text = JSON.stringify(visits)
-  const whole = { ...process.env, SECRET_KEY }
   // The end is missing, as in a file that is still being written.
   await writeFile(path, text.slice(0, text.length / 2))
-  const cut = await runCommand(['import', '--url', service.url, '--from', 'matomo', path], '', whole)
+  const cut = await run(['import', '--from', 'matomo', path])
   t.equal(cut.code, 1)
   await writeFile(path, text)
   await rm(`${path}.import.json`, { force: true })
-  const rest = await runCommand(['import', '--url', service.url, '--from', 'matomo', path], '', whole)
+  const rest = await run(['import', '--from', 'matomo', path])
   t.match(rest, { code: 0, stderr: /already stored, 0 rejected/ })
-  const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
   const question = { kind: 'series', series: [{ event: '*' }], interval: 'none', from: '2024-03-01', to: '2024-04-02' }
-  const init = { method: 'POST', headers, body: JSON.stringify(question) }
-  const answer = JSON.parse(await (await fetch(`${service.url}/public/query`, init)).text())
-  t.equal(answer.results[0].total, 400 * visit.actionDetails.length)
+  const answer = await call('POST', '/public/query', question)
+  t.equal(answer.json().results[0].total, 400 * visit.actionDetails.length)
 })
