@@ -40,14 +40,18 @@ interface Service {
   client: Client
   url: string
   key: string
+  /** how many calls it has answered: to ask it for events costs more than all else, so tests ask after another call */
+  answered(): number
 }
 
 /** The service with a write key, on a port. */
 async function startTracked(t: Test, env: NodeJS.ProcessEnv): Promise<Service> {
   const client = await startApp(t, env)
+  let answers = 0
+  client.app.server.on('request', (_request, response) => response.once('close', () => answers++))
   const url = await client.app.listen({ port: Number(env.PORT) })
   const { apiKey } = (await client.call('POST', '/public/keys', { kind: 'write' })).json()
-  return { client, url, key: apiKey }
+  return { client, url, key: apiKey, answered: () => answers }
 }
 
 let sites = 0
@@ -56,7 +60,7 @@ let sites = 0
  * A site of its own origin, so that tests share nothing in the browser. Its pages may load and call nothing but what
  * docs/web.md says that the script needs.
  */
-async function startSite(t: Test, { client, url, key }: Service, options: SiteOptions = {}) {
+async function startSite(t: Test, { client, url, key, answered }: Service, options: SiteOptions = {}) {
   const { attributes = '', head = '', body = '', policy = {}, files = {} } = options
   const html = `<!doctype html><title>A page</title>${head}
     <script defer src="${url}/t.js" data-key="${key}" ${attributes}></script><a id="next" href="/next">next</a>${body}`
@@ -87,19 +91,29 @@ async function startSite(t: Test, { client, url, key }: Service, options: SiteOp
   // All tests share a browser: a port that the system gives twice would be the same site, with the same visitor.
   const origin = `http://site-${++sites}.localhost:${port}`
 
-  /** The events of the site's visitors, and of other names, in the order in which they happened. */
-  const findEvents = async (...others: string[]): Promise<StoredEvent[]> => {
-    const events = await client.events()
+  /** The events of the site's visitors, and of other names, in the order in which they happened, and how many are pending. */
+  const readEvents = async (...others: string[]) => {
+    const { events, pending }: { events: StoredEvent[]; pending: number } = (
+      await client.call('GET', '/public/events?limit=1000')
+    ).json()
     const isHere = ({ properties }: StoredEvent) => String(properties.url).startsWith(origin)
     const names = new Set([...events.filter(isHere).map(({ distinct_id }) => distinct_id), ...others])
-    return events.filter((event) => names.has(event.distinct_id)).sort((a, b) => a.timestamp - b.timestamp)
+    const found = events.filter((event) => names.has(event.distinct_id)).sort((a, b) => a.timestamp - b.timestamp)
+    return { found, pending }
   }
+  const findEvents = async (...others: string[]) => (await readEvents(...others)).found
   /** Page views by their paths, and other events by their names, once there are at least this many. */
-  const waitForEvents = async (count: number, ...others: string[]) =>
-    await until(`${count} events`, async () => {
-      const events = await findEvents(...others)
-      return events.length >= count && events
+  const waitForEvents = async (count: number, ...others: string[]) => {
+    let seen = -1
+    return await until(`${count} events`, async () => {
+      const answers = answered()
+      if (answers === seen) return false
+      const { found, pending } = await readEvents(...others)
+      // Those that are pending come without another call.
+      if (pending === 0) seen = answers
+      return found.length >= count && found
     })
+  }
   const describe = (events: StoredEvent[]) =>
     events.map(({ event, properties: { url } }) => (event === '$pageview' ? String(url).slice(origin.length) : event))
   const waitFor = async (...expected: string[]) => {
@@ -115,6 +129,14 @@ async function startSite(t: Test, { client, url, key }: Service, options: SiteOp
       return session && isSo(session) && session
     })
   return { origin, requests, findEvents, waitForEvents, waitFor, describe, waitForSession }
+}
+
+let browser: Promise<BrowserContext> | undefined
+
+/** The browser that all tests share. */
+function openBrowser(): Promise<BrowserContext> {
+  browser ??= startChromium(t)
+  return browser
 }
 
 /** What was in the consoles of pages and was not expected. */
@@ -163,7 +185,7 @@ async function hide(t: Test, browser: BrowserContext, page: Page): Promise<void>
 t.test('the script in a browser', async (t) => {
   const service = await startTracked(t, await settingsFor(t, 'embedded'))
   const { client } = service
-  const browser = await startChromium(t)
+  const browser = await openBrowser()
 
   t.test('a load is a page view of a visit', async (t) => {
     const site = await startSite(t, service)
@@ -713,7 +735,7 @@ t.test('the script in a browser', async (t) => {
 t.test('what happens while the service is restarted arrives once', async (t) => {
   const env = { ...(await settingsFor(t, 'embedded')), PORT: String(await freePort()) }
   const first = await startTracked(t, env)
-  const browser = await startChromium(t)
+  const browser = await openBrowser()
   const files = { '/next': { text: '<!doctype html>' } }
   const site = await startSite(t, first, { files })
   const { page } = await openPage(t, browser, 'about:blank', /ERR_/)
