@@ -15,7 +15,7 @@ function all(name: 'export' | 'import', folder: string, env: NodeJS.ProcessEnv) 
 t.test('export --all and import --all explain what they refuse', async (t) => {
   const { url } = await startClickHouse(t, await temporaryFolder(t))
   const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
-  const env = { CLICKHOUSE_URL: url, DATA_DIR: data }
+  const env = { CLICKHOUSE_URL: url, DATA_DIR: data, FACTS: 'off' }
   t.match(await all('export', folder, env), { code: 1, stderr: /store was not found: database .* of http:\/\/127/ })
   t.match(await all('export', folder, { DATA_DIR: join(data, 'none') }), { code: 1, stderr: /no store in/ })
   t.match(await all('import', folder, env), { code: 1, stderr: /has no manifest/ })
@@ -39,7 +39,8 @@ t.test('export --all and import --all explain what they refuse', async (t) => {
 
 t.test('export --all and import --all move everything, and events keep their ids', async (t) => {
   const [source, destination, folder] = [await dataFolder(t), await dataFolder(t), await temporaryFolder(t)]
-  const start = async (dataDir: string) => await startApp(t, { DATA_DIR: dataDir, LOG_LEVEL: 'silent', SECRET_KEY })
+  const start = async (dataDir: string) =>
+    await startApp(t, { DATA_DIR: dataDir, LOG_LEVEL: 'silent', SECRET_KEY, FACTS: 'off' })
   const sent = Array.from({ length: 20 }, (_, i) => {
     const ids = { insert_id: `order "${i}"`, ...(i % 3 > 0 && { session_id: `visit "${i % 3}"\n` }) }
     const context = i % 2 > 0 && { context: { browser: `B "${i % 5}"`, country: 'AT', bot: true } }
@@ -99,7 +100,7 @@ t.test('export --all and import --all move everything, and events keep their ids
 t.test('import --all accepts a folder with fewer columns, and refuses one with more', async (t) => {
   const [from, to] = [await startClickHouse(t), await startClickHouse(t)]
   const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
-  const env = { LOG_LEVEL: 'silent', SECRET_KEY }
+  const env = { LOG_LEVEL: 'silent', SECRET_KEY, FACTS: 'off' }
   const source = await startApp(t, { ...env, CLICKHOUSE_URL: from.url, DATA_DIR: join(data, 'from') })
   await source.call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { plan: 'pro' } })
   await source.call('POST', '/public/track', { event: 'paid', distinct_id: 'ada' })

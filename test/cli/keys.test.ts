@@ -68,7 +68,7 @@ async function answers(t: Test, clients: Client[], key: string, status: number):
 
 for (const storage of STORAGES) {
   t.test(`keys of a running service on ${storage}`, async (t) => {
-    const env = await settingsFor(t, storage)
+    const env = { ...(await settingsFor(t, storage)), FACTS: 'off' }
     const options = { keysRefreshMs: 200 }
     const clients = [await startApp(t, env, options)]
     // Embedded engines serve only one process.
@@ -291,7 +291,7 @@ for (const storage of STORAGES) {
 }
 
 t.test('without a service, keys can only be created in an existing store', async (t) => {
-  const env = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent' }
+  const env = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent', FACTS: 'off' }
   const command = (...args: string[]) => run(keys, args, env)
   await t.rejects(command('create', '--project', 'p'), { message: /no store in .*DATA_DIR/ })
   const DATA_DIR = join(env.DATA_DIR, 'nowhere')

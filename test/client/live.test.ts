@@ -18,7 +18,7 @@ function send({ call }: Client, event: string, properties: object = {}) {
 }
 
 t.test('a live stream continues through restarts of the service', async (t) => {
-  const env = await settingsFor(t, 'embedded')
+  const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
   const first = await startApp(t, env)
   const url = await addressOf(first)
   const client = new Tallyhouse({ url, secretKey: SECRET_KEY })

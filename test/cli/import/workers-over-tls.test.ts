@@ -41,7 +41,7 @@ async function eventsOf({ url }: Service): Promise<string[]> {
 
 t.test('an import over TLS into two workers, which know each other’s batches', { skip: WITHOUT_OPENSSL }, async (t) => {
   const own = await ownCertificate(t)
-  const service = await startService(t, { ...(await settingsFor(t, 'servers')), WORKERS: '2' })
+  const service = await startService(t, { ...(await settingsFor(t, 'servers')), WORKERS: '2', FACTS: 'off' })
   const port = await startTlsProxy(t, own, service)
   const lines = await realEvents()
   const path = join(await temporaryFolder(t), 'events.ndjson')
