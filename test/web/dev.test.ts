@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process'
 import t from 'tap'
-import { dataFolder, SECRET_KEY, startService, until } from '../helper.js'
+import { until } from '../helper.js'
+import { startSite } from './page.js'
 
 t.test('the development server serves source maps and changes, and forwards calls to the service', async (t) => {
-  const service = await startService(t, { DATA_DIR: await dataFolder(t), SECRET_KEY })
-  const target = new URL(service.url).port
+  const site = await startSite(t)
+  const target = new URL(site.url).port
   const dev = spawn('node', ['src/web/dev.mjs', `--target=${target}`, '--port=0'], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -33,6 +34,6 @@ t.test('the development server serves source maps and changes, and forwards call
   t.match(stream.headers.get('content-type'), /text\/event-stream/)
   changes.abort()
 
-  const events = await fetch(`${url}/public/events`, { headers: { 'x-api-key': SECRET_KEY } })
+  const events = await fetch(`${url}/public/events`, { headers: { 'x-api-key': site.key } })
   t.match(await events.json(), { status: 1, events: [] })
 })

@@ -222,20 +222,6 @@ t.test('validation errors are shown next to their fields, and unsupported questi
   await page.getByRole('button', { name: /^3: a/ }).waitFor()
 })
 
-t.test('comparisons are shown in every visualization', async (t) => {
-  const page = await site.visit(
-    t,
-    buildLink({ kind: 'series', series: [{ event: 'a' }, { event: '*' }] }, '&compare=1&range=7d'),
-  )
-  for (const name of ['Stacked', 'Bars', 'Numbers']) {
-    await page.getByRole('radio', { name }).check()
-    if (name === 'Numbers') await page.getByText('vs. 0 in the previous period').first().waitFor()
-    else await page.getByRole('button', { name: 'a', exact: true }).click()
-  }
-  await page.getByRole('radio', { name: 'Table' }).check()
-  await page.getByRole('columnheader', { name: 'a, previous period' }).waitFor()
-})
-
 t.test('numbers of the previous period have a drill-down', async (t) => {
   const DAY_MS = 86_400_000
   const earlier = Date.now() - 9 * DAY_MS

@@ -108,12 +108,9 @@ t.test('a series built in the form matches the service, and its link reproduces 
       async () => JSON.stringify(await withoutTimes()) === JSON.stringify(expected),
     )
   }
-  await drawsLines({ kind: 'series', series: [{ event: 'looked' }] })
-
   await page.getByRole('button', { name: '+ Series' }).click()
   await choose(page, 'Series 2', 'Event', 'bought')
   const whole = { kind: 'series', series: [{ event: 'looked' }, { event: 'bought' }] }
-  await drawsLines(whole)
   await page
     .getByRole('group', { name: 'Series 2' })
     .getByRole('combobox', { name: 'Metric' })

@@ -61,10 +61,8 @@ const findAnswer = (page: Page) => page.getByRole('region', { name: 'Answer', ex
 
 t.test('a comparison by week or month has every bucket once, its dates, and columns that add up', async (t) => {
   for (const [interval, range] of [
-    ['week', '30d'],
     ['month', '90d'],
     ['week', 'last_month'],
-    ['day', 'this_month'],
   ] as const) {
     const page = await site.visit(t, buildLink({ ...OPENED, interval }, `&range=${range}&compare=1&as=table`))
     const table = page.getByRole('region', { name: 'Table: Numbers' })
@@ -80,7 +78,7 @@ t.test('a comparison by week or month has every bucket once, its dates, and colu
       const dates = rows.map((row) => row[date] ?? '').filter((text) => text !== '')
       t.ok(dates.length > 0 && new Set(dates).size === dates.length)
     }
-    if (range === '30d' || range === '90d')
+    if (range === '90d')
       t.ok(
         rows.every(([now, before]) => now && before),
         'the same shape',
@@ -158,7 +156,6 @@ t.test('bars show both periods', async (t) => {
   await findAnswer(page)
     .getByText(/vs\. \d+ in the previous period/)
     .waitFor()
-  await checkAccessibility(t, page, 'bars with a comparison')
 
   await page.getByRole('combobox', { name: 'Interval' }).selectOption('daily')
   const canvas = page.locator('.u-over')
@@ -208,7 +205,6 @@ t.test('tables of funnels and cohorts are readable on a phone and on a desktop',
     const { width = 0, height = 0 } = (await cells.first().boundingBox()) ?? {}
     t.ok(width > 90 && height < 110, `the name is ${width} px wide and ${height} px high`)
   }
-  await checkAccessibility(t, page, 'the table of a funnel')
   await page.goto(`${site.url}/${buildLink({ kind: 'retention', start: 'opened', return: '*' }, '&range=30d')}`)
   await page.setViewportSize(NARROW)
   const cohorts = page.getByRole('region', { name: 'Cohorts' })

