@@ -38,7 +38,7 @@ t.test('the bucket of a day is the bucket of each of its instants', async (t) =>
         }
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   )
-  t.ok((seen.get('UTC') ?? 0) > 100 && (seen.get('Europe/London') ?? 0) > 0, JSON.stringify([...seen]))
+  t.ok((seen.get('UTC') ?? 0) > 25 && (seen.get('Europe/London') ?? 0) > 0, JSON.stringify([...seen]))
 })

@@ -33,8 +33,8 @@ import { type Project, Projects } from './projects.js'
 const { signal } = new AbortController()
 
 const NAMES = ['a', 'b', '', 'a.b', 'ü', '\u{1f600}', '\ud83d', '\u{10fffc}d83d', 'null', '__proto__']
-const PATHS = [...NAMES.map((name) => [name]), ...['a', ''].flatMap((outer) => NAMES.map((name) => [outer, name]))]
-PATHS.push(['a', 'b', 'a'], ['a', 'b', 'a', 'b'])
+const PATHS = [...NAMES.map((name) => [name]), ...NAMES.map((name) => ['a', name])]
+PATHS.push(['', 'a'], ['a', 'b', 'a'], ['a', 'b', 'a', 'b'])
 
 /** JSON that ClickHouse's parser accepts, also in spellings that JavaScript would not write. */
 const taken = fc.oneof(
@@ -149,14 +149,18 @@ t.test('facts have the values that questions find in the text', async (t) => {
   ).map(({ refused }) => refused === 1)
   t.ok(isRefused.filter(Boolean).length > 40)
   t.ok(isRefused.filter((is) => !is).length > 40)
+  const parts = Array.from({ length: Math.ceil(PATHS.length / AT_ONCE) }, (_, i) => {
+    return PATHS.slice(i * AT_ONCE, (i + 1) * AT_ONCE)
+  })
+  const expected: { found: string[] }[][] = []
+  for (const some of parts) expected.push(await read('events', some))
   const compare = async () => {
-    for (let first = 0; first < PATHS.length; first += AT_ONCE) {
-      const some = PATHS.slice(first, first + AT_ONCE)
-      const [expected, found] = await Promise.all([read('events', some), read('facts', some)])
+    for (const [part, some] of parts.entries()) {
+      const found = await read('facts', some)
       t.equal(found.length, given.length)
       const wrong = given.flatMap((text, i) =>
         some.flatMap((path, k) => {
-          const [right, wrong] = [expected, found].map((rows) => decode(rows[i]?.found[k]))
+          const [right, wrong] = [expected[part], found].map((rows) => decode(rows?.[i]?.found[k]))
           return right === wrong ? [] : [{ text: text.slice(0, 1000), path, right, wrong }]
         }),
       )
@@ -250,13 +254,12 @@ t.test('pages are the same, whether their texts have columns or are in the prope
     sources.filter((_, i) => i % 3 !== 1),
   )
   await clickhouse.command(insertFacts(columns.values(), 'timestamp >= 10', '2'))
-  for (const state of ['some columns', 'all columns']) {
-    t.strictSame((await read(true)).found, expected, `facts, ${state}`)
-    t.strictSame((await read(false)).found, expected, `later events, ${state}`)
-    await addValueColumns(clickhouse, sources)
-  }
-  const { values } = await read(true)
-  t.equal(values.used.length, sources.length)
+  t.strictSame((await read(true)).found, expected, 'facts, some columns')
+  await addValueColumns(clickhouse, sources)
+  const all = await read(true)
+  t.strictSame(all.found, expected, 'facts, all columns')
+  t.equal(all.values.used.length, sources.length)
+  t.strictSame((await read(false)).found, expected, 'later events')
 })
 
 /** The part of the events that is in the facts. */
@@ -368,7 +371,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
   for (const [index, data] of fc.sample(plan(), { seed: 45, numRuns: 2 }).entries()) {
     const project = await projects.load(data)
     const askings: Asking[] = [
-      ...fc.sample(fc.oneof(...Object.values(askingsOf(data))), { seed: 45 + index, numRuns: 8 }),
+      ...fc.sample(fc.oneof(...Object.values(askingsOf(data))), { seed: 45 + index, numRuns: 3 }),
       ...(index === 0 ? askForPages(data.center) : []),
     ]
     const found: unknown[][] = []
@@ -385,7 +388,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
       asked++
     }
   }
-  t.equal(asked, 16 + 4)
+  t.equal(asked, 6 + 4)
 })
 
 t.test('what a question finds in facts is not believed if they have changed meanwhile', async (t) => {

@@ -17,6 +17,7 @@ const settings = {
   LOG_LEVEL: 'silent',
   QUERY_TIMEOUT: '60',
   QUERY_MEMORY: String(64 << 20),
+  FACTS: 'off',
 }
 const { app, call } = await startApp(
   t as never,
@@ -316,7 +317,7 @@ t.test('takes long questions, and says which are too long', async (t) => {
 t.test('takes no more different properties than ClickHouse analyses in a while', async (t) => {
   const is = (i: number) => ['is', i % 2 ? `properties.p${i}` : `user.p${i}`, [i]]
   const ask = async (count: number) => {
-    const where = ['or', Array.from({ length: 99 }, (_, i) => is(i % count))]
+    const where = ['or', Array.from({ length: count }, (_, i) => is(i))]
     return await call('POST', '/public/query', { ...LONG, series: [{ event: 'none' }], where })
   }
   t.equal((await ask(32)).statusCode, 200)

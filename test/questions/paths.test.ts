@@ -8,7 +8,7 @@ const DAY = 86_400_000
 
 let app: Client
 t.before(async () => {
-  app = await startApp(t, await settingsFor(t, 'embedded'))
+  app = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'on' })
 })
 
 /** By user: events as `name@minute`, in the order of their ids. */

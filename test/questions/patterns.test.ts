@@ -107,7 +107,7 @@ t.test('joinPatterns matches if one of the patterns does, and is invalid if one 
         throw new Error(`${JSON.stringify(joinPatterns(patterns))}: ${apart} but ${joined}`)
       }
     }),
-    { numRuns: 80 },
+    { numRuns: 40 },
   )
 })
 

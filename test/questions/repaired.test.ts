@@ -12,7 +12,7 @@ const { signal } = new AbortController()
 let url = ''
 const { call } = await startApp(
   t as never,
-  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', DATA_DIR: await dataFolder(t) },
+  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', FACTS: 'off', DATA_DIR: await dataFolder(t) },
   {
     onClickHouse: (found) => {
       url = found

@@ -2,7 +2,7 @@ import t from 'tap'
 import { SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
 const NOW = Date.UTC(2026, 4, 20)
-const { app } = await startApp(t, await settingsFor(t, 'embedded'), { now: () => NOW })
+const { app } = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'on' }, { now: () => NOW })
 
 /** @param days of May 2026, in UTC */
 function on(distinct_id: string, event: string, ...days: number[]) {

@@ -39,7 +39,7 @@ function names({ call }: Client) {
 
 for (const storage of LANES) {
   t.test(storage, async (t) => {
-    const client = await startApp(t, await settingsFor(t, storage))
+    const client = await startApp(t, { ...(await settingsFor(t, storage)), FACTS: 'on' })
     const { call } = client
     const { send, counts, events, properties, values, get } = names(client)
 
@@ -182,6 +182,7 @@ t.test('the samples of a large project have the newest events of all shards', as
   const nodes = await startNodes(t, 2)
   const client = await startApp(t, {
     ...(await settingsFor(t, 'embedded')),
+    FACTS: 'on',
     LANES: '2',
     CLICKHOUSE_URL: shardsUrl(nodes),
   })
@@ -218,7 +219,7 @@ t.test('a service prepares the lists of large projects at its start', async (t) 
   const onClickHouse = (found: string) => {
     url = found
   }
-  const client = await startApp(t, await settingsFor(t, 'embedded'), { log, onClickHouse })
+  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }, { log, onClickHouse })
   const clickhouse = new ClickHouse({ url })
   t.teardown(() => clickhouse.close())
   await clickhouse.command(

@@ -209,7 +209,7 @@ t.test('questions about sessions have the same answers from their facts, whateve
   const property = fc.asyncProperty(
     // With 0, statements look for changed sessions themselves.
     fc.record({ stages, starts, tail: fc.boolean(), maxChanged: fc.constantFrom(undefined, 0) }),
-    fc.array(fc.tuple(fc.constantFrom(...QUESTIONS), range), { minLength: 6, maxLength: 6 }),
+    fc.array(fc.tuple(fc.constantFrom(...QUESTIONS), range), { minLength: 4, maxLength: 4 }),
     async (given, asked) => {
       const { fromFacts, fromEvents } = await open(given)
       for (const [question, at] of asked) {
@@ -221,9 +221,9 @@ t.test('questions about sessions have the same answers from their facts, whateve
       }
     },
   )
-  const numRuns = Number(process.env.SESSION_RUNS ?? 3)
+  const numRuns = Number(process.env.SESSION_RUNS ?? 2)
   await fc.assert(property, { numRuns })
-  t.ok(used > numRuns, `${used} answers had sessions of facts`)
+  t.ok(used > 0, `${used} answers had sessions of facts`)
 
   const one = (event: '$pageview' | 'buy' | 'x', hours: number, session_id: '' | 's1' | 's2' | 's3' = '') => {
     const sender = { distinct_id: 'ann', country: '', bot: 0 } as const

@@ -9,7 +9,7 @@ const RANGE = { from: '2026-04-20', to: '2026-04-22' }
 
 for (const storage of LANES) {
   t.test(storage, async (t) => {
-    const { call } = await startApp(t, await settingsFor(t, storage))
+    const { call } = await startApp(t, { ...(await settingsFor(t, storage)), FACTS: 'on' })
     const send = async (...events: [event: string, properties?: object][]) => {
       const body = events.map(([event, properties = {}], i) => {
         return { event, distinct_id: 'ada', timestamp: START + i, properties }
@@ -41,8 +41,10 @@ for (const storage of LANES) {
         : { path, message: `No event is called “${name}”. Did you mean “${suggestion}”?`, suggestion }
 
     await t.test('an event that nothing is called by, and the one that was meant', async (t) => {
-      t.strictSame(await warned(seriesOf('purch')), [unknownEvent('/series/0/event', 'purch', 'purchased')])
-      t.strictSame(await warned(seriesOf('zzz')), [unknownEvent('/series/0/event', 'zzz')])
+      t.strictSame(await warned({ kind: 'series', series: [{ event: 'purch' }, { event: 'zzz' }] }), [
+        unknownEvent('/series/0/event', 'purch', 'purchased'),
+        unknownEvent('/series/1/event', 'zzz'),
+      ])
       t.strictSame(
         await warned({ kind: 'funnel', steps: [{ event: 'signed up' }, { event: ['Purchased', 'purchased'] }] }),
         [unknownEvent('/steps/1/event/0', 'Purchased', 'purchased')],
@@ -64,12 +66,11 @@ for (const storage of LANES) {
         }),
         [unknownEvent('/of/end', 'purchsed', 'purchased'), unknownEvent('/cell/event', 'sign up', 'signed up')],
       )
-      for (const operator of ['is', 'is_not']) {
-        t.strictSame(
-          await warned({ ...seriesOf('*'), where: ['and', [[operator, 'event', ['purchased', 'signed']]]] }),
-          [unknownEvent('/where/1/0/2/1', 'signed', 'signed up')],
-        )
-      }
+      const filters = ['is', 'is_not'].map((operator) => [operator, 'event', ['purchased', 'signed']])
+      t.strictSame(await warned({ ...seriesOf('*'), where: ['or', filters] }), [
+        unknownEvent('/where/1/0/2/1', 'signed', 'signed up'),
+        unknownEvent('/where/1/1/2/1', 'signed', 'signed up'),
+      ])
     })
 
     await t.test('a value that a field never has', async (t) => {
@@ -111,18 +112,22 @@ for (const storage of LANES) {
 
     await t.test('a name within an object, and one whose object was left out', async (t) => {
       await send(['ordered', { cart: { coupon: { code: 'VIP' }, total: 3 }, ids: [1] }])
-      const of = async (property: string) => (await warned(seriesOf('ordered', { where: ['set', property] }))).at(0)
-      t.match(await of('properties.cart.totl'), {
-        message: 'No event called “ordered” has the property “cart.totl”. Did you mean “cart.total”?',
-        suggestion: 'properties.cart.total',
-      })
-      t.match(await of('properties.cart.coupon.cod'), { suggestion: 'properties.cart.coupon.code' })
-      t.match(await of('properties.code'), { suggestion: 'properties.cart.coupon.code' })
-      t.match(await of('properties.Total'), { suggestion: 'properties.cart.total' })
-      t.match(await of('properties.cart_total'), { suggestion: 'properties.cart.total' })
-      for (const known of ['cart', 'cart.total', 'cart.coupon.code', 'ids']) {
-        t.notOk('warnings' in (await ask(seriesOf('ordered', { where: ['set', `properties.${known}`] }))), known)
+      const of = (...names: string[]) => {
+        const series = names.map((name) => ({ event: 'ordered', where: ['set', `properties.${name}`] }))
+        return { kind: 'series', series }
       }
+      t.match(await warned(of('cart.totl', 'cart.coupon.cod', 'code', 'Total', 'cart_total')), [
+        {
+          path: '/series/0/where/1',
+          message: 'No event called “ordered” has the property “cart.totl”. Did you mean “cart.total”?',
+          suggestion: 'properties.cart.total',
+        },
+        { path: '/series/1/where/1', suggestion: 'properties.cart.coupon.code' },
+        { path: '/series/2/where/1', suggestion: 'properties.cart.coupon.code' },
+        { path: '/series/3/where/1', suggestion: 'properties.cart.total' },
+        { path: '/series/4/where/1', suggestion: 'properties.cart.total' },
+      ])
+      t.notOk('warnings' in (await ask(of('cart', 'cart.total', 'cart.coupon.code', 'ids'))))
     })
 
     await t.test('a funnel is split by properties of its first step', async (t) => {
@@ -169,45 +174,50 @@ for (const storage of LANES) {
     })
 
     await t.test('values of another type, and values that nothing has', async (t) => {
-      const of = async (filter: unknown[]) => await warned(seriesOf('purchased', { where: filter }))
-      const where = '/series/0/where'
+      const of = (...filters: unknown[][]) => {
+        return { kind: 'series', series: filters.map((where) => ({ event: 'purchased', where })) }
+      }
       t.strictSame(await warned(seriesOf('purchased', { metric: 'sum', property: 'properties.plan' })), [
         {
           path: '/series/0/property',
           message: 'No event called “purchased” has a number in “plan”: its values are strings.',
         },
       ])
-      t.match(await of(['gt', 'properties.price', '5']), [
-        { path: `${where}/1`, message: 'No event called “purchased” has a string in “price”: its values are numbers.' },
-      ])
-      t.match(await of(['contains', 'properties.price', '5']), [{ path: `${where}/1` }])
-      t.strictSame(await of(['is', 'properties.price', ['9.50']]), [
+      const wrong = of(
+        ['gt', 'properties.price', '5'],
+        ['contains', 'properties.price', '5'],
+        ['is', 'properties.price', ['9.50', '9.5']],
+        ['is_not', 'properties.plan', [null, 'pro', 'Pro']],
+      )
+      t.match(await warned(wrong), [
         {
-          path: `${where}/2/0`,
-          message: 'No event called “purchased” has the value “9.50” in “price”.',
+          path: '/series/0/where/1',
+          message: 'No event called “purchased” has a string in “price”: its values are numbers.',
         },
-      ])
-      t.match(await of(['is', 'properties.price', ['9.5']]), [
+        { path: '/series/1/where/1' },
         {
+          path: '/series/2/where/2/0',
+          message: 'No event called “purchased” has the value “9.50” in “price”.',
+          suggestion: undefined,
+        },
+        {
+          path: '/series/2/where/2/1',
           message: 'No event called “purchased” has the value “9.5” in “price”. Did you mean the number 9.5?',
           suggestion: 9.5,
         },
-      ])
-      t.match(await of(['is_not', 'properties.plan', [null, 'pro', 'Pro']]), [
         {
-          path: `${where}/2/2`,
+          path: '/series/3/where/2/2',
           message: 'No event called “purchased” has the value “Pro” in “plan”. Did you mean “pro”?',
           suggestion: 'pro',
         },
       ])
-      for (const filter of [
+      const right = of(
         ['is', 'properties.plan', ['pro', null]],
         ['is', 'properties.price', [9.5]],
         ['gt', 'properties.price', 100],
         ['starts_with', 'properties.plan', 'x'],
-      ]) {
-        t.notOk('warnings' in (await ask(seriesOf('purchased', { where: filter }))), JSON.stringify(filter))
-      }
+      )
+      t.notOk('warnings' in (await ask(right)))
     })
 
     await t.test('a breakdown of nothing but unset values', async (t) => {
@@ -273,7 +283,7 @@ for (const storage of LANES) {
     })
 
     await t.test('events that were just sent are known', async (t) => {
-      for (let i = 0; i < 6; i++) {
+      for (let i = 0; i < 3; i++) {
         const [event, property] = [`new event ${i}`, `new${i}`]
         await send([event, { [property]: 1 }])
         const question = { ...seriesOf(event, { metric: 'sum', property: `properties.${property}` }), interval: 'none' }
@@ -282,11 +292,11 @@ for (const storage of LANES) {
     })
 
     await t.test('deleted names are unknown again, and at most 20 are named', async (t) => {
-      const { events } = (await call('GET', '/public/events?limit=1000&event=new%20event%203')).json()
+      const { events } = (await call('GET', '/public/events?limit=1000&event=new%20event%202')).json()
       t.equal((await call('DELETE', `/public/events/${events[0].eventId}`)).statusCode, 200)
       const many = Array.from({ length: 30 }, (_, i) => `none ${i}`)
       t.equal((await warned(seriesOf(many))).length, 20)
-      t.match(await warned(seriesOf('new event 3')), [{ message: /^No event is called “new event 3”\. Did you mean/ }])
+      t.match(await warned(seriesOf('new event 2')), [{ message: /^No event is called “new event 2”\. Did you mean/ }])
     })
   })
 }
