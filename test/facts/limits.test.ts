@@ -15,12 +15,12 @@ function some(count: number, event = 'e') {
   }))
 }
 
-t.test('changes of many events, long names and many projects are followed', { timeout: 120_000 }, async (t) => {
+t.test('changes of many events, long names and many projects are followed', async (t) => {
   const shard = await openShard(t)
   const { clickhouse } = shard
-  const projects = Array.from({ length: 200 }, (_, i) => `project ${i}`)
+  const projects = Array.from({ length: 40 }, (_, i) => `project ${i}`)
   const ids = await shard.store('long', some(1_000, 'Product List Viewed From Recommendations '.repeat(4)))
-  const replays = Array.from({ length: 30 }, () => shard.skip('replayed', some(1_000)))
+  const replays = Array.from({ length: 3 }, () => shard.skip('replayed', some(1_000)))
   await shard.store('replayed', some(10))
   const stored = new Map<string, string>()
   for (const project of projects) stored.set(project, (await shard.store(project, some(1)))[0] ?? '')
@@ -41,10 +41,10 @@ t.test('changes of many events, long names and many projects are followed', { ti
   shard.copier()
   await shard.complete(['long', 'replayed', projects.at(-1) ?? ''])
   t.equal(await shard.countDifferences(), 0)
-  t.equal(await shard.countFacts(), 31_210)
+  t.equal(await shard.countFacts(), 4_050)
 })
 
-t.test('new events are copied while others are edited all the time', { timeout: 60_000 }, async (t) => {
+t.test('new events are copied while others are edited all the time', async (t) => {
   const shard = await openShard(t)
   const ids = await shard.store('edited', some(50))
   shard.copier()

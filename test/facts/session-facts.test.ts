@@ -24,7 +24,7 @@ const UNINTERRUPTED = new AbortController().signal
 const TODAY = Math.floor(Date.now() / DAY_MS)
 const FIRST = TODAY - 11
 /** Short pauses, so that fills are soon seen to be complete. */
-const OFTEN = { pauseMs: 20, sessionsPace: { everyMs: 50, pauseFactor: 0 } }
+const OFTEN = { pauseMs: 100, sessionsPace: { everyMs: 100, pauseFactor: 0 } }
 
 /** Events of one session with three events on each of these days. */
 function visits(days: readonly number[], name = 's'): StoredEvent[] {
@@ -455,7 +455,7 @@ t.test('whatever changes, the rows of a day match the facts that the day claims 
   // Copiers that replace one another.
   let copier = shard.copier()
   const reading = read()
-  for (let i = 0; i < 40; i++) {
+  for (let i = 0; i < 20; i++) {
     const day = DAYS[(i * 7) % DAYS.length] ?? TODAY
     const eventId = ids[(i * 13) % ids.length] ?? ''
     if (i % 5 === 0) ids.push(...(await shard.store('a', visits([day, day + 1], `s${i % 3}`))))
@@ -485,5 +485,5 @@ t.test('whatever changes, the rows of a day match the facts that the day claims 
   isOver = true
   await reading
   t.equal(await countWrong(clickhouse), 0)
-  t.ok(readings.held >= 10, JSON.stringify(readings))
+  t.ok(readings.held >= 5, JSON.stringify(readings))
 })

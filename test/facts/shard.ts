@@ -124,7 +124,7 @@ export async function openShard(t: Test, path?: string) {
         isOn: true,
         isShared: false,
         log: { info: () => undefined, warn: ({ err }: { err: Error }) => t.fail(err.message) },
-        pauseMs: 10,
+        pauseMs: 100,
         ...options,
       })
       t.teardown(() => copier.close())
