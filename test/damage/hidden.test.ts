@@ -1,11 +1,21 @@
-import { readdir, rm, utimes, writeFile } from 'node:fs/promises'
+import { cp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openShards } from '../../src/clickhouse/open-shards.js'
-import { type Client, dataFolder, PUBLIC_KEY, SECRET_KEY, silent, startApp, startClickHouse, until } from '../helper.js'
+import {
+  type Client,
+  dataFolder,
+  PUBLIC_KEY,
+  SECRET_KEY,
+  silent,
+  startApp,
+  startClickHouse,
+  temporaryFolder,
+  until,
+} from '../helper.js'
 import { keepLog, onEngine, type PartFolder, partsOf } from './damaged-store.js'
 
-const EVENTS = 50
+const EVENTS = 10
 const settings = (folder: string) => ({ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', DATA_DIR: folder })
 const storeOf = (folder: string) => join(folder, 'clickhouse')
 
@@ -82,81 +92,6 @@ const mergeAll = (folder: string, ...tables: string[]) =>
     for (const table of tables) await command(`OPTIMIZE TABLE ${table} FINAL`)
   })
 
-t.test('a lost part is noticed if its neighbours are merged with deletes immediately', async (t) => {
-  for (const [how, happen] of [
-    ['gone', ({ path }: PartFolder) => rm(path, { recursive: true })],
-    ['broken', ({ path }: PartFolder) => writeFile(join(path, 'checksums.txt'), 'x')],
-  ] as const) {
-    const { folder, parts } = await stopped(t, async (client) => {
-      await track(client, 6)
-      await deleteFirst(client, 'e3')
-      await deleteFirst(client, 'e1', 2)
-    })
-    await age(parts)
-    await happen(partsIn(parts, 'events')[1] as PartFolder)
-    const { errors } = await start(t, folder)
-    t.match(errors, [{ table: 'events', rows: EVENTS, projects: { default: EVENTS } }], how)
-    t.equal(errors.length, 1)
-  }
-})
-
-t.test('parts with deleted events are no loss, whenever they are merged', async (t) => {
-  const { folder, parts } = await stopped(t, async (client) => {
-    await track(client, 6)
-    await deleteFirst(client, 'e1', EVENTS)
-    await deleteFirst(client, 'e3')
-  })
-  await age(parts)
-  const first = await start(t, folder)
-  t.strictSame(first.errors, [])
-  await deleteFirst(first.client, 'e4', EVENTS)
-  t.equal((await first.client.events(1000)).length, 4 * EVENTS - 1)
-  await first.client.app.close()
-  await mergeAll(folder, 'events')
-  t.strictSame((await start(t, folder)).errors, [])
-})
-
-t.test('a part that was lost just after its merge is noticed', async (t) => {
-  const { folder } = await stopped(t, (client) => track(client, 3))
-  await mergeAll(folder, 'events')
-  const merged = await onEngine(storeOf(folder), async (query) =>
-    query(
-      `SELECT path, rows FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND startsWith(name, '202')`,
-    ),
-  )
-  for (const { path = '' } of merged) await rm(path, { recursive: true })
-  const { errors } = await start(t, folder)
-  t.equal(
-    errors.reduce((sum, { rows }) => sum + Number(rows), 0),
-    3 * EVENTS,
-  )
-})
-
-t.test('a broken merged part is no loss while its sources exist', async (t) => {
-  const { folder } = await stopped(t, (client) => track(client, 3))
-  await mergeAll(folder, 'events')
-  const [merged, ...others] = await partsOf(storeOf(folder))
-  t.strictSame(others, [])
-  if (!merged) throw new Error('there is no part')
-  await writeFile(join(merged.path, 'checksums.txt'), 'x')
-  const { client, errors } = await start(t, folder)
-  t.equal((await client.events(1000)).length, 3 * EVENTS, 'the sources are used again')
-  t.strictSame(errors, [])
-})
-
-t.test('a lost patch is reported, because deleted events are back', async (t) => {
-  const { folder, parts } = await stopped(t, async (client) => {
-    await track(client, 2)
-    await deleteFirst(client, 'e1')
-  })
-  const [patch, ...others] = partsIn(parts, 'events').filter(isPatch)
-  t.strictSame(others, [])
-  await rm(patch?.path ?? '', { recursive: true })
-  const { client, errors } = await start(t, folder)
-  t.equal((await client.events(1000)).length, 2 * EVENTS)
-  t.match(errors, [{ part: patch?.name, rows: 1, msg: /1 edits and deletions of events/ }])
-})
-
 const TODAY = new Date().setUTCHours(0, 0, 0, 0)
 const ROWS: [table: string, columns: string, row: (n: number) => string][] = [
   ['profiles', 'project_id, distinct_id, properties, version', (n) => `'default', 'u${n}', '{}', ${n}`],
@@ -168,49 +103,96 @@ const ROWS: [table: string, columns: string, row: (n: number) => string][] = [
   ['audit', 'project_id, changed_at, id', (n) => `'default', ${TODAY + n}, '00000000-0000-0000-0000-00000000000${n}'`],
 ]
 
-t.test('a lost part of any table is reported, even if its neighbours are merged immediately', async (t) => {
-  const { folder, parts } = await stopped(t, async (_, command) => {
-    for (const [table, columns, row] of ROWS) {
-      for (let n = 1; n < 8; n++) await command(`INSERT INTO ${table} (${columns}) VALUES (${row(n)}), (${row(n + 1)})`)
-    }
+t.test('lost parts are noticed if their neighbours are merged with deletes immediately', async (t) => {
+  const { folder, parts } = await stopped(t, async (client) => {
+    await track(client, 7)
+    await deleteFirst(client, 'e3')
+    await deleteFirst(client, 'e1', 2)
   })
   await age(parts)
-  const lost = []
-  for (const [table] of ROWS) {
-    const part = partsIn(parts, table)[2] as PartFolder
-    await rm(part.path, { recursive: true })
-    lost.push({ table, rows: part.rows })
-  }
+  const [, gone, , , , broken] = partsIn(parts, 'events')
+  await rm(gone?.path ?? '', { recursive: true })
+  await writeFile(join(broken?.path ?? '', 'checksums.txt'), 'x')
   const { errors } = await start(t, folder)
-  t.match(
-    errors.map(({ table, rows }) => `${table} ${rows}`).sort(),
-    lost.map(({ table, rows }) => `${table} ${rows}`).sort(),
-  )
+  const lost = { table: 'events', rows: EVENTS, projects: { default: EVENTS } }
+  t.match(errors, [lost, lost])
+  t.equal(errors.length, 2)
 })
 
-t.test('rows that later ones replaced are no loss', async (t) => {
-  const { folder, parts } = await stopped(t, async (_, command) => {
+t.test('rows that were deleted, replaced or have expired are no loss, whenever they are merged', async (t) => {
+  const { folder, parts } = await stopped(t, async (client, command) => {
+    await track(client, 6)
+    await deleteFirst(client, 'e1', EVENTS)
+    await deleteFirst(client, 'e3')
     for (const [table, columns, row] of ROWS) {
       for (let n = 1; n < 8; n++) await command(`INSERT INTO ${table} (${columns}) VALUES (${row(1)})`)
+    }
+    for (let n = 1; n < 4; n++) {
+      await command(`INSERT INTO audit (project_id, changed_at, id) VALUES ('default', ${n}, generateUUIDv4())`)
     }
   })
   await age(parts)
   const { client, errors } = await start(t, folder)
   t.strictSame(errors, [])
+  t.equal((await client.call('GET', '/health/ready?strict=true&probe=1')).statusCode, 200)
+  t.equal((await client.call('GET', '/health/ready?strict=perhaps')).statusCode, 400)
+  const metrics = (await client.call('GET', '/metrics')).body.match(/^tallyhouse_store_lost_.*/gm)
+  const states = ['detached', 'missing', 'unreadable']
+  t.strictSame(
+    metrics,
+    states.map((state) => `tallyhouse_store_lost_parts{state="${state}"} 0`),
+  )
+  await deleteFirst(client, 'e4', EVENTS)
+  t.equal((await client.events(1000)).length, 4 * EVENTS - 1)
   await client.app.close()
-  await mergeAll(folder, ...ROWS.map(([table]) => table))
+  await mergeAll(folder, 'events', ...ROWS.map(([table]) => table))
+  const left = await onEngine(storeOf(folder), (query) => {
+    return query('SELECT count() AS count FROM audit WHERE changed_at < 4')
+  })
+  t.match(left, [{ count: '0' }])
   t.strictSame((await start(t, folder)).errors, [])
 })
 
-t.test('expired entries of the audit log are no loss', async (t) => {
-  const { folder, parts } = await stopped(t, async (_, command) => {
-    for (let n = 1; n < 4; n++) {
-      await command(`INSERT INTO audit (project_id, changed_at, id) VALUES ('default', ${n}, generateUUIDv4())`)
+t.test('a merged part is lost only if its sources are', async (t) => {
+  const { folder } = await stopped(t, (client) => track(client, 3))
+  await mergeAll(folder, 'events')
+  const copy = await temporaryFolder(t)
+  await cp(folder, copy, { recursive: true, verbatimSymlinks: true, force: true })
+  const [merged, ...others] = await partsOf(storeOf(folder))
+  t.strictSame(others, [])
+  await writeFile(join(merged?.path ?? '', 'checksums.txt'), 'x')
+  const { client, errors } = await start(t, folder)
+  t.equal((await client.events(1000)).length, 3 * EVENTS, 'the sources of a broken one are used again')
+  t.strictSame(errors, [])
+
+  const all = await onEngine(storeOf(copy), async (query) =>
+    query(
+      `SELECT path FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND startsWith(name, '202')`,
+    ),
+  )
+  for (const { path = '' } of all) await rm(path, { recursive: true })
+  const lost = (await start(t, copy)).errors.reduce((sum, { rows }) => sum + Number(rows), 0)
+  t.equal(lost, 3 * EVENTS, 'lost just after its merge')
+})
+
+t.test('a lost part of any table is reported, even if its neighbours are merged immediately', async (t) => {
+  const { folder, parts } = await stopped(t, async (client, command) => {
+    await track(client, 2)
+    await deleteFirst(client, 'e1')
+    for (const [table, columns, row] of ROWS) {
+      for (let n = 1; n < 8; n++) await command(`INSERT INTO ${table} (${columns}) VALUES (${row(n)}), (${row(n + 1)})`)
     }
   })
-  t.equal(partsIn(parts, 'audit').length, 3)
-  await mergeAll(folder, 'audit')
-  const left = await onEngine(storeOf(folder), (query) => query('SELECT count() AS count FROM audit'))
-  t.match(left, [{ count: '0' }])
-  t.strictSame((await start(t, folder)).errors, [])
+  const [patch, ...others] = partsIn(parts, 'events').filter(isPatch)
+  t.strictSame(others, [])
+  const lost = [patch, ...ROWS.map(([table]) => partsIn(parts, table)[2])].filter((part) => part !== undefined)
+  await age(parts)
+  for (const { path } of lost) await rm(path, { recursive: true })
+  const { client, errors } = await start(t, folder)
+  const said = ({ table, rows }: Record<string, unknown>) => `${table} ${rows}`
+  t.strictSame(errors.map(said).sort(), lost.map((part) => said({ ...part })).sort())
+  t.equal(lost.length, 1 + ROWS.length)
+  t.equal((await client.events(1000)).length, 2 * EVENTS, 'what a lost patch had deleted is back')
+  const ofPatch = errors.find(({ part }) => part === patch?.name)
+  t.match(ofPatch, { rows: 1, msg: /1 edits and deletions of events/ })
 })

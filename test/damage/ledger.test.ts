@@ -37,16 +37,22 @@ async function send({ call }: Client, events: object[], headers = {}): Promise<s
   return response.json().ids ?? []
 }
 
+/** The report of `verify` on the project, and its exit code. */
+async function ledgerOf(env: NodeJS.ProcessEnv, args: string[] = []) {
+  const { code, printed } = await run(command, ['--quick', ...args], env)
+  return { code, line: ledgerIn(printed), printed }
+}
+
+const ledgerIn = (printed: string) => printed.split('\n').find((text) => text.includes('Ledger: default: ')) ?? ''
+
 /**
- * The report of `verify` on a project, and its exit code. An embedded journal must not be opened twice in one process:
- * the second opening would block this thread until the end of a write, which needs this thread.
+ * The same while a service of this process runs. An embedded journal must not be opened twice in one process: the second
+ * opening would block this thread until the end of a write, which needs this thread.
  */
-async function ledgerOf(env: NodeJS.ProcessEnv, project = 'default', args: string[] = []) {
-  const { code, printed } = env.REDIS_URL
-    ? await run(command, ['--quick', ...args], env)
-    : await runProcess(['verify', '--quick', ...args], '', env).then(({ code, stdout }) => ({ code, printed: stdout }))
-  const line = printed.split('\n').find((text) => text.includes(`Ledger: ${project}: `)) ?? ''
-  return { code, line, printed }
+async function ledgerOfRunning(env: NodeJS.ProcessEnv) {
+  if (env.REDIS_URL) return await ledgerOf(env)
+  const { code, stdout: printed } = await runProcess(['verify', '--quick'], '', env)
+  return { code, line: ledgerIn(printed), printed }
 }
 
 const sum = (counts: Partial<Record<'stored' | 'repeated' | 'refused' | 'deleted' | 'waiting', number>>) => {
@@ -80,7 +86,7 @@ for (const storage of STORAGES) {
     await send(client, batch(10, 'keyed'), { 'idempotency-key': 'once' })
     await send(client, batch(10, 'keyed'), { 'idempotency-key': 'once' })
     await isStored(client, 135)
-    const stored = await ledgerOf(env)
+    const stored = await ledgerOfRunning(env)
     t.match(stored.line, sum({ stored: 135, repeated: 50 }), `while the service runs: ${stored.printed}`)
 
     const [first] = await client.events()
@@ -89,15 +95,17 @@ for (const storage of STORAGES) {
     t.equal((await call('DELETE', '/public/users/u7')).statusCode, 200)
     t.equal((await client.events()).length, 134 - erased)
     const counts = { stored: 134 - erased, repeated: 50, deleted: 1 + erased }
-    t.match((await ledgerOf(env)).line, sum(counts), 'deleted by event and by user')
     await app.close()
     await acceptUnreadable(env)
     t.match((await ledgerOf(env)).line, sum({ ...counts, waiting: 2 }), 'the service is stopped')
     const again = await startApp(t, env)
-    await until('the dead letter', async () => /refused/.exec((await ledgerOf(env)).line.replace(' 0 refused', '')))
-    t.match((await ledgerOf(env)).line, sum({ ...counts, refused: 2 }))
+    await until(
+      'the dead letter',
+      async () => (await again.call('GET', '/public/dead-letters')).json().dead_letters?.[0],
+    )
+    t.match((await ledgerOfRunning(env)).line, sum({ ...counts, refused: 2 }))
     t.match((await again.call('DELETE', '/public/projects/default')).json(), { complete: true })
-    const { line, code, printed } = await ledgerOf(env)
+    const { line, code, printed } = await ledgerOfRunning(env)
     t.match(line, sum({ repeated: 50, deleted: 137 }), 'the whole project')
     t.equal(code, 0, printed)
   })
@@ -105,7 +113,7 @@ for (const storage of STORAGES) {
   t.test(`${storage}: kills do not change the ledger`, async (t) => {
     const env = await settingsFor(t, storage)
     let accepted = 0
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < 2; round++) {
       const service = await startService(t, env)
       const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
       const body = JSON.stringify({ events: batch(50) })
@@ -120,20 +128,20 @@ for (const storage of STORAGES) {
           }
         }),
       )
-      await until('some load', () => accepted > 2000 * (round + 1))
+      await until('some load', () => accepted > 500 * (round + 1))
       service.process.kill('SIGKILL')
       await service.ended
       await load
     }
     const client = await startApp(t, env)
-    await until('everything to be stored', async () => (await ledgerOf(env)).line.includes(' 0 waiting'))
+    await until('all to be stored', async () => (await client.call('GET', '/public/events?limit=1')).statusCode === 200)
+    await client.app.close()
     const { line, code, printed } = await ledgerOf(env)
     t.equal(code, 0, printed)
     const [, received, stored] =
       /: (\d+) received = (\d+) stored \+ 0 repeated \+ 0 refused \+ 0 deleted \+ 0 waiting\./.exec(line) ?? []
     t.equal(received, stored, line)
     t.ok(Number(stored) >= accepted, 'all that was acknowledged')
-    await client.app.close()
   })
 }
 
@@ -231,7 +239,7 @@ t.test('the ledger reports a loss even if no part was recorded', async (t) => {
   t.equal(lost.code, 1)
   t.match(lost.line, `WRONG: Ledger: default: 90 received = ${90 - (part?.rows ?? 0)} stored`)
   t.match(lost.line, `+ ${part?.rows} missing. See`)
-  const accepted = await ledgerOf(env, 'default', ['--accept'])
+  const accepted = await ledgerOf(env, ['--accept'])
   t.equal(accepted.code, 0, accepted.printed)
   const after = await ledgerOf(env)
   t.equal(after.code, 0)
@@ -253,7 +261,7 @@ t.test('a change of the lanes keeps the ledger', async (t) => {
     t.match(line, sum({ stored }))
   }
   await count(env, 40)
-  for (const [i, number] of ['3', '1', '2'].entries()) {
+  for (const [i, number] of ['3', '1'].entries()) {
     const next = { ...env, LANES: number }
     t.equal((await run(lanes, ['set', number], next)).code, 0)
     await count(next, 40 * (i + 2))
