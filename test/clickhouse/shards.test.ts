@@ -150,18 +150,12 @@ t.test('names, properties and values come from all shards', async (t) => {
 })
 
 t.test('pages over three shards have the same bytes as over one', async (t) => {
-  const filters: EventFilter[] = [{}, { event: 'e1' }, { distinctId: 'u3', from: 20, to: 200.5 }]
+  const filters: EventFilter[] = [{}, { distinctId: 'u3', from: 20, to: 200.5 }]
   for (const filter of filters) {
     for (const order of ['asc', 'desc'] as const) {
-      for (const given of [
-        { page: 1 },
-        { page: 2 },
-        { page: 7 },
-        { startAt: idOf(100) },
-        { limit: 1 },
-        { limit: 1000 },
-      ]) {
-        for (const format of given.page === 2 ? (['json', 'ndjson', 'csv'] as const) : (['json'] as const)) {
+      for (const given of [{ page: 1 }, { page: 2 }, { page: 7 }, { startAt: idOf(100) }, { limit: 1 }]) {
+        const isAny = given.page === 2 && order === 'asc'
+        for (const format of isAny ? (['json', 'ndjson', 'csv'] as const) : (['json'] as const)) {
           const [many, alone] = await Promise.all(
             both.map((shards) => page(shards, format, { filter, order, ...given })),
           )
@@ -266,7 +260,7 @@ t.test('profiles and sessions are the newest of all shards, including deletions'
     async (shards) => [...(await SESSIONS.read(shards, 'p', ['s3', 's4', 's5', 's6'], 1000))].sort(),
     async (shards) => (await findUserSessions(shards, 'p', ['u1'])).map(({ sessionId }) => sessionId).sort(),
     async (shards) => await text(await readSessionsOfUser(shards, { projectId: 'p', distinctIds: ['u1'] }, {})),
-    ...[0, 4, 10].flatMap((offset) => [
+    ...[0, 10].flatMap((offset) => [
       async (shards: Shards) => await text(await readProfilePage(shards, { projectId: 'p', limit: 4, offset })),
       async (shards: Shards) => {
         const { rows, hasMore } = await readSessionPage(shards, { projectId: 'p', limit: 4, offset })
