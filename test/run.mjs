@@ -42,6 +42,9 @@ const TOGETHER = [
   { files: /^test\/routes\//, programs: 4 },
   { files: /^test\/questions\//, programs: 2 },
   { files: /^test\/(?:projects|users)\//, programs: 2 },
+  { files: /^test\/damage\//, programs: 2 },
+  { files: /^test\/facts\//, programs: 2 },
+  { files: /^test\/(?:context|model|reads|states)\//, programs: 1 },
 ]
 /** What a file starts before its tests runs until the program ends, so it has one of its own; the page's files share it. */
 const STARTS = /^(?:const|let) .*= await |^t\.(?:before|teardown)\(/m
