@@ -44,11 +44,7 @@ export async function startLimited(
   const start = Date.now()
   let passed = 0
   // The clock does not move, so that no bucket fills while a test runs.
-  const client = await startApp(
-    t,
-    { ...env, ...limits },
-    { keysRefreshMs: 200, now: () => start + passed, ...(log && { log }) },
-  )
+  const client = await startApp(t, { ...env, ...limits }, { now: () => start + passed, ...(log && { log }) })
   const keys = { write: makeKey('write'), public: makeKey('public'), secret: makeKey('secret') }
   const { clickhouse, close } = await openStore(client.config)
   const stored = (['write', 'public', 'secret'] as const).map((kind) => {

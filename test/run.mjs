@@ -39,7 +39,9 @@ const TOGETHER = [
   { files: /^test\/web\//, programs: 1 },
   { files: /^test\/(?:bench|cli|client|mcp)\//, programs: 2 },
   { files: /^test\/routes\/vendors\//, programs: 1 },
-  { files: /^test\/routes\//, programs: 4 },
+  { files: /^test\/routes\//, programs: 2 },
+  { files: /^test\/journal\//, programs: 2 },
+  { files: /^test\/(?:http|ingest|lanes|live)\//, programs: 1 },
   { files: /^test\/questions\//, programs: 2 },
   { files: /^test\/(?:projects|users)\//, programs: 2 },
   { files: /^test\/damage\//, programs: 2 },
@@ -47,7 +49,7 @@ const TOGETHER = [
   { files: /^test\/(?:context|model|reads|states)\//, programs: 1 },
 ]
 /** What a file starts before its tests runs until the program ends, so it has one of its own; the page's files share it. */
-const STARTS = /^(?:const|let) .*= await |^t\.(?:before|teardown)\(/m
+const STARTS = /^(?:const|let) .*= await |^t\.(?:before|beforeEach|teardown)\(/m
 /** From this number of files on, a ready-made store saves more than it costs. */
 const ENOUGH_FILES = 4
 /** Runs a command, and prints how many seconds of CPU time it and its children have used. */

@@ -2,7 +2,7 @@ import root from 'tap'
 import { KEY_KINDS, type KeyKind, makeKey, storedKey } from '../src/keys/keys.js'
 import { insertKeys } from '../src/store/api-keys.js'
 import { openStore } from '../src/store/open.js'
-import { type Client, clientOf, randomName, settingsFor, startApp, until } from './helper.js'
+import { type Client, clientOf, randomName, type Storage, settingsFor, startApp, until } from './helper.js'
 
 /** The service as one project uses it. */
 export interface Project extends Client {
@@ -10,18 +10,27 @@ export interface Project extends Client {
   keys: Record<KeyKind, string>
 }
 
-let shared: Promise<Client> | undefined
+/** A service and its settings, with which a test can start another process's service on the same storage. */
+interface SharedApp extends Client {
+  env: NodeJS.ProcessEnv
+}
+
+const shared = new Map<Storage, Promise<SharedApp>>()
 
 /**
- * The embedded service with the default settings, shared by all tests of this process, because starting one takes as
- * much CPU time as hundreds of calls. Tests that depend on more than their own project, or stop the service, start
- * their own. So do tests of questions over facts, which are copied only for large projects by default.
+ * A service with the default settings, shared by all tests of this process, because starting one takes as much CPU time
+ * as hundreds of calls. It has no facts. Tests that depend on more than their own project, or stop the service, start
+ * their own.
  */
-export function sharedApp(): Promise<Client> {
-  shared ??= settingsFor(root, 'embedded').then((env) =>
-    startApp(root, { ...env, FACTS: 'on' }, { keysRefreshMs: 200 }),
-  )
-  return shared
+export function sharedApp(storage: Storage = 'embedded'): Promise<SharedApp> {
+  const started = shared.get(storage) ?? startShared(storage)
+  shared.set(storage, started)
+  return started
+}
+
+async function startShared(storage: Storage): Promise<SharedApp> {
+  const env = { ...(await settingsFor(root, storage)), FACTS: 'off' }
+  return { ...(await startApp(root, env)), env }
 }
 
 /**

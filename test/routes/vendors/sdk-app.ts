@@ -6,6 +6,7 @@ import { type Client, type StoredEvent, settingsFor, startApp } from '../../help
 import { newProject, sharedApp } from '../../shared-app.js'
 
 export interface SdkApp {
+  projectId: string
   /** the calls of the default project */
   client: Client
   keys: Record<KeyKind, string>
@@ -28,16 +29,17 @@ export async function startSdkApp(
   options: AppOptions = {},
 ): Promise<SdkApp> {
   const settings = { ...(storage ?? (await settingsFor(t, 'embedded'))), ...env }
-  return await addSdkProject(await startApp(t, settings, { keysRefreshMs: 200, ...options }), 'sdk')
+  return await addSdkProject(await startApp(t, settings, options), 'sdk')
 }
 
 /** Adds a project for SDKs to a service. @param service default: the one that all tests of this process share */
 export async function addSdkProject(service?: Client, name?: string): Promise<SdkApp> {
   const client = service ?? (await sharedApp())
-  const [{ keys }, other] = await Promise.all([newProject(client, name), newProject(client)])
+  const [{ keys, projectId }, other] = await Promise.all([newProject(client, name), newProject(client)])
   const inject = (options: InjectOptions) => client.app.inject(options)
   const read = async (url: string) => await inject({ url, headers: { 'x-api-key': keys.read } })
   return {
+    projectId,
     client,
     keys,
     otherKey: other.keys.write,
