@@ -1,5 +1,6 @@
 import t from 'tap'
-import { type Client, randomName, STORAGES, settingsFor, startApp } from '../helper.js'
+import { type Client, randomName } from '../helper.js'
+import { newProject, sharedApp } from '../shared-app.js'
 import { eventCalls, isRefused } from './event-calls.js'
 
 interface Sent {
@@ -28,62 +29,60 @@ function batchCalls(client: Client) {
   return { send, remove, namesOf }
 }
 
-for (const storage of [...STORAGES, 'lanes'] as const) {
-  t.test(`the events of batches are deleted together, on ${storage}`, async (t) => {
-    const client = await startApp(t, await settingsFor(t, storage))
-    const { send, remove, namesOf } = batchCalls(client)
-    const ids = (count: number, from = 0) => Array.from({ length: count }, (_, n) => ({ insert_id: `i${from + n}` }))
+t.test('the events of batches are deleted together', async (t) => {
+  const client = await newProject(await sharedApp('lanes'))
+  const { send, remove, namesOf } = batchCalls(client)
+  const ids = (count: number, from = 0) => Array.from({ length: count }, (_, n) => ({ insert_id: `i${from + n}` }))
 
-    t.test('immediately, and nothing else', async (t) => {
-      const user = randomName('user')
-      const [before, batch] = [await send(user, [{}, {}]), await send(user, [{}, {}, {}])]
-      await client.call('POST', '/public/track', { event: 'single', distinct_id: user })
-      t.strictSame(await remove(batch, true), [3, 0], 'counted')
-      t.equal((await namesOf(user)).length, 6)
-      t.strictSame(await remove(batch), [3, 0])
-      t.strictSame((await namesOf(user)).sort(), ['e0', 'e1', 'single'])
-      t.strictSame(await remove(batch), [0, 0], 'again')
-      t.strictSame(await remove([before, batch]), [2, 0], 'those that are left')
-      t.strictSame(await namesOf(user), ['single'])
-    })
-
-    t.test('also those of lines', async (t) => {
-      const user = randomName('user')
-      const line = `{"event":"line","distinct_id":"${user}"}\n`
-      const headers = { 'content-type': 'application/x-ndjson' }
-      const response = await client.call('POST', '/public/import', line.repeat(4), headers)
-      t.strictSame(await remove(String(response.headers['x-batch-ids'])), [4, 0])
-      t.strictSame(await namesOf(user), [])
-    })
-
-    t.test('an event with a known insert_id belongs to the batch that stored it', async (t) => {
-      const user = randomName('user')
-      const first = await send(user, ids(10))
-      const second = await send(user, [...ids(10, 5), {}])
-      t.equal(await send(user, ids(12, 2)), 'none', 'nothing was stored')
-      t.strictSame(await remove(second), [6, 5])
-      t.equal((await namesOf(user)).length, 10)
-      t.strictSame(await remove(first), [10, 10])
-      t.strictSame(await namesOf(user), [])
-    })
-
-    t.test('a repeated request returns the same ids', async (t) => {
-      const user = randomName('user')
-      for (const [name, events] of [
-        ['plain', [{}, {}]],
-        ['named', ids(20, 100)],
-        ['both', [...ids(20, 200), {}, {}]],
-      ] as const) {
-        const first = await send(user, [...events], `${user} ${name}`)
-        t.not(first, 'none')
-        t.equal(await send(user, [...events], `${user} ${name}`), first, name)
-      }
-    })
+  t.test('immediately, and nothing else', async (t) => {
+    const user = randomName('user')
+    const [before, batch] = [await send(user, [{}, {}]), await send(user, [{}, {}, {}])]
+    await client.call('POST', '/public/track', { event: 'single', distinct_id: user })
+    t.strictSame(await remove(batch, true), [3, 0], 'counted')
+    t.equal((await namesOf(user)).length, 6)
+    t.strictSame(await remove(batch), [3, 0])
+    t.strictSame((await namesOf(user)).sort(), ['e0', 'e1', 'single'])
+    t.strictSame(await remove(batch), [0, 0], 'again')
+    t.strictSame(await remove([before, batch]), [2, 0], 'those that are left')
+    t.strictSame(await namesOf(user), ['single'])
   })
-}
+
+  t.test('also those of lines', async (t) => {
+    const user = randomName('user')
+    const line = `{"event":"line","distinct_id":"${user}"}\n`
+    const headers = { 'content-type': 'application/x-ndjson' }
+    const response = await client.call('POST', '/public/import', line.repeat(4), headers)
+    t.strictSame(await remove(String(response.headers['x-batch-ids'])), [4, 0])
+    t.strictSame(await namesOf(user), [])
+  })
+
+  t.test('an event with a known insert_id belongs to the batch that stored it', async (t) => {
+    const user = randomName('user')
+    const first = await send(user, ids(10))
+    const second = await send(user, [...ids(10, 5), {}])
+    t.equal(await send(user, ids(12, 2)), 'none', 'nothing was stored')
+    t.strictSame(await remove(second), [6, 5])
+    t.equal((await namesOf(user)).length, 10)
+    t.strictSame(await remove(first), [10, 10])
+    t.strictSame(await namesOf(user), [])
+  })
+
+  t.test('a repeated request returns the same ids', async (t) => {
+    const user = randomName('user')
+    for (const [name, events] of [
+      ['plain', [{}, {}]],
+      ['named', ids(20, 100)],
+      ['both', [...ids(20, 200), {}, {}]],
+    ] as const) {
+      const first = await send(user, [...events], `${user} ${name}`)
+      t.not(first, 'none')
+      t.equal(await send(user, [...events], `${user} ${name}`), first, name)
+    }
+  })
+})
 
 t.test('invalid and unknown ids', async (t) => {
-  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const client = await newProject()
   const { send, remove, namesOf } = batchCalls(client)
   const { track } = eventCalls(client)
   const remove1 = (batches: unknown) => client.call('POST', '/public/events/delete', { batches })

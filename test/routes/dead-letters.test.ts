@@ -5,9 +5,10 @@ import { formatPosition, type Position } from '../../src/model/position.js'
 import { formatRejected } from '../../src/model/rejected.js'
 import { insertDeadLetter, insertRejected } from '../../src/store/dead-letters.js'
 import { openStore } from '../../src/store/open.js'
-import { type Client, SECRET_KEY, settingsFor, startApp, startRedis, until } from '../helper.js'
+import { type Client, SECRET_KEY, startApp, startRedis, until } from '../helper.js'
 import { type Node, shardsUrl, startNodes } from '../nodes.js'
-import { basic, startSdkApp } from './vendors/sdk-app.js'
+import { newProject } from '../shared-app.js'
+import { addSdkProject, basic } from './vendors/sdk-app.js'
 
 const JOURNAL = 7
 let clock = 1_760_000_000_000n
@@ -55,8 +56,9 @@ const eventsOf = (...events: object[]) =>
   JSON.stringify({ events: events.map((event) => ({ distinct_id: 'u', ...event })) })
 
 t.test('one shard', async (t) => {
-  const client = await startApp(t, await settingsFor(t, 'embedded'), { keysRefreshMs: 200 })
-  const { call } = client
+  const client = await newProject()
+  const { call, projectId } = client
+  const leaveHere = (body: string | Buffer) => leave(clickhouse, body, { projectId })
   const { page, replay, idsOf, named } = callsOf(client)
   const { clickhouse, close } = await openStore(client.config)
   t.teardown(close)
@@ -69,7 +71,7 @@ t.test('one shard', async (t) => {
   t.test('lists those of the project by pages, newest first', async (t) => {
     const ids: string[] = []
     for (let i = 0; i < 5; i++) {
-      ids.unshift(await leave(clickhouse, eventsOf({ event: `e${i}` })))
+      ids.unshift(await leaveHere(eventsOf({ event: `e${i}` })))
       await leave(clickhouse, eventsOf({ event: 'foreign' }), { projectId: 'other' })
     }
     t.strictSame(idsOf((await page()).dead_letters), ids)
@@ -99,18 +101,15 @@ t.test('one shard', async (t) => {
   })
 
   t.test('cuts an entry between characters, and accepts entries that are not text', async (t) => {
-    await leave(clickhouse, `"${'😀'.repeat(12_000)}"`)
+    await leaveHere(`"${'😀'.repeat(12_000)}"`)
     t.equal((await page('limit=1')).dead_letters[0].entry, `"${'😀'.repeat(9_999)}`)
-    await leave(clickhouse, Buffer.from([0x7b, 0xff, 0x00, 0x0a]))
+    await leaveHere(Buffer.from([0x7b, 0xff, 0x00, 0x0a]))
     t.equal((await page('limit=1')).dead_letters[0].entry, '{\ufffd\u0000\n')
   })
 
   t.test('stores replayed ones under their original ids, and removes them from the waiting ones', async (t) => {
-    const good = await leave(
-      clickhouse,
-      eventsOf({ event: 'good', properties: { x: 1 }, session_id: 's' }, { event: 'good' }),
-    )
-    const bad = await leave(clickhouse, '{"events":')
+    const good = await leaveHere(eventsOf({ event: 'good', properties: { x: 1 }, session_id: 's' }, { event: 'good' }))
+    const bad = await leaveHere('{"events":')
     const foreign = await leave(clickhouse, eventsOf({ event: 'good' }), { projectId: 'other' })
     const unknown = '1-0'
     const response = await replay([good, bad, foreign, unknown, good])
@@ -140,7 +139,7 @@ t.test('one shard', async (t) => {
 
   t.test('stores each event once in concurrent replays', async (t) => {
     const ids = await Promise.all(
-      Array.from({ length: 5 }, (_, i) => leave(clickhouse, eventsOf({ event: 'once', properties: { i } }))),
+      Array.from({ length: 5 }, (_, i) => leaveHere(eventsOf({ event: 'once', properties: { i } }))),
     )
     const answers = await Promise.all(Array.from({ length: 6 }, () => replay(ids)))
     t.strictSame([...new Set(answers.map(({ statusCode }) => statusCode))], [200])
@@ -167,7 +166,7 @@ t.test('one shard', async (t) => {
 })
 
 t.test('an SDK message that is no event is listed without the key, for keys that can read', async (t) => {
-  const { client, keys, otherKey, post } = await startSdkApp(t)
+  const { client, keys, otherKey, post } = await addSdkProject()
   const read = (key: string) => callsOf(client, { 'x-api-key': key })
   const sent = { $token: keys.write, $set: { nobody: 1 } }
   t.ok((await post('/mixpanel/engage', sent)).statusCode < 500)
@@ -188,7 +187,14 @@ t.test('an SDK message that is no event is listed without the key, for keys that
 t.test('lists the dead letters of all shards, and replays each on its shard', async (t) => {
   const nodes = (await startNodes(t, 2)) as [Node, Node]
   const redis = await startRedis(t)
-  const env = { PUBLIC_API_KEY: 'pk_test_public_key', SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', LANES: '2' }
+  const env = {
+    PUBLIC_API_KEY: 'pk_test_public_key',
+    SECRET_KEY,
+    LOG_LEVEL: 'silent',
+    PORT: '0',
+    LANES: '2',
+    FACTS: 'off',
+  }
   const client = await startApp(t, { ...env, REDIS_URL: redis.url, CLICKHOUSE_URL: shardsUrl(nodes) })
   const { page, replay, idsOf, named } = callsOf(client)
   const ids: string[] = []

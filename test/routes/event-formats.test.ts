@@ -109,7 +109,6 @@ const spaced = fc
     return tokens.map((token, i) => token + (i + 1 < tokens.length ? spaces[i % spaces.length] : '')).join('')
   })
 
-// ClickHouse writes the formats, so one storage is enough; events.test.ts tests the differences.
 t.test('rows are returned as they were sent', async (t) => {
   const client = await newProject()
   const { call } = client
@@ -152,7 +151,7 @@ t.test('rows are returned as they were sent', async (t) => {
         t.strictSame(ndjsonRows(await get(`${query}&format=ndjson`)), onOneLine(rows))
         t.strictSame(csvRows(await get(`${query}&format=csv`)), rows)
       }),
-      { numRuns: 6 },
+      { numRuns: 3 },
     )
   })
 
@@ -188,7 +187,7 @@ t.test('rows are returned as they were sent', async (t) => {
     )
     const wanted = jsonRows(await get(`limit=100&distinct_id=${user}`))
     for (const format of ROW_FORMATS) {
-      for (const limit of [3, 6, 7, 8]) {
+      for (const limit of [3, 7]) {
         const pages = Math.ceil(7 / limit)
         const seen: Row[][] = [[], []]
         let cursor = ''
@@ -210,7 +209,7 @@ t.test('rows are returned as they were sent', async (t) => {
   })
 
   t.test('no rows', async (t) => {
-    for (const query of ['distinct_id=nobody', 'page=1000&limit=10000', 'distinct_id=nobody&from=5&to=5']) {
+    for (const query of ['page=1000&limit=10000', 'distinct_id=nobody&from=5&to=5']) {
       t.equal((await get(`${query}&format=ndjson`)).body, '')
       t.equal((await get(`${query}&format=csv`)).body, HEADER)
       const parquet = await get(`${query}&format=parquet`)
@@ -241,9 +240,8 @@ t.test('rows are returned as they were sent', async (t) => {
     }
     for (const [format, type] of Object.entries(types)) {
       for (const response of [
-        await get('', type),
-        await get(`format=${format}`, 'text/csv'),
-        await get('', `${type}, */*`),
+        await get('limit=1', `${type}, */*`),
+        await get(`limit=1&format=${format}`, 'text/csv'),
       ]) {
         t.equal(response.headers['content-type'], type)
         t.equal(response.headers.vary, 'accept')
@@ -251,11 +249,11 @@ t.test('rows are returned as they were sent', async (t) => {
         t.equal(response.headers['content-disposition'], disposition)
       }
     }
-    t.equal((await get('', 'text/html')).headers['content-type'], types.json)
+    t.equal((await get('limit=1', 'text/html')).headers['content-type'], types.json)
   })
 
   t.test('an unknown format is refused', async (t) => {
-    for (const format of ['xml', '', 'JSON', 'ndjson%20', 'json&format=csv', 'toString']) {
+    for (const format of ['xml', '', 'JSON', 'json&format=csv', 'toString']) {
       const response = await call('GET', `/public/events?format=${format}`)
       t.equal(response.statusCode, 400)
       t.match(response.json(), {
@@ -295,13 +293,13 @@ t.test('rows are returned as they were sent', async (t) => {
       { from: 985, event: 'click' },
       { to: 985, event: 'buy', distinct_id: who[0] ?? '' },
       { from: 971, to: 1001 },
-      { from: 980, to: 981 },
       { from: 980, to: 980 },
-      { from: 990, to: 980 },
       { event: 'view', distinct_id: who[0] ?? '' },
     ]
-    const check = async (format: (typeof ROW_FORMATS)[number] | 'json') => {
-      for (const filter of filters) {
+    const formats = ['json', ...ROW_FORMATS] as const
+    /** Checks each filter by pages in one format, and by cursors in the next one. */
+    const check = async (first: number) => {
+      for (const [i, filter] of filters.entries()) {
         const wanted = rows.filter(
           ({ event, distinct_id, session_id, timestamp }) =>
             (filter.session_id === undefined || session_id === filter.session_id) &&
@@ -313,19 +311,20 @@ t.test('rows are returned as they were sent', async (t) => {
         const query = Object.entries(filter)
           .map(([name, value]) => `${name}=${value}`)
           .join('&')
-        for (const by of ['page', 'cursor']) {
+        for (const [n, by] of ['page', 'cursor'].entries()) {
+          const format = formats[(first + i + n) % formats.length] ?? 'json'
           const seen: Row[] = []
           let next: unknown
           for (let page = 1; page === 1 || next; page++) {
             const way = by === 'page' || page === 1 ? `page=${page}` : `cursor=${next}`
-            const response = await get(`${query}&limit=14&format=${format}&${way}`)
+            const response = await get(`${query}&limit=25&format=${format}&${way}`)
             const found = await READ[format](response)
             const { hasMore, next: cursor } =
               format === 'json'
                 ? response.json()
                 : { hasMore: response.headers['x-has-more'] === 'true', next: response.headers['x-next-cursor'] }
             t.equal(hasMore, typeof cursor === 'string')
-            if (hasMore) t.equal(found.length, 14)
+            if (hasMore) t.equal(found.length, 25)
             seen.push(...found)
             next = cursor
           }
@@ -337,9 +336,7 @@ t.test('rows are returned as they were sent', async (t) => {
         }
       }
     }
-    await check('json')
-    await check('ndjson')
-    await check('parquet')
+    await check(0)
     // Every seventh is deleted, also at the edges of pages, and every fifth is changed.
     const changes = rows.map(async ({ eventId }, n) => {
       if (n % 7 === 0) await call('DELETE', `/public/events/${eventId}`)
@@ -349,8 +346,7 @@ t.test('rows are returned as they were sent', async (t) => {
     for (const [n, row] of rows.entries()) if (n % 5 === 0) row.properties = '{"edited" : 1.0}'
     for (let n = 56; n >= 0; n -= 7) rows.splice(n, 1)
     t.equal(rows.length, 51)
-    await check('json')
-    await check('csv')
+    await check(2)
   })
 
   t.test('a filtered walk continues past events that are deleted or arrive meanwhile', async (t) => {
@@ -382,7 +378,7 @@ t.test('rows are returned as they were sent', async (t) => {
 
   t.test('an event is in the next response after its own', async (t) => {
     const user = randomName('user')
-    for (let n = 1; n <= 6; n++) {
+    for (let n = 1; n <= 3; n++) {
       await send(client, user, [{ event: `e${n}` }])
       const format = ROW_FORMATS[n % 3] ?? 'csv'
       const rows = await READ[format](await get(`distinct_id=${user}&format=${format}`))

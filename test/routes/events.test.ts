@@ -1,204 +1,200 @@
 import t from 'tap'
-import { randomName, SECRET_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
+import { randomName, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 import { listRoutes } from '../list-routes.js'
 import { newProject } from '../shared-app.js'
 import { EXACT, eventCalls, idOf, idsOf, isRefused, pageOf } from './event-calls.js'
 
-for (const storage of STORAGES) {
-  t.test(storage, async (t) => {
-    const client = await startApp(t, await settingsFor(t, storage))
-    const { call } = client
-    const { user, track, trackBatch, put, remove, stored } = eventCalls(client)
+t.test('pages of events', async (t) => {
+  const client = await newProject()
+  const { call } = client
+  const { user, track, trackBatch, put, remove, stored } = eventCalls(client)
 
-    t.test('a new project has no events', async (t) => {
-      const response = await call('GET', '/public/events')
-      t.equal(response.statusCode, 200)
-      t.equal(response.headers['content-type'], 'application/json; charset=utf-8')
-      t.equal(
-        response.body,
-        '{"status":1,"error":null,"events":[],"page":1,"limit":50,"hasMore":false,"next":null,"pending":0}',
-      )
-    })
+  t.test('a new project has no events', async (t) => {
+    const response = await call('GET', '/public/events')
+    t.equal(response.statusCode, 200)
+    t.equal(response.headers['content-type'], 'application/json; charset=utf-8')
+    t.equal(
+      response.body,
+      '{"status":1,"error":null,"events":[],"page":1,"limit":50,"hasMore":false,"next":null,"pending":0}',
+    )
+  })
 
-    t.test('an event and a page have exactly these fields', async (t) => {
-      const distinct_id = user()
-      const eventId = await track(distinct_id, 'signup', { timestamp: 1588628831000.25, properties: { plan: 'pro' } })
-      const response = await call('GET', `/public/events?distinct_id=${distinct_id}`)
-      const event = `{"eventId":"${eventId}","event":"signup","distinct_id":"${distinct_id}","properties":{"plan":"pro"},"timestamp":1588628831000.25}`
-      t.equal(
-        response.body,
-        `{"status":1,"error":null,"events":[${event}],"page":1,"limit":50,"hasMore":false,"next":null,"pending":0}`,
-      )
-    })
+  t.test('an event and a page have exactly these fields', async (t) => {
+    const distinct_id = user()
+    const eventId = await track(distinct_id, 'signup', { timestamp: 1588628831000.25, properties: { plan: 'pro' } })
+    const response = await call('GET', `/public/events?distinct_id=${distinct_id}`)
+    const event = `{"eventId":"${eventId}","event":"signup","distinct_id":"${distinct_id}","properties":{"plan":"pro"},"timestamp":1588628831000.25}`
+    t.equal(
+      response.body,
+      `{"status":1,"error":null,"events":[${event}],"page":1,"limit":50,"hasMore":false,"next":null,"pending":0}`,
+    )
+  })
 
-    t.test('events are in the order of acceptance, whatever their timestamps', async (t) => {
-      const distinct_id = user()
-      const wanted: string[] = []
-      for (const [n, timestamp] of [5, 9_999_999_999_999, 0, undefined, 3, 1_588_628_831_000.5].entries()) {
-        const one = `single${n}`
-        await track(distinct_id, one, { timestamp })
-        await trackBatch(distinct_id, 3, (i) => ({ event: `batch${n}-${i}`, timestamp: 100 - i }))
-        const keyed = { event: `keyed${n}`, distinct_id, timestamp }
-        await call('POST', '/public/track', keyed, { 'idempotency-key': randomName('key') })
-        wanted.push(one, `batch${n}-0`, `batch${n}-1`, `batch${n}-2`, `keyed${n}`)
-        if (n === 2) await stored(distinct_id)
+  t.test('events are in the order of acceptance, whatever their timestamps', async (t) => {
+    const distinct_id = user()
+    const wanted: string[] = []
+    for (const [n, timestamp] of [5, 9_999_999_999_999, 0, undefined].entries()) {
+      const one = `single${n}`
+      await track(distinct_id, one, { timestamp })
+      await trackBatch(distinct_id, 3, (i) => ({ event: `batch${n}-${i}`, timestamp: 100 - i }))
+      const keyed = { event: `keyed${n}`, distinct_id, timestamp }
+      await call('POST', '/public/track', keyed, { 'idempotency-key': randomName('key') })
+      wanted.push(one, `batch${n}-0`, `batch${n}-1`, `batch${n}-2`, `keyed${n}`)
+      if (n === 2) await stored(distinct_id)
+    }
+    const events = await stored(distinct_id)
+    t.strictSame(
+      events.map(({ event }) => event),
+      wanted,
+    )
+    t.strictSame(idsOf(await stored(distinct_id)), idsOf(events), 'the same again')
+    t.strictSame(idsOf(events), idsOf(events).sort())
+  })
+
+  t.test('pages and cursors return each event exactly once', async (t) => {
+    const distinct_id = user()
+    const count = 11
+    await trackBatch(distinct_id, count)
+    const wanted = idsOf(await stored(distinct_id))
+    for (const limit of [4, 11, 10_000]) {
+      const byPage: string[] = []
+      const byCursor: string[] = []
+      let cursor = ''
+      for (let page = 1; page <= Math.ceil(count / limit); page++) {
+        const isLast = page === Math.ceil(count / limit)
+        const answer = await pageOf(client, `limit=${limit}&page=${page}&distinct_id=${distinct_id}`)
+        byPage.push(...idsOf(answer.events))
+        t.match(answer, { page, limit, hasMore: !isLast, pending: 0, next: isLast ? null : /^[\w-]+$/ })
+        const continued = await pageOf(client, `limit=${limit}&distinct_id=${distinct_id}${cursor}`)
+        byCursor.push(...idsOf(continued.events))
+        t.equal(continued.hasMore, !isLast)
+        t.equal(continued.next, answer.next)
+        cursor = `&cursor=${continued.next}`
       }
-      const events = await stored(distinct_id)
-      t.strictSame(
-        events.map(({ event }) => event),
-        wanted,
-      )
-      t.strictSame(idsOf(await stored(distinct_id)), idsOf(events), 'the same again')
-      t.strictSame(idsOf(events), idsOf(events).sort())
-    })
+      t.strictSame(byPage, wanted, `pages of ${limit}`)
+      t.strictSame(byCursor, wanted, `cursors of ${limit}`)
+    }
+    const beyond = await pageOf(client, `limit=7&page=5&distinct_id=${distinct_id}`)
+    t.match(beyond, { page: 5, limit: 7, hasMore: false, next: null, events: [] })
+    t.equal(beyond.events.length, 0)
+    const far = await pageOf(client, `limit=10000&page=999999999&distinct_id=${distinct_id}`)
+    t.strictSame([far.events, far.hasMore, far.next], [[], false, null])
+  })
 
-    t.test('pages and cursors return each event exactly once', async (t) => {
+  t.test('events that arrive during a walk are at its end', async (t) => {
+    for (const by of ['page', 'cursor'] as const) {
       const distinct_id = user()
-      const count = 11
-      await trackBatch(distinct_id, count)
-      const wanted = idsOf(await stored(distinct_id))
-      for (const limit of [1, 4, 10, 11, 12, 10_000]) {
-        const byPage: string[] = []
-        const byCursor: string[] = []
-        let cursor = ''
-        for (let page = 1; page <= Math.ceil(count / limit); page++) {
-          const isLast = page === Math.ceil(count / limit)
-          const answer = await pageOf(client, `limit=${limit}&page=${page}&distinct_id=${distinct_id}`)
-          byPage.push(...idsOf(answer.events))
-          t.match(answer, { page, limit, hasMore: !isLast, pending: 0, next: isLast ? null : /^[\w-]+$/ })
-          const continued = await pageOf(client, `limit=${limit}&distinct_id=${distinct_id}${cursor}`)
-          byCursor.push(...idsOf(continued.events))
-          t.equal(continued.hasMore, !isLast)
-          t.equal(continued.next, answer.next)
-          cursor = `&cursor=${continued.next}`
-        }
-        t.strictSame(byPage, wanted, `pages of ${limit}`)
-        t.strictSame(byCursor, wanted, `cursors of ${limit}`)
+      const sent: string[] = []
+      const send = async () => sent.push(await track(distinct_id, `e${sent.length}`, { timestamp: 1000 - sent.length }))
+      for (let n = 0; n < 12; n++) await send()
+      const seen: string[] = []
+      let query = ''
+      for (let page = 1; ; page++) {
+        const answer = await pageOf(client, `limit=5&distinct_id=${distinct_id}${query}`)
+        seen.push(...idsOf(answer.events))
+        if (!answer.hasMore) break
+        if (page < 5) await Promise.all([send(), send(), send()])
+        query = by === 'page' ? `&page=${page + 1}` : `&cursor=${answer.next}`
       }
-      const beyond = await pageOf(client, `limit=7&page=5&distinct_id=${distinct_id}`)
-      t.match(beyond, { page: 5, limit: 7, hasMore: false, next: null, events: [] })
-      t.equal(beyond.events.length, 0)
-      const far = await pageOf(client, `limit=10000&page=999999999&distinct_id=${distinct_id}`)
-      t.strictSame([far.events, far.hasMore, far.next], [[], false, null])
-    })
+      t.strictSame(seen, sent.sort(), by)
+      t.equal(seen.length, 24)
+    }
+  })
 
-    t.test('events that arrive during a walk are at its end', async (t) => {
-      for (const by of ['page', 'cursor'] as const) {
-        const distinct_id = user()
-        const sent: string[] = []
-        const send = async () =>
-          sent.push(await track(distinct_id, `e${sent.length}`, { timestamp: 1000 - sent.length }))
-        for (let n = 0; n < 12; n++) await send()
+  t.test('a walk during many writes skips and repeats nothing', async (t) => {
+    const distinct_id = user()
+    const sent: string[] = []
+    let isWriting = true
+    const writers = Promise.all(
+      Array.from({ length: 4 }, async () => {
+        // Fewer than one page of stored() holds.
+        while (isWriting && sent.length < 1000)
+          sent.push(await track(distinct_id, 'e', { timestamp: 1e12 + Math.round(Math.random() * 1e12) }))
+      }),
+    )
+    const seen: string[] = []
+    let cursor = ''
+    await until('40 events to be seen', async () => {
+      const { events, next } = await pageOf(client, `limit=7&distinct_id=${distinct_id}${cursor}`)
+      // At the end: this page is not full yet, so it is requested again.
+      if (!next) return false
+      seen.push(...idsOf(events))
+      cursor = `&cursor=${next}`
+      return seen.length >= 40
+    })
+    isWriting = false
+    await writers
+    const all = idsOf(await stored(distinct_id))
+    t.strictSame(all, [...sent].sort())
+    t.strictSame(seen, all.slice(0, seen.length))
+  })
+
+  t.test('an event is in the next response after its own', async (t) => {
+    const distinct_id = user()
+    for (let n = 1; n <= 3; n++) {
+      const id = await track(distinct_id)
+      const { events, pending } = await pageOf(client, `distinct_id=${distinct_id}`)
+      t.equal(events.at(-1)?.eventId, id)
+      t.strictSame([events.length, pending], [n, 0])
+    }
+    await Promise.all(
+      Array.from({ length: 12 }, async () => {
+        const id = await track(distinct_id)
+        t.ok(idsOf(await stored(distinct_id)).includes(id), 'also when many do so at the same time')
+      }),
+    )
+  })
+
+  t.test('a walk from the newest event excludes events that arrive during it', async (t) => {
+    for (const by of ['page', 'cursor'] as const) {
+      const distinct_id = user()
+      await trackBatch(distinct_id, 12)
+      const wanted = idsOf(await stored(distinct_id)).reverse()
+      for (const round of [1, 2]) {
         const seen: string[] = []
         let query = ''
         for (let page = 1; ; page++) {
-          const answer = await pageOf(client, `limit=5&distinct_id=${distinct_id}${query}`)
+          const answer = await pageOf(client, `order=desc&limit=5&distinct_id=${distinct_id}${query}`)
           seen.push(...idsOf(answer.events))
           if (!answer.hasMore) break
-          if (page < 5) await Promise.all([send(), send(), send()])
+          wanted.push(await track(distinct_id))
           query = by === 'page' ? `&page=${page + 1}` : `&cursor=${answer.next}`
         }
-        t.strictSame(seen, sent.sort(), by)
-        t.equal(seen.length, 24)
+        t.strictSame(seen, wanted.slice(0, round === 1 ? 12 : 14), `by ${by}, round ${round}`)
+        wanted.splice(0, wanted.length, ...idsOf(await stored(distinct_id)).reverse())
       }
-    })
-
-    t.test('a walk during many writes skips and repeats nothing', async (t) => {
-      const distinct_id = user()
-      const sent: string[] = []
-      let isWriting = true
-      const writers = Promise.all(
-        Array.from({ length: 4 }, async () => {
-          // Fewer than one page of stored() holds.
-          while (isWriting && sent.length < 1000)
-            sent.push(await track(distinct_id, 'e', { timestamp: 1e12 + Math.round(Math.random() * 1e12) }))
-        }),
-      )
-      const seen: string[] = []
-      let cursor = ''
-      await until('70 events to be seen', async () => {
-        const { events, next } = await pageOf(client, `limit=7&distinct_id=${distinct_id}${cursor}`)
-        // At the end: this page is not full yet, so it is requested again.
-        if (!next) return false
-        seen.push(...idsOf(events))
-        cursor = `&cursor=${next}`
-        return seen.length >= 70
-      })
-      isWriting = false
-      await writers
-      const all = idsOf(await stored(distinct_id))
-      t.strictSame(all, [...sent].sort())
-      t.strictSame(seen, all.slice(0, seen.length))
-    })
-
-    t.test('an event is in the next response after its own', async (t) => {
-      const distinct_id = user()
-      for (let n = 1; n <= 5; n++) {
-        const id = await track(distinct_id)
-        const { events, pending } = await pageOf(client, `distinct_id=${distinct_id}`)
-        t.equal(events.at(-1)?.eventId, id)
-        t.strictSame([events.length, pending], [n, 0])
-      }
-      await Promise.all(
-        Array.from({ length: 30 }, async () => {
-          const id = await track(distinct_id)
-          t.ok(idsOf(await stored(distinct_id)).includes(id), 'also when many do so at the same time')
-        }),
-      )
-    })
-
-    t.test('a walk from the newest event excludes events that arrive during it', async (t) => {
-      for (const by of ['page', 'cursor'] as const) {
-        const distinct_id = user()
-        await trackBatch(distinct_id, 12)
-        const wanted = idsOf(await stored(distinct_id)).reverse()
-        for (const round of [1, 2]) {
-          const seen: string[] = []
-          let query = ''
-          for (let page = 1; ; page++) {
-            const answer = await pageOf(client, `order=desc&limit=5&distinct_id=${distinct_id}${query}`)
-            seen.push(...idsOf(answer.events))
-            if (!answer.hasMore) break
-            wanted.push(await track(distinct_id))
-            query = by === 'page' ? `&page=${page + 1}` : `&cursor=${answer.next}`
-          }
-          t.strictSame(seen, wanted.slice(0, round === 1 ? 12 : 14), `by ${by}, round ${round}`)
-          wanted.splice(0, wanted.length, ...idsOf(await stored(distinct_id)).reverse())
-        }
-      }
-    })
-
-    t.test('an event is found by its id, byte for byte, even before it is stored', async (t) => {
-      const one = (id: string) => call('GET', `/public/events/${encodeURIComponent(id)}`)
-      for (const text of EXACT) {
-        const response = await call('POST', '/public/track', `{"event":"e","distinct_id":"é","properties":${text}}`)
-        const id = idOf(response)
-        const found = await one(id)
-        t.equal(found.headers['content-type'], 'application/json; charset=utf-8')
-        const [head = '', tail = ''] = found.body.split(text)
-        t.equal(head, `{"status":1,"error":null,"event":{"eventId":"${id}","event":"e","distinct_id":"é","properties":`)
-        t.match(tail, /^,"timestamp":\d+}}$/)
-        t.equal((await one(id.toUpperCase())).body, found.body)
-      }
-      const id = await track(user())
-      t.equal((await put(id, { edited: 1 })).statusCode, 200)
-      t.strictSame((await one(id)).json().event.properties, { edited: 1 })
-      t.equal((await remove(id)).statusCode, 200)
-      for (const unknown of [id, 'x', '%', `${id}0`, 'x'.repeat(4000)])
-        isRefused(t, await one(unknown), 404, 'not_found')
-    })
-
-    t.test('a cursor resumes even if its event was deleted', async (t) => {
-      const distinct_id = user()
-      await trackBatch(distinct_id, 4)
-      const ids = idsOf(await stored(distinct_id))
-      const { next } = await pageOf(client, `limit=2&distinct_id=${distinct_id}`)
-      t.equal((await remove(ids[2] ?? '')).statusCode, 200)
-      const rest = await pageOf(client, `limit=2&distinct_id=${distinct_id}&cursor=${next}`)
-      t.strictSame([idsOf(rest.events), rest.hasMore], [[ids[3]], false])
-    })
+    }
   })
-}
+
+  t.test('an event is found by its id, byte for byte, even before it is stored', async (t) => {
+    const one = (id: string) => call('GET', `/public/events/${encodeURIComponent(id)}`)
+    for (const text of EXACT) {
+      const response = await call('POST', '/public/track', `{"event":"e","distinct_id":"é","properties":${text}}`)
+      const id = idOf(response)
+      const found = await one(id)
+      t.equal(found.headers['content-type'], 'application/json; charset=utf-8')
+      const [head = '', tail = ''] = found.body.split(text)
+      t.equal(head, `{"status":1,"error":null,"event":{"eventId":"${id}","event":"e","distinct_id":"é","properties":`)
+      t.match(tail, /^,"timestamp":\d+}}$/)
+      t.equal((await one(id.toUpperCase())).body, found.body)
+    }
+    const id = await track(user())
+    t.equal((await put(id, { edited: 1 })).statusCode, 200)
+    t.strictSame((await one(id)).json().event.properties, { edited: 1 })
+    t.equal((await remove(id)).statusCode, 200)
+    for (const unknown of [id, '%', 'x'.repeat(4000)]) isRefused(t, await one(unknown), 404, 'not_found')
+  })
+
+  t.test('a cursor resumes even if its event was deleted', async (t) => {
+    const distinct_id = user()
+    await trackBatch(distinct_id, 4)
+    const ids = idsOf(await stored(distinct_id))
+    const { next } = await pageOf(client, `limit=2&distinct_id=${distinct_id}`)
+    t.equal((await remove(ids[2] ?? '')).statusCode, 200)
+    const rest = await pageOf(client, `limit=2&distinct_id=${distinct_id}&cursor=${next}`)
+    t.strictSame([idsOf(rest.events), rest.hasMore], [[ids[3]], false])
+  })
+})
 
 t.test('parameters for pages, order and filters', async (t) => {
   const client = await newProject()
@@ -226,7 +222,7 @@ t.test('parameters for pages, order and filters', async (t) => {
     const distinct_id = user()
     const sizes = [0, 1, 20, 35, 36, 37, 38, 100, 4_000, 60_000, 70_000, 5, 250_000, 3, 0, 0]
     for (const size of sizes) await track(distinct_id, 'e', { properties: { x: 'y'.repeat(size) } })
-    for (const limit of [1, 2, 3, 5, 15, 16]) {
+    for (const limit of [1, 3, 16]) {
       const seen: number[] = []
       for (let cursor = ''; ; ) {
         const answer = await pageOf(client, `limit=${limit}&distinct_id=${distinct_id}${cursor}`)
@@ -240,13 +236,13 @@ t.test('parameters for pages, order and filters', async (t) => {
 
   t.test('values out of range are refused', async (t) => {
     const wrong: Record<string, string[]> = {
-      limit: ['0', '10001', '-1', 'abc', '1.5', '', '1e1', '0x10', '+5', ' 5', '9'.repeat(400), 'null', '[1]'],
-      page: ['0', '-1', 'abc', '1.5', '', 'NaN'],
+      limit: ['0', '10001', '-1', '1.5', '', '1e1', '9'.repeat(400)],
+      page: ['0', 'abc'],
       cursor: ['', 'abc', '!', 'A'.repeat(22), '00000000-0000-7000-8000-000000000000', 'A'.repeat(5000), "'"],
       event: ['', 'x'.repeat(256)],
       distinct_id: ['', 'x'.repeat(256)],
-      from: ['', 'abc', '-1', '2020-01-01'],
-      to: ['', 'abc', '-1', '2020-01-01'],
+      from: ['', '2020-01-01'],
+      to: ['-1'],
     }
     for (const [name, values] of Object.entries(wrong)) {
       for (const value of values) {
@@ -264,9 +260,7 @@ t.test('parameters for pages, order and filters', async (t) => {
         .sort(),
       ['/limit', '/page'],
     )
-    for (const good of ['limit=1', 'limit=10000', 'page=1', 'limit=%31', 'format=json']) {
-      t.equal((await call('GET', `/public/events?${good}`)).statusCode, 200, good)
-    }
+    t.equal((await call('GET', '/public/events?limit=%31&format=json')).statusCode, 200)
   })
 
   t.test('an unknown parameter of any read is refused by name, never by value', async (t) => {
@@ -275,7 +269,7 @@ t.test('parameters for pages, order and filters', async (t) => {
     for (const read of reads) {
       const url = read.slice('GET '.length).replace(':eventId', id).replace(/:\w+/, 'x')
       const needed = url.endsWith('/values') ? '&field=event' : ''
-      for (const name of ['evnt', 'apiKey', 'Limit', '__proto__', 'a/b', 'x&x']) {
+      for (const name of ['apiKey', '__proto__', 'a/b', 'x&x']) {
         const response = await call('GET', `${url}?${name}=${SECRET_KEY}${needed}`)
         isRefused(t, response, 400, 'invalid_request', `/${name.replace('/', '~1').replace('&x', '')}`)
         t.match(response.json().error, /is unknown: this call takes \w/)
@@ -328,7 +322,7 @@ t.test('parameters for pages, order and filters', async (t) => {
     const single = await track(distinct_id)
     const wanted = idsOf(await stored(distinct_id)).reverse()
     t.equal(wanted[0], single)
-    for (const limit of [1, 4, 11, 12, 13]) {
+    for (const limit of [5, 12, 13]) {
       const query = `order=desc&limit=${limit}&distinct_id=${distinct_id}`
       const byPage: string[] = []
       const byCursor: string[] = []
@@ -384,24 +378,7 @@ t.test('parameters for pages, order and filters', async (t) => {
   })
 
   t.test('filters by any event and distinct_id', async (t) => {
-    const names = [
-      'plain',
-      "it's",
-      'back\\slash',
-      '\\N',
-      '\\',
-      '\t',
-      'a\nb',
-      'NULL',
-      '%',
-      '_',
-      '😀',
-      ' x ',
-      '\u0000',
-      '"',
-      '',
-    ]
-    const given = names.slice(0, -1)
+    const given = ["it's", '\\N', 'a\nb\t', 'NULL', '%', '_', ' 😀 ', '\u0000', '"']
     const others = user()
     for (const name of given) {
       await track(others, name)

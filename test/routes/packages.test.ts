@@ -1,8 +1,8 @@
 import t from 'tap'
-import { settingsFor, startApp } from '../helper.js'
+import { sharedApp } from '../shared-app.js'
 
 t.test('the client packages are served without a key', async (t) => {
-  const { app } = await startApp(t, await settingsFor(t, 'embedded'))
+  const { app } = await sharedApp()
   for (const name of ['tallyhouse-client', 'tallyhouse-browser']) {
     const url = `/packages/${name}.tgz`
     const { statusCode, headers, rawPayload } = await app.inject({ url })

@@ -8,7 +8,7 @@ import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
 
-const EVENTS = 400_000
+const EVENTS = 40_000
 /** Number of events; several full exports of these do not fit into the buffers of the sockets. */
 const TEXT = 2_000
 
@@ -22,6 +22,7 @@ const { app, config } = await startApp(t as never, settings, {
   onClickHouse: (found) => {
     url = found
   },
+  // Looking a key up would wait for the exports.
   keysRefreshMs: 200,
   // Nobody loses a slot for not reading within this test.
   slotLimits: { slots: 32, perProject: 4, waitMs: 500, stalledMs: 60_000 },

@@ -45,9 +45,9 @@ function isRefused(t: Test, response: Awaited<ReturnType<App['call']>>, status: 
 
 // They are only in the store, so the kind of journal makes no difference.
 t.test('saved questions and boards', async (t) => {
-  const env = await settingsFor(t, 'embedded')
+  const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
   let time = 1_700_000_000_000
-  const client = await startApp(t, env, { now: () => time, keysRefreshMs: 200 })
+  const client = await startApp(t, env, { now: () => time })
   const { call } = client
   const { put, save, one, list, remove } = callsOf(client)
 
@@ -389,7 +389,7 @@ t.test('saved questions and boards', async (t) => {
         t.equal(memberText(found, 'display'), text)
         t.equal(JSON.parse(memberText(found, 'name') ?? ''), name)
       }),
-      { numRuns: 10 },
+      { numRuns: 5 },
     )
     await remove('questions', 'any')
   })
@@ -437,7 +437,7 @@ t.test('with several shards, they are on the first one, and a 503 names it if it
   const nodes = (await startNodes(t, 2)) as [Node, Node]
   const redis = await startRedis(t)
   const env = {
-    ...{ PUBLIC_API_KEY: 'pk_test_public_key', SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', LANES: '2' },
+    ...{ PUBLIC_API_KEY: 'pk_test_public_key', SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', LANES: '2', FACTS: 'off' },
     ...{ REDIS_URL: redis.url, CLICKHOUSE_URL: shardsUrl(nodes) },
   }
   t.equal(loadConfig(env).LANES, 2)

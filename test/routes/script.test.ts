@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib'
+import Fastify from 'fastify'
 import t from 'tap'
-import { settingsFor, startApp } from '../helper.js'
+import { script } from '../../src/routes/script.js'
+import { sharedApp } from '../shared-app.js'
 
 const BUILT = 'dist/packages/t.js'
 
@@ -13,7 +15,7 @@ t.test('the script is as small as docs/web.md says', async (t) => {
 })
 
 t.test('the script is served without a key, to pages of any site', async (t) => {
-  const { app } = await startApp(t, await settingsFor(t, 'embedded'))
+  const { app } = await sharedApp()
   const text = await readFile(BUILT, 'utf8')
   const { statusCode, headers, body } = await app.inject({ url: '/t.js' })
   t.equal(statusCode, 200)
@@ -60,7 +62,9 @@ t.test('the script is served without a key, to pages of any site', async (t) => 
 })
 
 t.test('SCRIPT_PATH is another path of the script', async (t) => {
-  const { app } = await startApp(t, { ...(await settingsFor(t, 'embedded')), SCRIPT_PATH: '/my.site.js' })
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(script, { path: '/my.site.js' })
   const { statusCode, headers } = await app.inject({ url: '/my.site.js' })
   t.equal(statusCode, 200)
   const name = String(headers['content-location'])

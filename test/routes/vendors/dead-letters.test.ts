@@ -1,10 +1,10 @@
 import t from 'tap'
 import { openStore } from '../../../src/store/open.js'
 import { until } from '../../helper.js'
-import { addSdkProject, startSdkApp } from './sdk-app.js'
+import { addSdkProject } from './sdk-app.js'
 
 t.test('messages of Mixpanel, Amplitude and OpenPanel that cannot be stored become dead letters', async (t) => {
-  const { client, keys, inject, user } = await startSdkApp(t)
+  const { client, projectId, keys, inject, user } = await addSdkProject()
   const post = (url: string, payload: unknown, headers: Record<string, string> = {}) =>
     inject({ method: 'POST', url, payload: JSON.stringify(payload), headers })
   const token = keys.write
@@ -48,7 +48,10 @@ t.test('messages of Mixpanel, Amplitude and OpenPanel that cannot be stored beco
   const { clickhouse, close } = await openStore(client.config)
   t.teardown(close)
   const letters = await until('the dead letters', async () => {
-    const rows = await clickhouse.rows<{ reason: string; body: string }>('SELECT reason, body FROM dead_letters')
+    const rows = await clickhouse.rows<{ reason: string; body: string }>(
+      'SELECT reason, body FROM dead_letters WHERE project_id = {projectId:String}',
+      { projectId },
+    )
     return rows.length >= sent.length && rows.map(({ reason, body }) => reason + body)
   })
   t.equal(letters.length, sent.length)
