@@ -3,11 +3,12 @@ import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
+const { app, call } = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' })
+const url = await app.listen({ port: 0 })
+
 t.test('a HEAD has the headers of its GET, with the same length or none', async (t) => {
-  const { app, call } = await startApp(t, await settingsFor(t, 'embedded'))
   const sent = await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })
   await call('POST', '/public/users/identify', { distinct_id: 'u' })
-  const url = await app.listen({ port: 0 })
   const paths = [
     ...['/health/live', '/health/ready', '/openapi.json', '/session', '/nothing', '/public/users/nobody'],
     ...['/public/events', '/public/events?format=csv', `/public/events/${sent.headers['x-event-id']}`],
@@ -27,8 +28,7 @@ t.test('a HEAD has the headers of its GET, with the same length or none', async 
 })
 
 t.test('a request with two Host headers is refused, even if they are equal', async (t) => {
-  const { app } = await startApp(t, await settingsFor(t, 'embedded'))
-  const { port } = new URL(await app.listen({ port: 0 }))
+  const { port } = new URL(url)
   const send = async (hosts: string) => {
     const socket = connect(Number(port), '127.0.0.1')
     socket.end(`GET /health/live HTTP/1.1\r\n${hosts}connection: close\r\n\r\n`)

@@ -16,6 +16,7 @@ async function counted({ app }: Pick<Awaited<ReturnType<typeof startApp>>, 'app'
 
 t.test('countLimits counts a refusal for its project and kind of key, in every format of response', async (t) => {
   const { client, keys, post, inject } = await startSdkApp(t, {
+    FACTS: 'off',
     RATE_LIMIT: '1',
     RATE_LIMIT_WINDOW: '86400',
     WRONG_KEY_LIMIT: '1',
@@ -40,7 +41,7 @@ t.test('countLimits counts a refusal for its project and kind of key, in every f
 
 t.test('countLimits counts refused tool calls of MCP', async (t) => {
   const slotLimits = { slots: 1, perProject: 0, waitMs: 1, stalledMs: 1000 }
-  const client = await startApp(t, await settingsFor(t, 'embedded'), { slotLimits })
+  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }, { slotLimits })
   const params = { name: 'recent_events', arguments: {} }
   const accept = 'application/json, text/event-stream'
   const response = await client.call(

@@ -19,6 +19,7 @@ t.test(
 t.test('a key that stays over its limit gets ever later refusals, in each format', async (t) => {
   const { call } = await startApp(t, {
     ...(await settingsFor(t, 'embedded')),
+    FACTS: 'off',
     RATE_LIMIT: '1',
     RATE_LIMIT_WINDOW: '86400',
   })

@@ -42,12 +42,13 @@ function recorder(): { log: Logger; lines: Line[]; text(): string } {
   return { log, lines, text: () => JSON.stringify(lines) }
 }
 
+const engine = await startClickHouse(t)
 /** Settings for one service after the other, with one engine. */
-const settings = { ...(await settingsFor(t, 'embedded')), CLICKHOUSE_URL: (await startClickHouse(t)).url }
+const settings = { ...(await settingsFor(t, 'embedded')), FACTS: 'off', CLICKHOUSE_URL: engine.url }
 
-async function start(t: Test) {
+async function start(t: Test, env: NodeJS.ProcessEnv = {}) {
   const { log, lines, text } = recorder()
-  const app = await buildApp(loadConfig(settings), { log })
+  const app = await buildApp(loadConfig({ ...settings, ...env }), { log })
   t.teardown(() => app.close())
   lines.length = 0
   return { app, lines, text }
@@ -55,94 +56,115 @@ async function start(t: Test) {
 
 const headers = { 'x-api-key': SECRET_KEY }
 
-t.test('every response has an id, and a successful request logs nothing', async (t) => {
-  const { app, lines } = await start(t)
-  const answers = [
-    await app.inject({ method: 'POST', url: '/public/track', headers, payload: { event: 'e', distinct_id: 'u' } }),
-    await app.inject({ url: '/public/events', headers }),
-    await app.inject({ url: '/health/live' }),
-    await app.inject({ url: '/metrics' }),
-  ]
-  for (const { statusCode } of answers) t.equal(statusCode, 200)
-  const ids = answers.map((answer) => String(answer.headers['x-request-id']))
-  for (const id of ids) t.match(id, /^[0-9a-f]{10}-[0-9a-z]+$/)
-  t.equal(new Set(ids).size, ids.length)
-  t.strictSame(lines, [])
-})
-
-t.test("the client's own id is used if it is short and has only harmless characters", async (t) => {
-  const { app } = await start(t)
-  const idFor = async (given: string) => {
-    const answer = await app.inject({ url: '/health/live', headers: { 'x-request-id': given } })
-    return answer.headers['x-request-id']
-  }
-  for (const id of ['1', 'a-b_c.D', 'x'.repeat(64), '018f4e6a-0000-7000-8000-000000000000'])
-    t.equal(await idFor(id), id)
-  for (const id of [
-    '',
-    ' ',
-    'x'.repeat(65),
-    'a b',
-    'a"b',
-    '<b>',
-    'a{',
-    'é',
-    'sk_test',
-    PUBLIC_KEY,
-    ...KEY_KINDS.map(makeKey),
-  ]) {
-    t.not(await idFor(id), id)
-    t.match(await idFor(id), /^[0-9a-f]{10}-/)
-  }
-})
-
-t.test('a request that fails logs one line, without its key, its body or its URL', async (t) => {
+t.test('requests and their lines', async (t) => {
   const { app, lines, text } = await start(t)
-  const secret = 'something-private'
-  const failing = [
-    { method: 'POST', url: '/public/track', headers, payload: { event: secret }, expect: [400, 'invalid_request'] },
-    { method: 'POST', url: '/public/track', payload: { apiKey: secret, event: 'e' }, expect: [401, 'unauthorized'] },
-    { method: 'GET', url: `/public/users/${secret}`, headers, expect: [404, 'not_found'] },
-    { method: 'GET', url: `/public/users/x?${secret}=${secret}`, headers, expect: [400, 'invalid_request'] },
-    { method: 'GET', url: `/${secret}?apiKey=${SECRET_KEY}`, expect: [404, 'not_found'] },
-    { method: 'GET', url: `/%zz${secret}`, expect: [404, 'not_found'] },
-    {
-      method: 'POST',
-      url: '/public/users/profile',
-      headers,
-      payload: { distinct_id: secret, operations: { $set: { [secret]: secret }, $add: { [secret]: 1 } } },
-      expect: [400, 'not_numeric'],
-    },
-    {
-      method: 'POST',
-      url: '/public/track',
-      headers: { ...headers, 'content-type': 'application/json' },
-      payload: `{"${secret}`,
-      expect: [400, 'invalid_json'],
-    },
-    {
-      method: 'POST',
-      url: '/public/sessions/start',
-      headers,
-      payload: { distinct_id: secret, session_id: secret },
-      expect: [403, 'wrong_key_kind'],
-    },
-  ] as const
-  for (const { expect, ...request } of failing) {
+
+  t.test('every response has an id, and a successful request logs nothing', async (t) => {
     lines.length = 0
-    const answer = await app.inject(request)
-    t.equal(answer.statusCode, expect[0])
-    t.equal(lines.length, 1, request.url)
-    const { reqId, method, status, code, route, level, project, key } = lines[0] ?? ({} as Line)
-    const isKnown = 'headers' in request
-    t.strictSame([project, key], isKnown ? ['default', 'SECRET_KEY'] : [undefined, undefined], request.url)
-    t.equal(reqId, answer.headers['x-request-id'])
-    t.strictSame([method, status, code, level], [request.method, ...expect, 30])
-    if (request.url.startsWith('/public')) t.match(route, /^\/public\/[a-z/:]+$/i)
-    else t.equal(route, undefined)
-    t.notMatch(text(), secret)
-    t.notMatch(text(), SECRET_KEY)
-  }
+    const answers = [
+      await app.inject({ method: 'POST', url: '/public/track', headers, payload: { event: 'e', distinct_id: 'u' } }),
+      await app.inject({ url: '/public/events', headers }),
+      await app.inject({ url: '/health/live' }),
+      await app.inject({ url: '/metrics' }),
+    ]
+    for (const { statusCode } of answers) t.equal(statusCode, 200)
+    const ids = answers.map((answer) => String(answer.headers['x-request-id']))
+    for (const id of ids) t.match(id, /^[0-9a-f]{10}-[0-9a-z]+$/)
+    t.equal(new Set(ids).size, ids.length)
+    t.strictSame(lines, [])
+  })
+
+  t.test("the client's own id is used if it is short and has only harmless characters", async (t) => {
+    const idFor = async (given: string) => {
+      const answer = await app.inject({ url: '/health/live', headers: { 'x-request-id': given } })
+      return answer.headers['x-request-id']
+    }
+    for (const id of ['1', 'a-b_c.D', 'x'.repeat(64), '018f4e6a-0000-7000-8000-000000000000'])
+      t.equal(await idFor(id), id)
+    for (const id of [
+      '',
+      ' ',
+      'x'.repeat(65),
+      'a b',
+      'a"b',
+      '<b>',
+      'a{',
+      'é',
+      'sk_test',
+      PUBLIC_KEY,
+      ...KEY_KINDS.map(makeKey),
+    ]) {
+      t.not(await idFor(id), id)
+      t.match(await idFor(id), /^[0-9a-f]{10}-/)
+    }
+  })
+
+  t.test('a request that fails logs one line, without its key, its body or its URL', async (t) => {
+    lines.length = 0
+    const secret = 'something-private'
+    const failing = [
+      { method: 'POST', url: '/public/track', headers, payload: { event: secret }, expect: [400, 'invalid_request'] },
+      { method: 'POST', url: '/public/track', payload: { apiKey: secret, event: 'e' }, expect: [401, 'unauthorized'] },
+      { method: 'GET', url: `/public/users/${secret}`, headers, expect: [404, 'not_found'] },
+      { method: 'GET', url: `/public/users/x?${secret}=${secret}`, headers, expect: [400, 'invalid_request'] },
+      { method: 'GET', url: `/${secret}?apiKey=${SECRET_KEY}`, expect: [404, 'not_found'] },
+      { method: 'GET', url: `/%zz${secret}`, expect: [404, 'not_found'] },
+      {
+        method: 'POST',
+        url: '/public/users/profile',
+        headers,
+        payload: { distinct_id: secret, operations: { $set: { [secret]: secret }, $add: { [secret]: 1 } } },
+        expect: [400, 'not_numeric'],
+      },
+      {
+        method: 'POST',
+        url: '/public/track',
+        headers: { ...headers, 'content-type': 'application/json' },
+        payload: `{"${secret}`,
+        expect: [400, 'invalid_json'],
+      },
+      {
+        method: 'POST',
+        url: '/public/sessions/start',
+        headers,
+        payload: { distinct_id: secret, session_id: secret },
+        expect: [403, 'wrong_key_kind'],
+      },
+    ] as const
+    for (const { expect, ...request } of failing) {
+      lines.length = 0
+      const answer = await app.inject(request)
+      t.equal(answer.statusCode, expect[0])
+      t.equal(lines.length, 1, request.url)
+      const { reqId, method, status, code, route, level, project, key } = lines[0] ?? ({} as Line)
+      const isKnown = 'headers' in request
+      t.strictSame([project, key], isKnown ? ['default', 'SECRET_KEY'] : [undefined, undefined], request.url)
+      t.equal(reqId, answer.headers['x-request-id'])
+      t.strictSame([method, status, code, level], [request.method, ...expect, 30])
+      if (request.url.startsWith('/public')) t.match(route, /^\/public\/[a-z/:]+$/i)
+      else t.equal(route, undefined)
+      t.notMatch(text(), secret)
+      t.notMatch(text(), SECRET_KEY)
+    }
+  })
+
+  t.test('a request that is not HTTP gets an id and a line, too', async (t) => {
+    lines.length = 0
+    await app.listen({ host: '127.0.0.1', port: 0 })
+    lines.length = 0
+    const address = app.server.address()
+    if (address === null || typeof address === 'string') throw new Error('no port')
+    const socket = connect(address.port, '127.0.0.1')
+    let answer = ''
+    socket.on('data', (chunk) => {
+      answer += chunk
+    })
+    socket.write(`NONSENSE ${SECRET_KEY}\r\n\r\n`)
+    await once(socket, 'close')
+    const id = /^x-request-id: (\S+)\r$/m.exec(answer)?.[1]
+    t.match(lines, [{ reqId: id, status: 400, code: /^HPE_/ }])
+    t.notMatch(JSON.stringify(lines), SECRET_KEY)
+  })
 })
 
 t.test('a refused request is logged with its project and the ID of its key', async (t) => {
@@ -221,10 +243,7 @@ t.test('every line is complete on a terminal, including errors', async (t) => {
 })
 
 t.test('all parts write to the same log', async (t) => {
-  const { log, lines } = recorder()
-  const app = await buildApp(loadConfig({ ...settings, WRONG_KEY_LIMIT: '1' }), { log })
-  t.teardown(() => app.close())
-  lines.length = 0
+  const { app, lines } = await start(t, { WRONG_KEY_LIMIT: '1' })
   for (let i = 0; i < 2; i++) await app.inject({ url: '/public/events', headers: { 'x-api-key': 'wrong' } })
   t.strictSame(
     lines.map(({ level, code }) => [level, code]),
@@ -254,9 +273,10 @@ t.test('no line names an address, whatever is refused', async (t) => {
   const wrong = keyed('wk_wrong')
   const body = { distinct_id: 'u', properties: { pad: 'x'.repeat(600_000) } }
   let user = 0
-  for (const address of ['203.0.113.7', '::ffff:203.0.113.8', '2001:db8:7::8']) {
+  const doors = await doorsOf(t, service, keys.write)
+  for (const [i, address] of ['2001:db8:7::8', '203.0.113.7', '::ffff:203.0.113.8'].entries()) {
     const said = { ip: address, $ip: address, context: { ip: address } }
-    for (const { method, url } of await doorsOf(t, service, keys.write)) {
+    for (const { method, url } of i === 0 ? doors : doors.slice(0, 5)) {
       for (const headers of [{}, wrong, keyed(keys.write)]) {
         const call = sending(method, url, headers)
         await send({ ...call, ...(call.payload && { payload: JSON.stringify(said) }) }, address)
@@ -286,24 +306,6 @@ t.test('no line names an address, whatever is refused', async (t) => {
   t.notMatch(text(), /203\.0\.113|198\.51\.100|2001:0?db8/i)
 })
 
-t.test('a request that is not HTTP gets an id and a line, too', async (t) => {
-  const { app, lines } = await start(t)
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  lines.length = 0
-  const address = app.server.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  const socket = connect(address.port, '127.0.0.1')
-  let answer = ''
-  socket.on('data', (chunk) => {
-    answer += chunk
-  })
-  socket.write(`NONSENSE ${SECRET_KEY}\r\n\r\n`)
-  await once(socket, 'close')
-  const id = /^x-request-id: (\S+)\r$/m.exec(answer)?.[1]
-  t.match(lines, [{ reqId: id, status: 400, code: /^HPE_/ }])
-  t.notMatch(JSON.stringify(lines), SECRET_KEY)
-})
-
 t.test('only the message of an error is logged', async (t) => {
   const { log, text } = recorder()
   const cause = Object.assign(new Error('the cause'), { command: { args: ['private'] } })
@@ -323,10 +325,4 @@ t.test('LOG_LEVEL sets the level, and the format is JSON unless stdout is a term
   t.match(JSON.parse(line), { level: 30, code: 'not_found', msg: 'the request was refused' })
   service.process.kill('SIGTERM')
   await service.ended
-
-  const quiet = await startService(t, { ...settings, LOG_LEVEL: 'error' })
-  await fetch(`${quiet.url}/nothing`)
-  quiet.process.kill('SIGTERM')
-  await quiet.ended
-  t.notMatch(quiet.output(), /^\{/m)
 })

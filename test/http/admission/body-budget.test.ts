@@ -119,7 +119,7 @@ function countInflated(t: Test): () => number {
 
 t.test('BodyBudget limits clients without a valid key', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS }
-  const env = { ...(await settingsFor(t, 'embedded')), BODY_MEMORY: `${32 * MIB}` }
+  const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off', BODY_MEMORY: `${32 * MIB}` }
   const { app, call } = await startApp(t, env, { clientLimits })
   const address = await app.listen({ host: '127.0.0.1', port: 0 })
   const agent = new Agent({ keepAlive: true })
@@ -181,11 +181,11 @@ t.test('BodyBudget limits clients without a valid key', async (t) => {
   })
 
   t.test('a large body may have its key at the end, compressed or not', async (t) => {
-    for (let i = 0; i < 5; i++) t.equal(await post(keyLast(15 * MIB)), 200)
+    for (let i = 0; i < 3; i++) t.equal(await post(keyLast(15 * MIB)), 200)
     const plain = Buffer.from(JSON.stringify({ events: [event], x: 'x'.repeat(10 * MIB), apiKey: SECRET_KEY }))
     t.equal(await post(plain, { 'content-encoding': 'identity' }), 200)
     // Also without a socket, its bytes are subtracted with its response.
-    for (let i = 0; i < 5; i++) {
+    for (let i = 0; i < 3; i++) {
       const headers = { 'content-encoding': 'gzip' }
       t.equal((await call('POST', '/public/track/batch', keyLast(15 * MIB), headers)).statusCode, 200)
     }
@@ -237,11 +237,11 @@ t.test('BodyBudget limits clients without a valid key', async (t) => {
     }
   })
 
-  t.test('a hundred concurrent zip bombs take little memory, and tracking continues', async (t) => {
+  t.test('many concurrent zip bombs take little memory, and tracking continues', async (t) => {
     const inflated = countInflated(t)
     const before = process.memoryUsage()
     const kinds = [{}, { 'x-api-key': PUBLIC_KEY }]
-    const bombs = Array.from({ length: 100 }, (_, i) => post(bomb, kinds[i % 2]))
+    const bombs = Array.from({ length: 40 }, (_, i) => post(bomb, kinds[i % 2]))
     const statuses: number[] = []
     let isOver = false
     const all = Promise.all(bombs).finally(() => {
@@ -255,7 +255,7 @@ t.test('BodyBudget limits clients without a valid key', async (t) => {
     }
     t.ok(statuses.length > 0 && statuses.every((status) => status === 200))
     for (const status of await all) t.ok([401, 403, 429, 503].includes(status), String(status))
-    // 100 x 18 MiB without the limits; with them half of BODY_MEMORY, and the buffers of streams
+    // 40 x 18 MiB without the limits; with them half of BODY_MEMORY, and the buffers of streams
     // and sockets.
     t.ok(inflated() < 48 * MIB, `${inflated()} bytes were inflated`)
     t.ok(most < 150 * MIB, `${most} bytes were taken`)

@@ -7,18 +7,14 @@ import t, { type Test } from 'tap'
 import { CLIENT_LIMITS } from '../../../src/http/socket/connection-limits.js'
 import { Connections } from '../../../src/http/socket/connections.js'
 import { HeadWatch, MAX_PARSED_HEAD } from '../../../src/http/socket/head-limits.js'
-import { databaseOf } from '../../delivery/servers.js'
 import { type Client, SECRET_KEY, settingsFor, startApp, startClickHouse, until } from '../../helper.js'
 
 const HOST = 'host: 127.0.0.1\r\n'
 const SHORT = 300
 
 const engine = await startClickHouse(t)
-/** Each service has a separate folder and database. */
-const settings = async (t: Test) => ({
-  ...(await settingsFor(t, 'embedded')),
-  CLICKHOUSE_URL: databaseOf(engine.url),
-})
+/** The services of these tests use the same storage, one after the other. */
+const settings = { ...(await settingsFor(t, 'embedded')), FACTS: 'off', CLICKHOUSE_URL: engine.url }
 
 /** A socket to the service, and the bytes received on it. */
 async function open(t: Test, { app }: Client): Promise<{ socket: Socket; answer(): string; closed: Promise<unknown> }> {
@@ -54,7 +50,7 @@ function isRefused(t: Test, answer: string, status: number, error: RegExp): void
 
 t.test('a client that sends too slowly is disconnected', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, headersMs: SHORT, requestMs: 2 * SHORT, checkMs: 20 }
-  const client = await startApp(t, await settings(t), { clientLimits })
+  const client = await startApp(t, settings, { clientLimits })
 
   t.test('headers', async (t) => {
     const { socket, answer, closed } = await open(t, client)
@@ -90,7 +86,7 @@ t.test('a client that sends too slowly is disconnected', async (t) => {
 
 t.test('an idle client is disconnected', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, idleMs: SHORT }
-  const client = await startApp(t, await settings(t), { clientLimits })
+  const client = await startApp(t, settings, { clientLimits })
   const { socket, closed } = await open(t, client)
   const type = 'content-type: application/json\r\n'
   socket.write(`POST /public/track HTTP/1.1\r\n${HOST}${type}content-length: 1000\r\n\r\n`)
@@ -102,9 +98,9 @@ t.test('an idle client is disconnected', async (t) => {
 
 t.test('a client that reads too slowly is disconnected', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, responseMs: SHORT, responseRate: 1_000_000 }
-  const client = await startApp(t, await settings(t), { clientLimits })
+  const client = await startApp(t, settings, { clientLimits })
   const properties = { x: 'x'.repeat(900_000) }
-  const events = Array.from({ length: 20 }, () => ({ event: 'e', distinct_id: 'u', properties }))
+  const events = Array.from({ length: 10 }, () => ({ event: 'e', distinct_id: 'u', properties }))
   // More than the socket buffers hold.
   t.equal((await client.call('POST', '/public/track/batch', { events })).statusCode, 200)
 
@@ -139,7 +135,7 @@ t.test('a client that reads too slowly is disconnected', async (t) => {
 t.test('connections over the limit are refused', async (t) => {
   const warnings: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line).msg) })
-  const env = { ...(await settings(t)), MAX_CONNECTIONS: '2' }
+  const env = { ...settings, MAX_CONNECTIONS: '2' }
   const client = await startApp(t, env, { log })
   const [first, second] = [await open(t, client), await open(t, client)]
   for (let i = 0; i < 2; i++) await (await open(t, client)).closed
@@ -153,13 +149,27 @@ t.test('connections over the limit are refused', async (t) => {
   }
 })
 
-t.test('a connection with too many unanswered requests is closed', async (t) => {
+t.test('a connection with too many unanswered requests or too long headers is closed', async (t) => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => lines.push(JSON.parse(line).msg) })
   const warnings = () => lines.filter((line) => line.startsWith('connections '))
-  const client = await startApp(t, await settings(t), { log })
+  const client = await startApp(t, settings, { log })
   const ask = (path: string, count: number) => `GET ${path} HTTP/1.1\r\n${HOST}\r\n`.repeat(count)
   const count = (answer: string) => answer.split('HTTP/1.1 200 ').length - 1
+
+  t.test('a URL that is too long is refused', async (t) => {
+    const { socket, answer, closed } = await open(t, client)
+    socket.write(`GET /public/events?event=${'x'.repeat(20_000)} HTTP/1.1\r\n${HOST}\r\n`)
+    await closed
+    isRefused(t, answer(), 431, /over 16 KiB/)
+  })
+
+  t.test('headers that are too long for the parser are refused', async (t) => {
+    const { socket, answer, closed } = await open(t, client)
+    socket.write(`GET /mixpanel/track?data=${'x'.repeat(300_000)} HTTP/1.1\r\n${HOST}\r\n`)
+    await closed
+    isRefused(t, answer(), 431, /over 256 KiB/)
+  })
 
   t.test('the number allowed, twice', async (t) => {
     const { socket, answer } = await open(t, client)
@@ -254,22 +264,6 @@ t.test('a client disconnects while requests wait after another one', async (t) =
   socket.destroy()
   await until('the end of all responses', () => closed.length === paths.length)
   t.strictSame(closed.sort(), paths.map((path) => `${path} ERR_STREAM_PREMATURE_CLOSE`).sort())
-})
-
-t.test('a URL that is too long is refused', async (t) => {
-  const client = await startApp(t, await settings(t))
-  const { socket, answer, closed } = await open(t, client)
-  socket.write(`GET /public/events?event=${'x'.repeat(20_000)} HTTP/1.1\r\n${HOST}\r\n`)
-  await closed
-  isRefused(t, answer(), 431, /over 16 KiB/)
-})
-
-t.test('headers that are too long for the parser are refused', async (t) => {
-  const client = await startApp(t, await settings(t))
-  const { socket, answer, closed } = await open(t, client)
-  socket.write(`GET /mixpanel/track?data=${'x'.repeat(300_000)} HTTP/1.1\r\n${HOST}\r\n`)
-  await closed
-  isRefused(t, answer(), 431, /over 256 KiB/)
 })
 
 t.test('long headers that do not end are refused', async (t) => {
