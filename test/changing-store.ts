@@ -16,7 +16,7 @@ import { layoutNumber } from '../src/model/layout.js'
 import { maxPosition, nextPosition, type Position, START } from '../src/model/position.js'
 import { type StateKind, toStateKey } from '../src/model/state-key.js'
 import { readJournals } from '../src/store/journals.js'
-import { randomName, type Scope, silent, startClickHouse, startRedis, temporaryFolder } from './helper.js'
+import { randomName, silent, startRedis, temporaryFolder } from './helper.js'
 
 const log = { ...silent, debug() {}, fatal() {} }
 const PROJECT = 'p'
@@ -290,20 +290,14 @@ export class ChangingStore {
 
 const stateOf = (name: string) => JSON.stringify({ properties: {}, createdAt: 1, updatedAt: 1, name })
 
-/** Two engines, for the shards of any number of stores. */
-export async function startEngines(t: Scope): Promise<{ url: string }[]> {
-  return await Promise.all([startClickHouse(t), startClickHouse(t)])
-}
-
-/** A new store with this number of lanes on one shard. */
+/** A new store with this number of lanes on one shard. @param engine has a database for each of its two shards */
 export async function startStore(
   t: Test,
   kind: 'redis' | 'lmdb',
-  engines: { url: string }[],
+  engine: { url: string },
   lanes = 1,
 ): Promise<ChangingStore> {
-  const database = randomName('store')
-  const shards = engines.map(({ url }) => new ClickHouse({ url: url.replace(/analytics$/, database) }))
+  const shards = [1, 2].map(() => new ClickHouse({ url: engine.url.replace(/analytics$/, randomName('store')) }))
   t.teardown(() => Promise.all(shards.map((shard) => shard.close())))
   await Promise.all(shards.map((shard) => migrate(shard)))
   const folder = await temporaryFolder(t)

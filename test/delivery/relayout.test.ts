@@ -1,11 +1,12 @@
 import t from 'tap'
-import { startEngines, startStore } from '../changing-store.js'
+import { startStore } from '../changing-store.js'
+import { startClickHouse } from '../helper.js'
 
-const engines = await startEngines(t)
+const engine = await startClickHouse(t)
 
 for (const kind of ['redis', 'lmdb'] as const) {
   t.test(`${kind}: a change that is killed at every step loses nothing and repeats nothing`, async (t) => {
-    const store = await startStore(t, kind, engines)
+    const store = await startStore(t, kind, engine)
     for (const [lanes, shards] of [
       [3, 1],
       [3, 2],

@@ -19,7 +19,7 @@ const JOURNAL = 7
 async function start(t: Test) {
   const engine = await startClickHouse(t)
   const proxy = await TcpProxy.open(t, engine.url)
-  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), CLICKHOUSE_URL: proxy.url })
+  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off', CLICKHOUSE_URL: proxy.url })
   const { clickhouse, shards, close } = await openStore(client.config)
   t.teardown(close)
   let at = 1_760_000_000_000

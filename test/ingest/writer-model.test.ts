@@ -20,7 +20,7 @@ import { randomName, silent, startClickHouse, startRedis, temporaryFolder } from
 // once and in order, and each dead letter once. A failure prints its seed and the shortest list of commands that shows
 // it; { seed, path } in fc.assert repeats it.
 
-const RUNS = 8
+const RUNS = 4
 const COMMANDS = 25
 
 /** The steps of a writer in order; each can fail. */

@@ -277,39 +277,42 @@ t.test('an entry that cannot be stored in any form becomes a dead letter, once',
 })
 
 /**
- * Additions of an operator to the table of events that prevent some events from being stored, and how they are removed.
+ * Additions of an operator to the table of events, each of which prevents some events from being stored, and how they
+ * are removed.
  */
 const OBSTACLES = [
-  ["ADD CONSTRAINT own CHECK event NOT LIKE 'refused%'", 'DROP CONSTRAINT own'],
+  ["ADD CONSTRAINT own CHECK event != 'refused 0'", 'DROP CONSTRAINT own'],
   [
-    "ADD COLUMN own DateTime MATERIALIZED toDateTime(if(event LIKE 'refused%', event, '2026-11-01 00:00:00'))",
-    'DROP COLUMN own',
+    "ADD COLUMN own1 DateTime MATERIALIZED toDateTime(if(event = 'refused 1', event, '2026-11-01 00:00:00'))",
+    'DROP COLUMN own1',
   ],
-  ["ADD COLUMN own UInt8 MATERIALIZED throwIf(event LIKE 'refused%')", 'DROP COLUMN own'],
-  ["ADD COLUMN own Int64 MATERIALIZED intDiv(1, event NOT LIKE 'refused%')", 'DROP COLUMN own'],
-  ["ADD COLUMN own Enum('a' = 1) MATERIALIZED if(event LIKE 'refused%', event, 'a')", 'DROP COLUMN own'],
+  ["ADD COLUMN own2 UInt8 MATERIALIZED throwIf(event = 'refused 2')", 'DROP COLUMN own2'],
+  ["ADD COLUMN own3 Int64 MATERIALIZED intDiv(1, event != 'refused 3')", 'DROP COLUMN own3'],
+  ["ADD COLUMN own4 Enum('a' = 1) MATERIALIZED if(event = 'refused 4', event, 'a')", 'DROP COLUMN own4'],
 ] as const
 
-for (const [added, removed] of OBSTACLES) {
-  t.test(`an event that the table refuses becomes a dead letter, and affects no other: ${added}`, async (t) => {
-    await clickhouse.command(`ALTER TABLE events ${added}`)
-    t.teardown(() => clickhouse.command(`ALTER TABLE events ${removed}`))
-    const { event, writer, stored, drained, projectId } = await start(t)
-    for (const name of ['before', 'refused 1', 'between', 'refused 2', 'after']) await event(name)
-    writer.start()
-    await drained()
-    t.strictSame(
-      (await stored()).map(({ event }) => event),
-      ['before', 'between', 'after'],
-    )
-    const letters = await clickhouse.rows<{ body: string }>(
-      'SELECT body FROM dead_letters WHERE project_id = {project:String} ORDER BY position',
-      { project: projectId },
-    )
-    t.match(letters, [{ body: /refused 1/ }, { body: /refused 2/ }])
-    t.equal(letters.length, 2)
-  })
-}
+t.test('an event that the table refuses becomes a dead letter, and affects no other', async (t) => {
+  const alter = (changes: string[]) => clickhouse.command(`ALTER TABLE events ${changes.join(', ')}`)
+  await alter(OBSTACLES.map(([added]) => added))
+  t.teardown(() => alter(OBSTACLES.map(([, removed]) => removed)))
+  const { event, writer, stored, drained, projectId } = await start(t)
+  const refused = OBSTACLES.map((_, i) => `refused ${i}`)
+  for (const name of ['before', ...refused.slice(0, 2), 'between', ...refused.slice(2), 'after']) await event(name)
+  writer.start()
+  await drained()
+  t.strictSame(
+    (await stored()).map(({ event }) => event),
+    ['before', 'between', 'after'],
+  )
+  const letters = await clickhouse.rows<{ body: string }>(
+    'SELECT body FROM dead_letters WHERE project_id = {project:String} ORDER BY position',
+    { project: projectId },
+  )
+  t.strictSame(
+    letters.map(({ body }) => JSON.parse(body).events[0].event),
+    refused,
+  )
+})
 
 t.test('a failing view of the operator neither duplicates nor delays events', async (t) => {
   await clickhouse.command('CREATE TABLE own (value Int64) ENGINE = MergeTree ORDER BY value')

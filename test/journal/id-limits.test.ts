@@ -98,9 +98,9 @@ for (const [name, open] of Object.entries(OPEN)) {
   t.test(`${name}: ids can be forgotten, those of one sender`, async (t) => {
     const journal = await open(t, {})
     await take(journal, PAGE, 0, 1000)
-    for (let from = 0; from < 20_000; from += 1000) await take(journal, SENDER, from, 1000)
+    for (let from = 0; from < 4000; from += 1000) await take(journal, SENDER, from, 1000)
     await Promise.all([journal.ids.forget(SENDER), take(journal, PAGE, 1000, 1000)])
-    t.equal(await known(journal, SENDER, 0, 20_000), 0)
+    t.equal(await known(journal, SENDER, 0, 4000), 0)
     t.equal(await known(journal, PAGE, 0, 2000), 2000)
     t.match(await take(journal, SENDER, 0, 1000), [{ status: 'done', known: undefined }])
     t.equal(await known(journal, SENDER, 0, 1000), 1000)

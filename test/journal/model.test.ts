@@ -37,7 +37,7 @@ import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 // Runs random commands in random order on a journal, which must behave like a model of a few maps and lists. A failure
 // prints its seed and the shortest list of commands that shows it; { seed, path } in fc.assert repeats it.
 
-const RUNS = 8
+const RUNS = 4
 const COMMANDS = 60
 const MIB = 1024 * 1024
 /** Size of a journal that a few writes fill, bytes. */

@@ -1,9 +1,10 @@
 import t from 'tap'
 import { relayout } from '../../src/lanes/relayout.js'
 import { readLayouts } from '../../src/store/layouts.js'
-import { Kills, startEngines, startStore } from '../changing-store.js'
+import { Kills, startStore } from '../changing-store.js'
+import { startClickHouse } from '../helper.js'
 
-const engines = await startEngines(t)
+const engine = await startClickHouse(t)
 
 /** Kills at no step. */
 class NoKills extends Kills {
@@ -11,7 +12,7 @@ class NoKills extends Kills {
 }
 
 t.test('redis: relayout turns one lane into two with a second shard, and survives a kill at every step', async (t) => {
-  const store = await startStore(t, 'redis', engines)
+  const store = await startStore(t, 'redis', engine)
   await store.fill(t)
   const earlier = await store.open(0)
   t.ok((await store.change(2, 2)).size > 20)
@@ -30,7 +31,7 @@ t.test('redis: relayout turns one lane into two with a second shard, and survive
 })
 
 t.test('lmdb: relayout refuses impossible changes, and completes or reverts one that was begun', async (t) => {
-  const store = await startStore(t, 'lmdb', engines)
+  const store = await startStore(t, 'lmdb', engine)
   const to = (lanes: number, shards: number) => relayout(lanes, store.parts(shards, new NoKills()))
   const state = async () => (await readLayouts(store.shardsOf(1).first)).latest
   await t.rejects(to(2, 1), /The journal of lane 0 is missing/)

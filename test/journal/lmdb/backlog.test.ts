@@ -35,7 +35,7 @@ async function backlog({
 
 t.test('a reader is never told that an entry is stored before it is acknowledged', async (t) => {
   const path = await temporaryFolder(t)
-  const { journal, positions } = await backlog({ path, count: 400, bytes: 20_000, segmentBytes: 100_000 })
+  const { journal, positions } = await backlog({ path, count: 100, bytes: 20_000, segmentBytes: 100_000 })
   t.teardown(() => journal.close())
   let isOver = false
   let waiting = positions[0]

@@ -42,13 +42,10 @@ async function copy(): Promise<string> {
 
 const ACCIDENTS: [name: string, happen: (file: string, bytes: Buffer) => Promise<unknown>][] = [
   ['the stamp of the first page', (file, bytes) => writeFile(file, bytes.fill(0, 24, 28))],
-  ['the stamp of the second page', (file, bytes) => writeFile(file, bytes.fill(0, 4096 + 24, 4096 + 28))],
-  ['the first page', (file, bytes) => writeFile(file, bytes.fill(0xa5, 0, 4096))],
   ['both first pages', (file, bytes) => writeFile(file, bytes.fill(0, 0, 8192))],
   ['the size of a page', (file, bytes) => writeFile(file, bytes.fill(0xff, 48, 52))],
   ['the end of the file', (file) => truncate(file, 5000)],
   ['all behind the first pages', (file, bytes) => writeFile(file, bytes.fill(0x5a, 8192))],
-  ['the file, which has another content', (file) => writeFile(file, 'nothing')],
 ]
 for (const [place, happen] of ACCIDENTS) {
   t.test(`the journal says so if ${place} is damaged, and what the log has`, async (t) => {
@@ -77,7 +74,7 @@ t.test('checkDatabase survives any damage to the first pages', async (t) => {
   const next = random(7)
   const bytes = await readFile(join(whole, 'data.mdb'))
   let refused = 0
-  for (let round = 0; round < 30; round++) {
+  for (let round = 0; round < 12; round++) {
     const path = await copy()
     const damaged = Buffer.from(bytes)
     for (let flips = 1 + Math.floor(next() * 4); flips > 0; flips--) {

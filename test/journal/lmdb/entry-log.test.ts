@@ -12,7 +12,7 @@ import { randomName, temporaryFolder } from '../../helper.js'
 
 const ALL = 1e9
 const SEGMENT_BYTES = 400
-const RUNS = 25
+const RUNS = 12
 const folder = await temporaryFolder(t)
 
 const entry = (position: Position, body: Uint8Array): WaitingEntry => ({

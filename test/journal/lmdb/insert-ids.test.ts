@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
@@ -112,7 +113,7 @@ t.test('LmdbInsertIds knows each id for a week after its arrival, despite failur
       const known = step.takes.map((take) => ids.take(sent(idsOf(take)), model.now, draft))
       const all = Array.from({ length: IDS }, (_, n) => n)
       const taken = new Set(step.takes.flat())
-      t.strictSame(
+      assert.deepEqual(
         ids.find(sent(idsOf(all)), model.now, draft),
         all.filter((n) => taken.has(n) || model.isKnown(n)),
         'within the write',
@@ -120,13 +121,13 @@ t.test('LmdbInsertIds knows each id for a week after its arrival, despite failur
       ids.record(draft)
       if (step.isCommitted) await draft.commit(tables.root)
       else await t.rejects(draft.commit(tables.root, failing))
-      t.strictSame(known, model.write(step.takes, step.isCommitted))
-      t.strictSame(
+      assert.deepEqual(known, model.write(step.takes, step.isCommitted))
+      assert.deepEqual(
         ids.find(sent(idsOf(all)), model.now),
         all.filter((n) => model.isKnown(n)),
       )
       for (const isSplit of mergesIn(tables)) merges.add(isSplit)
-      t.strictSame(
+      assert.deepEqual(
         [...new Set(listedBy(ids, model.now))].sort(),
         all.flatMap((n) => (model.isKnown(n) ? idOf(n).toString('hex') : [])).sort(),
       )

@@ -145,7 +145,7 @@ t.test('BlockReader reads a block of another process in pieces, up to its limits
 t.test('a block that another writer stores while it is read is not returned', async (t) => {
   const { journal, open, prefix } = await fresh(t, { maxBodyInEntry: 5 })
   const other = await open()
-  for (let i = 0; i < 20; i++) {
+  for (let i = 0; i < 8; i++) {
     await journal.write([append('small'), append('larger')])
     const block = await journal.claim(ALL)
     await direct.del(`${prefix}:writer`)
