@@ -8,7 +8,7 @@ import { startClickHouse } from '../helper.js'
 const DAY_MS = 86_400_000
 const DAYS_AGO = 'now64(3) - 2 * 86400'
 const engine = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'deleted_events') })
+const clickhouse = new ClickHouse({ url: engine.url })
 t.teardown(() => clickhouse.close())
 await migrate(clickhouse)
 

@@ -20,7 +20,7 @@ const BEGUN = 0
 const ENDED = 2
 
 const engine = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'event_changes') })
+const clickhouse = new ClickHouse({ url: engine.url })
 t.teardown(() => clickhouse.close())
 await migrate(clickhouse)
 
@@ -82,7 +82,7 @@ t.test('a change that is interrupted while it is forgotten is not open again', a
     { id, state: SETTLED, age: 11 * MINUTE_S },
   ])
   const statements: string[] = []
-  const cut = new ClickHouse({ url: engine.url.replace(/analytics$/, 'event_changes') })
+  const cut = new ClickHouse({ url: engine.url })
   t.teardown(() => cut.close())
   const { command } = cut
   cut.command = async (statement, ...rest) => {

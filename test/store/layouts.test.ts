@@ -5,18 +5,16 @@ import { readLayouts, recordLayout } from '../../src/store/layouts.js'
 import { startClickHouse } from '../helper.js'
 
 const engine = await startClickHouse(t)
+const clickhouse = new ClickHouse({ url: engine.url })
+t.teardown(() => clickhouse.close())
+await migrate(clickhouse)
+t.beforeEach(() => clickhouse.command('TRUNCATE TABLE layouts'))
 
 t.test('a new store has no layout', async (t) => {
-  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'fresh') })
-  t.teardown(() => clickhouse.close())
-  await migrate(clickhouse)
   t.strictSame(await readLayouts(clickhouse), { latest: null, active: null })
 })
 
 t.test('the latest version counts, and the furthest of its states', async (t) => {
-  const clickhouse = new ClickHouse({ url: engine.url })
-  t.teardown(() => clickhouse.close())
-  await migrate(clickhouse)
   const one = { version: 1, lanes: 1, shards: 1 }
   const three = { version: 2, lanes: 3, shards: 2 }
   await recordLayout(clickhouse, { ...one, state: 'active' }, 1000)
@@ -34,9 +32,7 @@ t.test(
   async (t) => {
     const times = { more: [3000, 1000, 2000], fewer: [1000, 3000, 2000], together: [1000, 1000, 1000] }
     for (const [name, [ofThree = 0, ofTwo = 0, again = 0]] of Object.entries(times)) {
-      const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, name) })
-      t.teardown(() => clickhouse.close())
-      await migrate(clickhouse)
+      await clickhouse.command('TRUNCATE TABLE layouts')
       const three = { version: 1, lanes: 3, shards: 1 }
       const two = { ...three, lanes: 2 }
       await recordLayout(clickhouse, { ...three, state: 'active' }, ofThree)

@@ -8,7 +8,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import type { StoredKey } from '../../src/keys/keys.js'
 import { insertKeys, readKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
-import { settingsFor, silent, startApp, startClickHouse, startService, temporaryFolder } from '../helper.js'
+import { dataFolder, settingsFor, silent, startApp, startClickHouse, startService, temporaryFolder } from '../helper.js'
 
 const KEY: StoredKey = {
   id: 'sk_aaaaaaaa',
@@ -21,7 +21,7 @@ const KEY: StoredKey = {
 }
 
 t.test('openStore starts its own engine if no service runs, and frees the folder afterwards', async (t) => {
-  const config = { DATA_DIR: await temporaryFolder(t) }
+  const config = { DATA_DIR: await dataFolder(t) }
   const engine = await startEmbeddedClickHouse({ path: join(config.DATA_DIR, 'clickhouse'), log: silent })
   await engine.close()
   const first = await openStore(config)
@@ -43,7 +43,7 @@ t.test('openStore names a folder that ClickHouse cannot use', async (t) => {
 })
 
 t.test('openStore uses the engine of a running service and leaves it running', async (t) => {
-  const env = await settingsFor(t, 'embedded')
+  const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
   const { app, config, call } = await startApp(t, env)
   const lock = join(config.DATA_DIR, 'owner.lock')
   t.equal((await stat(lock)).mode & 0o777, 0o600, 'the password is for this user alone')
@@ -59,7 +59,7 @@ t.test('openStore uses the engine of a running service and leaves it running', a
 })
 
 t.test('openStore recognises the leftovers of a killed service as stale', async (t) => {
-  const config = { DATA_DIR: await temporaryFolder(t) }
+  const config = { DATA_DIR: await dataFolder(t) }
   const service = await startService(t, config)
   const lock = join(config.DATA_DIR, 'owner.lock')
   t.match(JSON.parse(await readFile(lock, 'utf8')), { clickhouse: /^http:/ })
