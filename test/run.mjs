@@ -46,7 +46,11 @@ const TOGETHER = [
   { files: /^test\/(?:projects|users)\//, programs: 2 },
   { files: /^test\/damage\//, programs: 2 },
   { files: /^test\/facts\//, programs: 2 },
-  { files: /^test\/(?:context|model|reads|states)\//, programs: 1 },
+  { files: /^test\/(?:context|reads|states)\//, programs: 1 },
+  // The compiler of TypeScript would leave a heap that slows down what follows.
+  { files: /^test\/system\/(?!conversions)/, programs: 2 },
+  // That of the thread's load needs a thread that was idle before.
+  { files: /^test\/(?:contract|json|keys|lib(?!\/thread-load)|metrics|model|vendors)\//, programs: 1 },
 ]
 /** What a file starts before its tests runs until the program ends, so it has one of its own; the page's files share it. */
 const STARTS = /^(?:const|let) .*= await |^t\.(?:before|beforeEach|teardown)\(/m

@@ -22,7 +22,7 @@ t.test('canonical texts are equal if and only if the values are', async (t) => {
     fc.property(small, small, spaces, spaces, (a, b, spacesOfA, spacesOfB) => {
       return (canonical(spell(a, spacesOfA)) === canonical(spell(b, spacesOfB))) === isDeepStrictEqual(a, b)
     }),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   )
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (number) => {
@@ -90,7 +90,7 @@ t.test('exponents of any length are exact', async (t) => {
         return [`7e${power}`, fraction, whole].every((text) => canonical(text) === expected)
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   )
   const nines = '9'.repeat(1_000_000)
   t.ok(canonical(`10e${nines}`) === `1e1${'0'.repeat(1_000_000)}`)

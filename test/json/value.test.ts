@@ -100,7 +100,7 @@ t.test('readJson refuses what JSON.parse refuses', async (t) => {
   const wellFormed = any.filter((text) => text.isWellFormed())
   fc.assert(
     fc.property(wellFormed, (text) => (read(text) !== null) === isJson(text)),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   )
   for (const text of ['', ' ', '1 2', '[1,]', '{"a":1,}', '{,}', '[', '{"a"', '"', '01', '1.', '[}', '{]', '{1:1}']) {
     t.equal(read(text), null, text)

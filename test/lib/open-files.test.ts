@@ -2,9 +2,10 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { connectionsWithin, readOpenFilesLimit } from '../../src/lib/open-files.js'
+import { temporaryFolder } from '../helper.js'
 
 t.test('reads how many files may be open', async (t) => {
-  const dir = t.testdir({})
+  const dir = await temporaryFolder(t)
   const file = join(dir, 'limits')
   await writeFile(
     file,

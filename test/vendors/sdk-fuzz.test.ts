@@ -23,7 +23,7 @@ import { json } from './sdk-messages.js'
 const KEY = 'wk_key'
 const LIMIT = 1_000_000
 const request: SdkRequest = { key: KEY, receivedAt: 1e12, header: () => undefined, fields: new Map() }
-const runs = { numRuns: 200 }
+const runs = { numRuns: 100 }
 
 /** Values whose members shadow methods, or that are at a limit. */
 const HOSTILE = [
@@ -223,13 +223,13 @@ t.test('values whose conversion throws become faults', async (t) => {
   for (const [name, { decode, good, wrap }] of Object.entries(DECODERS)) {
     const goodText = JSON.stringify(good)
     for (const field of names) {
-      for (const value of HOSTILE) {
-        const inside = `{"${field}":${value},"properties":{"${field}":${value}},"payload":{"${field}":${value}}}`
-        const beside = `${goodText.slice(0, -1)},"${field}":${value}}`
-        const messages = decode(json(wrap([goodText, inside, beside, goodText])), request)
-        const isGood = (index: number) => messages.some((each) => each.index === index && each.type !== 'fault')
-        if (!isGood(0) || !isGood(3)) t.fail(`${name}: ${field} ${value}`)
-      }
+      const hostile = HOSTILE.flatMap((value) => [
+        `{"${field}":${value},"properties":{"${field}":${value}},"payload":{"${field}":${value}}}`,
+        `${goodText.slice(0, -1)},"${field}":${value}}`,
+      ])
+      const messages = decode(json(wrap([goodText, ...hostile, goodText])), request)
+      const isGood = (index: number) => messages.some((each) => each.index === index && each.type !== 'fault')
+      if (!isGood(0) || !isGood(hostile.length + 1)) t.fail(`${name}: ${field}`)
     }
   }
 })
