@@ -6,7 +6,6 @@ import { dataFolder, until } from '../helper.js'
 const ENDINGS = [
   ['ended', 'SIGTERM', 'npm'],
   ['interrupted by Ctrl-C', 'SIGINT', 'all'],
-  ['left behind by its terminal', 'SIGHUP', 'all'],
 ] as const
 
 for (const [how, signal, who] of ENDINGS) {
