@@ -33,21 +33,20 @@ function settings(): ts.CompilerOptions {
   return ts.parseJsonConfigFileContent(config, ts.sys, '.').options
 }
 
-t.test('the rule finds what converts a value of an unknown type', async (t) => {
-  const file = join(await temporaryFolder(t), 'examples.ts')
-  await writeFile(file, EXAMPLES)
-  const found = findConversions([file], { ...settings(), types: [] }).map(({ line }) => line)
-  t.strictSame(
-    found,
-    Array.from({ length: CONVERTING }, (_, i) => i + 2),
-  )
-})
-
 t.test('no value that somebody sent is converted before its type is known', { timeout: 120_000 }, async (t) => {
+  const example = join(await temporaryFolder(t), 'examples.ts')
+  await writeFile(example, EXAMPLES)
   const files = ROOMS.flatMap((room) => {
     const names = readdirSync(join('src', room), { recursive: true, encoding: 'utf8' })
     return names.filter((name) => name.endsWith('.ts')).map((name) => join('src', room, name))
   })
   t.ok(files.length > 100, `${files.length} files`)
-  t.strictSame(findConversions(files, settings()), [])
+  const found = findConversions([example, ...files], settings())
+  const lines = found.filter(({ file }) => file === example).map(({ line }) => line)
+  t.strictSame(
+    lines,
+    Array.from({ length: CONVERTING }, (_, i) => i + 2),
+    'the rule finds them',
+  )
+  t.strictSame(found.slice(lines.length), [])
 })

@@ -12,20 +12,17 @@ const MANUAL = 'docs/questions.md'
 /** A command and what it prints. */
 const EXAMPLE = /^```console\n\$ npx tallyhouse (.*)\n([\s\S]*?)^```$/gm
 
-const client = await startApp(t, await settingsFor(t, 'embedded'))
+const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'on' })
 const url = await addressOf(client)
 const { port } = new URL(url)
-const env = { PATH: process.env.PATH, SECRET_KEY, HOST: '127.0.0.1', PORT: port }
+const env = { SECRET_KEY, HOST: '127.0.0.1', PORT: port }
 
-t.test('the demo sends the number of events that it says, and the same ones each time', async (t) => {
+t.test('the demo sends the number of events that it says', async (t) => {
   const keyFile = join(await temporaryFolder(t), 'key')
   await writeFile(keyFile, `${SECRET_KEY}\n`)
   const [, args = ''] = /^npx tallyhouse (demo .*)$/m.exec(await readFile(MANUAL, 'utf8')) ?? []
-  const fill = () => runCommand([...args.split(' '), '--url', url, '--key-file', keyFile], '', {})
-  const first = await fill()
-  t.match(first, { code: 0, stdout: '', stderr: /20 000 events sent\.\n$/ })
-  const second = await fill()
-  t.equal(second.code, 0)
+  const filled = await runCommand([...args.split(' '), '--url', url, '--key-file', keyFile], '', {})
+  t.match(filled, { code: 0, stdout: '', stderr: /20 000 events sent\.\n$/ })
   const question = { kind: 'series', series: [{ event: '*' }], interval: 'none', from: '2024-01-01', to: '2025-01-02' }
   t.equal((await client.call('POST', '/public/query', question)).json().results[0].total, 20_000)
 })
@@ -35,8 +32,9 @@ t.test('the questions of the manual have the answers of the manual', async (t) =
   const examples = [...manual.matchAll(EXAMPLE)]
   t.equal(examples.length, 15)
   for (const [, command = '', answer] of examples) {
-    const { stdout } = await run('bash', ['-c', `"${process.execPath}" dist/cli.js ${command}`], { env })
-    t.equal(stdout, answer, command)
+    // The shell splits the command into its arguments.
+    const { stdout: args } = await run('bash', ['-c', `printf '%s\\0' ${command}`])
+    t.equal((await runCommand(args.split('\0').slice(0, -1), '', env)).stdout, answer, command)
   }
 })
 

@@ -175,8 +175,9 @@ for (const storage of ANY_STORAGE) {
         }
         isRefused(t, await send({ method: 'POST', url, headers: keyFor(url) }), 400)
         const names = ['event', 'events', 'distinct_id', 'session_id', 'properties', 'operations', 'timestamp']
-        for (const name of names) {
-          for (const value of values) {
+        for (const [n, name] of names.entries()) {
+          // Half of them for each field.
+          for (const value of values.filter((_, i) => i % 2 === n % 2)) {
             const body = { event: 'e', distinct_id: 'u', session_id: 's', operations: { $set: {} }, [name]: value }
             const response = await call('POST', url, body, keyFor(url))
             t.ok(response.statusCode < 500, `${url} ${name} ${JSON.stringify(value)}: ${response.statusCode}`)

@@ -5,8 +5,8 @@ import { checkAll, LIMIT, PROPERTIES, Target } from '../fuzz/properties.js'
 import { VENDOR_PROPERTIES } from '../fuzz/vendor-properties.js'
 import { startService } from '../helper.js'
 
-const RUNS = 10
-const VENDOR_RUNS = 5
+const RUNS = 5
+const VENDOR_RUNS = 3
 
 // A longer run: npm run fuzz
 for (const journal of JOURNALS) {

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { elementTexts, memberText } from '../../src/json/texts.js'
-import { ANY_STORAGE, type Client, realEvents, settingsFor, startApp } from '../helper.js'
+import { type Client, realEvents, type StoredEvent } from '../helper.js'
+import { newProject } from '../shared-app.js'
 
 const BATCH = 1000
 
@@ -22,34 +23,30 @@ function essence(text: string): string[] {
   return ['event', 'distinct_id', 'timestamp', 'properties'].map((name) => memberText(text, name) ?? 'missing')
 }
 
-for (const storage of ANY_STORAGE) {
-  t.test(`the real events on ${storage}`, async (t) => {
-    const settings = await settingsFor(t, storage)
-    const client = await startApp(t, settings)
-    const lines = await realEvents()
-    t.equal(lines.length, 12_416)
+t.test('the real events', async (t) => {
+  const client = await newProject()
+  const lines = await realEvents()
+  t.equal(lines.length, 12_416)
 
-    for (let start = 0; start < lines.length; start += BATCH) {
-      const batch = lines.slice(start, start + BATCH)
-      const response = await client.call('POST', '/public/track/batch', `{"events":[${batch.join(',')}]}`)
-      t.strictSame(response.json(), { status: 1, error: null, accepted: batch.length })
-    }
+  for (let start = 0; start < lines.length; start += BATCH) {
+    const batch = lines.slice(start, start + BATCH)
+    const response = await client.call('POST', '/public/track/batch', `{"events":[${batch.join(',')}]}`)
+    t.strictSame(response.json(), { status: 1, error: null, accepted: batch.length })
+  }
 
-    const exported = await exportAll(client)
-    t.strictSame(exported.map(essence), lines.map(essence), 'all come out as they went in, in their order')
-    const ids = exported.map((text) => JSON.parse(memberText(text, 'eventId') ?? ''))
-    t.equal(new Set(ids).size, lines.length)
+  const first = (await client.call('GET', '/public/events?limit=10')).json().events as StoredEvent[]
+  const path = (index: number) => `/public/events/${first[index]?.eventId}`
+  const properties = '{"edited" : 1.50}'
+  t.equal((await client.call('PUT', path(7), `{"properties":${properties}}`)).statusCode, 200)
+  t.equal((await client.call('DELETE', path(9))).statusCode, 200)
+  const expected = lines.map(essence)
+  expected[7] = [...essence(lines[7] ?? '').slice(0, 3), properties]
+  expected.splice(9, 1)
 
-    const properties = '{"edited" : 1.50}'
-    t.equal((await client.call('PUT', `/public/events/${ids[7]}`, `{"properties":${properties}}`)).statusCode, 200)
-    t.equal((await client.call('DELETE', `/public/events/${ids[9]}`)).statusCode, 200)
-    const expected = lines.map(essence)
-    expected[7] = [...essence(lines[7] ?? '').slice(0, 3), properties]
-    expected.splice(9, 1)
-    t.strictSame(
-      (await exportAll(client)).map(essence),
-      expected,
-      'one is edited, one is gone, the others are the same',
-    )
-  })
-}
+  const exported = await exportAll(client)
+  t.equal(exported.length, expected.length)
+  const other = exported.findIndex((text, i) => essence(text).join('\n') !== expected[i]?.join('\n'))
+  t.equal(exported[other], undefined, 'all but two come out as they went in, in their order')
+  const ids = exported.map((text) => memberText(text, 'eventId'))
+  t.equal(new Set(ids).size, expected.length)
+})

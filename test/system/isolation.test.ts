@@ -5,9 +5,9 @@ import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import {
   type Client,
+  LANES,
   PUBLIC_KEY,
   SECRET_KEY,
-  STORAGES,
   type StoredEvent,
   settingsFor,
   startApp,
@@ -52,10 +52,10 @@ async function snapshot({ call }: View, users: string[], sessions: string[]): Pr
   return [events, ...rest]
 }
 
-for (const storage of STORAGES) {
+for (const storage of LANES) {
   t.test(storage, async (t) => {
-    const env = { ...(await settingsFor(t, storage)), DELETE_USER_EVENTS: 'true' }
-    const client = await startApp(t, env, { keysRefreshMs: 200 })
+    const env = { ...(await settingsFor(t, storage)), DELETE_USER_EVENTS: 'true', FACTS: 'off' }
+    const client = await startApp(t, env)
     const [secretKey, publicKey] = [makeKey('secret'), makeKey('public')]
     const { clickhouse, close } = await openStore(client.config)
     const keys = [
@@ -73,7 +73,7 @@ for (const storage of STORAGES) {
 
     const idempotent = { 'idempotency-key': 'shared' }
     const event = { event: MARK, distinct_id: 'u', properties: { [MARK]: 1 }, timestamp: 1_700_000_000_000 }
-    await first.call('POST', '/public/track/batch', { events: Array.from({ length: 30 }, () => event) })
+    await first.call('POST', '/public/track/batch', { events: Array.from({ length: 5 }, () => event) })
     const tracked = await first.call('POST', '/public/track', event, idempotent)
     const id = String(tracked.headers['x-event-id'])
     await first.call('POST', '/public/users/identify', { distinct_id: 'u', properties: { [MARK]: 1 } })
@@ -83,7 +83,7 @@ for (const storage of STORAGES) {
     const mine = () => snapshot(first, ['u', 'v'], ['s'])
     const before = await mine()
     const events = (await first.call('GET', '/public/events')).json().events as StoredEvent[]
-    t.equal(events.length, 31)
+    t.equal(events.length, 6)
 
     t.test('names and ids of the other project are not found', async (t) => {
       const calls: [InjectOptions['method'], string, object?][] = [
@@ -93,7 +93,7 @@ for (const storage of STORAGES) {
         ['GET', '/public/sessions/s'],
         ['GET', '/public/users/u/export'],
       ]
-      for (const eventId of [id, id.toUpperCase(), ...events.map(({ eventId }) => eventId)]) {
+      for (const eventId of [id, id.toUpperCase(), events[0]?.eventId]) {
         calls.push(['GET', `/public/events/${eventId}`])
         calls.push(['PUT', `/public/events/${eventId}`, { properties: { theirs: 1 } }])
         calls.push(['DELETE', `/public/events/${eventId}`])
@@ -115,7 +115,7 @@ for (const storage of STORAGES) {
 
     t.test('pages, cursors and filters return nothing of the other project', async (t) => {
       const cursors = []
-      for (const limit of [1, 10, 30]) {
+      for (const limit of [1, 2]) {
         // The first project's walks leave page starts in memory.
         for (let page = 1; page <= 3; page++) {
           const { next } = (await first.call('GET', `/public/events?limit=${limit}&page=${page}`)).json()
@@ -124,19 +124,19 @@ for (const storage of STORAGES) {
       }
       const queries = [
         '',
-        ...[1, 2, 3, 1000].flatMap((page) => [1, 10, 30].map((limit) => `limit=${limit}&page=${page}`)),
+        ...[1, 3, 1000].flatMap((page) => [1, 2].map((limit) => `limit=${limit}&page=${page}`)),
         ...cursors.map((cursor) => `cursor=${cursor}`),
         `event=${MARK}`,
         'distinct_id=u',
         'from=0&to=9999999999999',
         `event=${MARK}&distinct_id=u&cursor=${cursors[0]}`,
       ]
-      t.ok(cursors.length >= 6)
+      t.ok(cursors.length >= 5)
       for (const query of queries) {
         const response = await second.call('GET', `/public/events?${query}`)
         t.match(response.json(), { status: 1, hasMore: false, next: null, pending: 0 }, query)
         t.strictSame(response.json().events, [])
-        for (const format of ['ndjson', 'csv']) {
+        for (const format of query === '' || query.includes('cursor') ? ['ndjson', 'csv'] : []) {
           const rows = await second.call('GET', `/public/events?format=${format}&${query}`)
           t.equal(rows.statusCode, 200)
           t.notMatch(rows.body, MARK)

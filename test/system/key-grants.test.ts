@@ -13,35 +13,35 @@ function isRefusedForKey(url: string, { statusCode }: LightMyRequestResponse): b
 
 t.test('a key with origins is for requests of their pages only', async (t) => {
   const origins = [SHOP, 'http://localhost:8080']
-  const service = await startLimited(t, await settingsFor(t, 'embedded'), {}, { origins })
+  const service = await startLimited(t, await settingsFor(t, 'embedded'), { FACTS: 'off' }, { origins })
   const { send, keys } = service
   const from = (origin: string) => ({ ...keyed(keys.write), origin })
   const other = /this request does not come from one/
 
   const doors = await doorsOf(t, service, keys.write, { origin: SHOP })
   t.ok(doors.length > 30, `${doors.length} calls`)
+  const refusedHeaders = [
+    { ...from('https://evil.example'), referer: `${SHOP}/` },
+    keyed(keys.write),
+    from('null'),
+    from('https://shop.example.evil.example'),
+    from('http://shop.example'),
+    { ...keyed(keys.write), referer: 'https://evil.example/https://shop.example/' },
+    { ...keyed(keys.write), referer: 'no URL' },
+  ]
+  const takenHeaders = [from(SHOP), from('http://localhost:8080'), { ...keyed(keys.write), referer: `${SHOP}/a?b` }]
   for (const { method, url } of doors) {
-    for (const headers of [
-      keyed(keys.write),
-      from('https://evil.example'),
-      from('null'),
-      from('https://shop.example.evil.example'),
-      from('http://shop.example'),
-      { ...keyed(keys.write), referer: 'https://evil.example/https://shop.example/' },
-      { ...from('https://evil.example'), referer: `${SHOP}/` },
-      { ...keyed(keys.write), referer: 'no URL' },
-    ]) {
+    // One check is behind all doors.
+    const isFirst = url === '/public/track'
+    for (const headers of isFirst ? refusedHeaders : refusedHeaders.slice(0, 2)) {
       const response = await send(sending(method, url, headers))
       const what = `${method} ${url} with ${JSON.stringify({ ...headers, 'x-api-key': '' })}`
       t.ok(isRefusedForKey(url, response), `${what}: ${response.statusCode}`)
       t.match(response.body, other, what)
       t.notMatch(response.body, keys.write, 'no key in an answer')
     }
-    for (const headers of [
-      from(SHOP),
-      from('http://localhost:8080'),
-      { ...keyed(keys.write), referer: `${SHOP}/a?b` },
-    ]) {
+    // The first of them has opened each door before.
+    for (const headers of isFirst ? takenHeaders : []) {
       t.notMatch((await send(sending(method, url, headers))).body, other, `${method} ${url}`)
     }
   }
@@ -121,7 +121,7 @@ const OF_VENDORS: [url: string, body: (key: string) => object, events: number][]
 ]
 
 t.test('a key for events only changes no users, and links no names', async (t) => {
-  const service = await startLimited(t, await settingsFor(t, 'embedded'), {}, { eventsOnly: true })
+  const service = await startLimited(t, await settingsFor(t, 'embedded'), { FACTS: 'off' }, { eventsOnly: true })
   const { send, keys } = service
   const event = { event: 'e', distinct_id: 'u' }
   const read = async (url: string) => await send({ url, headers: keyed(keys.secret) })
@@ -151,13 +151,15 @@ t.test('a key for events only changes no users, and links no names', async (t) =
     }
     t.equal((await send(json('/public/track', keys.write, event))).statusCode, 200)
   }
+  let count = await countOf()
   for (const [url, bodyOf, events] of OF_VENDORS) {
     const body = bodyOf(keys.write)
-    const before = await countOf()
     const taken = await send(json(url, keys.write, body))
     const what = `${url} ${JSON.stringify(body).replace(keys.write, '')}`
     t.equal(taken.statusCode, 200, `${what}: ${taken.body}`)
-    t.equal((await countOf()) - before, events, what)
+    const before = count
+    count = await countOf()
+    t.equal(count - before, events, what)
   }
   t.strictSame((await read('/public/users')).json().users, [], 'no profile')
   t.equal((await read('/public/users/u/aliases')).json().aliases.length, 0, 'no other name')

@@ -5,13 +5,13 @@ import { Agent, get } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { makeKey } from '../../src/keys/keys.js'
 import {
   dataFolder,
   PUBLIC_KEY,
   SECRET_KEY,
-  STORAGES,
+  type Service,
   settingsFor,
   startService,
   temporaryFolder,
@@ -19,14 +19,6 @@ import {
 } from '../helper.js'
 
 const run = promisify(execFile)
-
-async function post(url: string, path: string, body: object): Promise<Response> {
-  return await fetch(url + path, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-api-key': SECRET_KEY },
-    body: JSON.stringify(body),
-  })
-}
 
 function isRunning(pid: number): boolean {
   try {
@@ -36,8 +28,43 @@ function isRunning(pid: number): boolean {
   }
 }
 
-t.test('the first start makes keys and prints calls that work; the next one prints neither key', async (t) => {
+/**
+ * Ends a service while it serves calls and an idle client is attached.
+ * @param secret a key for `/public/track`
+ */
+async function endAtWork(t: Test, service: Service, secret: string): Promise<void> {
+  const agent = new Agent({ keepAlive: true })
+  t.teardown(() => agent.destroy())
+  const [idle] = await once(get(`${service.url}/health/live`, { agent }), 'response')
+  idle.resume()
+  await once(idle, 'end')
+
+  const inFlight = Array.from({ length: 20 }, async (_, i) => {
+    const headers = { 'content-type': 'application/json', 'x-api-key': secret }
+    const body = JSON.stringify({ event: `e${i}`, distinct_id: 'u' })
+    return (await fetch(`${service.url}/public/track`, { method: 'POST', headers, body })).status
+  })
+  const first = await Promise.race(inFlight)
+  const sentAt = performance.now()
+  service.process.kill('SIGTERM')
+  t.equal(await service.ended, 0)
+  // About 1 s; idle clients are let go of after two minutes.
+  t.ok(performance.now() - sentAt < 30_000)
+  t.equal(first, 200)
+  const answers = await Promise.allSettled(inFlight)
+  t.ok(answers.every((answer) => answer.status === 'rejected' || answer.value === 200))
+}
+
+t.test('the first start that listens makes keys and prints calls that work; the next one prints neither', async (t) => {
   const env = { DATA_DIR: await temporaryFolder(t) }
+  const blocker = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => blocker.close())
+  await once(blocker, 'listening')
+  const { port } = blocker.address() as AddressInfo
+  const cannotListen = new RegExp(`Cannot listen on.* PORT=${port}\\..*EADDRINUSE`)
+  const failed = await t.rejects(startService(t, { ...env, PORT: String(port) }), cannotListen)
+  t.notMatch(String(failed), /[ps]k_[\w-]{43}/)
+
   const first = await startService(t, env)
   const keys = first.output().match(/[ps]k_[\w-]{43}/g) ?? []
   t.ok(keys.length >= 2)
@@ -51,55 +78,22 @@ t.test('the first start makes keys and prints calls that work; the next one prin
     [1, 1, 1],
   )
   t.match(answers[2], { events: [{ event: 'signed up', distinct_id: 'ada', properties: { plan: 'pro' } }] })
+  await t.rejects(startService(t, env), /folder .* is in use by process \d+/)
 
-  first.process.kill('SIGTERM')
-  t.equal(await first.ended, 0)
+  const secret = keys.find((key) => key.startsWith('sk_')) ?? ''
+  await endAtWork(t, first, secret)
   const second = await startService(t, env)
   t.notOk(/[ps]k_[\w-]{43}/.test(second.output()))
-  const secret = keys.find((key) => key.startsWith('sk_')) ?? ''
+  t.match(second.output(), /If they are lost, create a new pair with: npx tallyhouse keys create --project default/)
   const answer = await fetch(`${second.url}/public/events`, { headers: { 'x-api-key': secret } })
   t.equal(answer.status, 200, 'the keys are still valid')
 })
 
 t.test('a start that fails prints the reason and exits', async (t) => {
-  const folder = await temporaryFolder(t)
-  const env = { DATA_DIR: folder, SECRET_KEY, PUBLIC_API_KEY: PUBLIC_KEY }
+  const env = { DATA_DIR: await dataFolder(t), SECRET_KEY, PUBLIC_API_KEY: PUBLIC_KEY }
   await t.rejects(startService(t, { ...env, PORT: 'http' }), /PORT must be a port from 0 to 65535, but is "http"/)
-  const { url } = await startService(t, env)
-  await t.rejects(startService(t, env), /folder .* is in use by process \d+/)
-  const { port } = new URL(url)
-  const other = { ...env, DATA_DIR: await dataFolder(t) }
-  await t.rejects(startService(t, { ...other, PORT: port }), new RegExp(`PORT=${port}\\..*EADDRINUSE`))
-  await t.rejects(
-    startService(t, { ...other, SECRET_KEY: makeKey('read') }),
-    /could not start: SECRET_KEY is a read key/,
-  )
-  await t.rejects(startService(t, { ...other, HOST: '192.0.2.1' }), /Cannot listen on HOST=192\.0\.2\.1 /)
-})
-
-t.test('for localhost there is one server, with all limits for connections', async (t) => {
-  const { url } = await startService(t, { DATA_DIR: await dataFolder(t), HOST: 'localhost' })
-  const { port } = new URL(url)
-  t.equal((await fetch(`http://127.0.0.1:${port}/health/live`)).status, 200)
-  await t.rejects(fetch(`http://[::1]:${port}/health/live`))
-})
-
-t.test('a first start that cannot listen stores no keys, so the next one shows them', async (t) => {
-  const blocker = createServer().listen(0, '127.0.0.1')
-  t.teardown(() => blocker.close())
-  await once(blocker, 'listening')
-  const PORT = String((blocker.address() as AddressInfo).port)
-  const env = { DATA_DIR: await temporaryFolder(t) }
-  const failed = await t.rejects(startService(t, { ...env, PORT }), /Cannot listen on/)
-  t.notMatch(String(failed), /[ps]k_[\w-]{43}/)
-
-  const first = await startService(t, env)
-  const [secret = ''] = first.output().match(/sk_[\w-]{43}/) ?? []
-  t.equal((await fetch(`${first.url}/public/events`, { headers: { 'x-api-key': secret } })).status, 200)
-  first.process.kill('SIGTERM')
-  await first.ended
-  const { output } = await startService(t, env)
-  t.match(output(), /If they are lost, create a new pair with: npx tallyhouse keys create --project default/)
+  await t.rejects(startService(t, { ...env, SECRET_KEY: makeKey('read') }), /could not start: SECRET_KEY is a read key/)
+  await t.rejects(startService(t, { ...env, HOST: '192.0.2.1' }), /Cannot listen on HOST=192\.0\.2\.1 /)
 })
 
 t.test('the service ends with the process that started it, even if that is killed', async (t) => {
@@ -129,8 +123,9 @@ t.test('an argument stops the start', async (t) => {
   t.match(error.stderr, /^The service takes no arguments, but got --port=4000\. Set the variables .* npm start\.$/m)
 })
 
-t.test('npx tallyhouse serve ends with npx', async (t) => {
-  const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: await dataFolder(t), npm_command: 'exec' }
+t.test('npx tallyhouse serve ends with npx, and has one server for localhost, with all limits', async (t) => {
+  const settings = { PORT: '0', HOST: 'localhost', DATA_DIR: await dataFolder(t) }
+  const env = { PATH: process.env.PATH, ...settings, npm_command: 'exec' }
   // npx starts a shell, which plays its part here.
   const script = `"$0" dist/cli.js serve & echo "pid $!"; wait`
   const parent = spawn('sh', ['-c', script, process.execPath], { env, stdio: ['ignore', 'pipe', 'pipe'] })
@@ -142,6 +137,9 @@ t.test('npx tallyhouse serve ends with npx', async (t) => {
   await until('the service to listen', () => output.includes('Tallyhouse serves at'))
   const pid = Number(/^pid (\d+)$/m.exec(output)?.[1])
   t.ok(isRunning(pid))
+  const port = /serves at http:\/\/[^:]+:(\d+)/.exec(output)?.[1]
+  t.equal((await fetch(`http://127.0.0.1:${port}/health/live`)).status, 200)
+  await t.rejects(fetch(`http://[::1]:${port}/health/live`))
   parent.kill('SIGTERM')
   await until('its end', () => !isRunning(pid))
 })
@@ -172,30 +170,5 @@ t.test('the start prints the address of the API reference, unless the role is wr
   const links = (await (await fetch(api.url)).json()) as { docs: string; openapi: string }
   t.match(links, { status: 1, error: null, version: /^\d/ })
   for (const link of [links.docs, links.openapi]) t.equal((await fetch(api.url + link)).status, 200)
+  await endAtWork(t, api, keys.find((key) => key.startsWith('sk_')) ?? '')
 })
-
-for (const storage of STORAGES) {
-  t.test(`on ${storage}`, async (t) => {
-    t.test('SIGTERM answers what is in flight and ends soon with idle clients attached', async (t) => {
-      const service = await startService(t, await settingsFor(t, storage))
-      const agent = new Agent({ keepAlive: true })
-      t.teardown(() => agent.destroy())
-      const [idle] = await once(get(`${service.url}/health/live`, { agent }), 'response')
-      idle.resume()
-      await once(idle, 'end')
-
-      const inFlight = Array.from({ length: 20 }, (_, i) =>
-        post(service.url, '/public/track', { event: `e${i}`, distinct_id: 'u' }).then(({ status }) => status),
-      )
-      const first = await Promise.race(inFlight)
-      const sentAt = performance.now()
-      service.process.kill('SIGTERM')
-      t.equal(await service.ended, 0)
-      // About 1 s; idle clients are let go of after two minutes.
-      t.ok(performance.now() - sentAt < 30_000)
-      t.equal(first, 200)
-      const answers = await Promise.allSettled(inFlight)
-      t.ok(answers.every((answer) => answer.status === 'rejected' || answer.value === 200))
-    })
-  })
-}

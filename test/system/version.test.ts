@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { VERSION } from '../../src/version.js'
-import { ANY_STORAGE, settingsFor, startApp } from '../helper.js'
+import { sharedApp } from '../shared-app.js'
 
 const PACKAGES = ['.', 'packages/client', 'packages/browser']
 
@@ -23,13 +23,11 @@ t.test('no source has the version in writing', async (t) => {
   }
 })
 
-for (const storage of ANY_STORAGE) {
-  t.test('the service says which version it is, to programs, in its description and in its metrics', async (t) => {
-    const { app } = await startApp(t, await settingsFor(t, storage))
-    const read = async (url: string) => (await app.inject(url)).body
-    t.equal(JSON.parse(await read('/')).version, VERSION)
-    t.equal(JSON.parse(await read('/openapi.json')).info.version, VERSION)
-    // The page's Health shows this one.
-    t.match(await read('/metrics'), `tallyhouse_info{version="${VERSION}"`)
-  })
-}
+t.test('the service says which version it is, to programs, in its description and in its metrics', async (t) => {
+  const { app } = await sharedApp()
+  const read = async (url: string) => (await app.inject(url)).body
+  t.equal(JSON.parse(await read('/')).version, VERSION)
+  t.equal(JSON.parse(await read('/openapi.json')).info.version, VERSION)
+  // The page's Health shows this one.
+  t.match(await read('/metrics'), `tallyhouse_info{version="${VERSION}"`)
+})
