@@ -140,7 +140,7 @@ t.test('links that are taken back leave what the other links would have made', a
       fc.array(fc.boolean(), { minLength: 16, maxLength: 16 }),
       likeModel,
     ),
-    { numRuns: 1200 },
+    { numRuns: 300 },
   )
 })
 
@@ -175,7 +175,7 @@ t.test('concurrent links of any strength hide no name', async (t) => {
         }
       },
     ),
-    { numRuns: 300 },
+    { numRuns: 100 },
   )
 })
 
@@ -202,7 +202,7 @@ t.test(
         if (!t.same([shown('a'), shown('b')], [{ a: 1 }, { b: 1 }]))
           throw new Error('a profile keeps what it was given')
       }),
-      { numRuns: 500 },
+      { numRuns: 100 },
     )
   },
 )

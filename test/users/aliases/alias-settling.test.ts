@@ -6,29 +6,29 @@ import { openStore } from '../../../src/store/open.js'
 import { AliasSettling, type AliasSettlingOptions } from '../../../src/users/aliases/alias-settling.js'
 import { Aliases, type AliasesOptions } from '../../../src/users/aliases/aliases.js'
 import { callsOf } from '../../alias-calls.js'
-import { type Client, LAYOUTS, settingsFor, startApp, until } from '../../helper.js'
+import { type Client, LANES, settingsFor, startApp, until } from '../../helper.js'
 
-const NAMES = 40
+const NAMES = 12
 const STEPS = [{ alias: 'step', distinctId: 'user', stepAt: 1 }]
 
 /** The aliases in ClickHouse: the target of each, and whether others may point to it. */
-async function storedLinks({ config }: Client): Promise<Map<string, { to: string; isStep: boolean }>> {
-  const { shards, close } = await openStore(config)
+async function storedLinks(shards: Shards): Promise<Map<string, { to: string; isStep: boolean }>> {
   const rows = await shards.rows<{ alias: string; distinct_id: string; step_at: string }>(
     `SELECT alias, distinct_id, step_at FROM ${newestRows(shards, 'aliases')} WHERE distinct_id != ''`,
   )
-  await close()
   return new Map(rows.map(({ alias, distinct_id, step_at }) => [alias, { to: distinct_id, isStep: step_at !== '0' }]))
 }
 
-async function untilSettled(client: Client, user: string): Promise<void> {
+async function untilSettled({ config }: Client, user: string): Promise<void> {
+  const { shards, close } = await openStore(config)
   await until('the names to lead to their user in one step', async () => {
-    const links = [...(await storedLinks(client)).values()]
+    const links = [...(await storedLinks(shards)).values()]
     return links.length === NAMES && links.every(({ to, isStep }) => to === user && !isStep)
   })
+  await close()
 }
 
-for (const storage of LAYOUTS) {
+for (const storage of LANES) {
   t.test(storage, async (t) => {
     const env = await settingsFor(t, storage)
     const client = await startApp(t, env)

@@ -67,7 +67,6 @@ for (const storage of STORAGES) {
     }
     /** The texts of the mutations of dead letters that are on disk. */
     const mutations = async () => {
-      if (storage !== 'embedded') return []
       const [table] = await clickhouse.rows<{ path: string }>(
         "SELECT data_paths[1] AS path FROM system.tables WHERE database = currentDatabase() AND name = 'dead_letters'",
       )
@@ -154,6 +153,9 @@ for (const storage of STORAGES) {
       t.strictSame(again.erased, [{ distinct_id: 'ada', profile: false, events: 0, sessions: 0, dead_letters: 0 }])
     })
 
+    // The rest is about ClickHouse, which is the same.
+    if (storage !== 'embedded') return
+
     t.test('a user who returns starts from scratch, and keeps the new data', async (t) => {
       await identify('carl', { old: 1 })
       await session('carl', 'session-c')
@@ -238,7 +240,7 @@ for (const storage of STORAGES) {
     })
 
     t.test('keeps edits and deletes that arrive during a purge', async (t) => {
-      const users = Array.from({ length: 6 }, (_, n) => `purged${n}`)
+      const users = Array.from({ length: 3 }, (_, n) => `purged${n}`)
       const events = users.flatMap((distinct_id) => [0, 1].map((n) => ({ event: `e${n}`, distinct_id })))
       await ok('POST', '/public/track/batch', {
         events: [...events, ...events.map((e) => ({ ...e, distinct_id: 'edith' }))],
@@ -258,7 +260,7 @@ for (const storage of STORAGES) {
       await erase('nobody')
       const left = await onDisk()
       t.notOk(left.some((row) => row.includes('purged')))
-      t.equal(left.filter((row) => row.includes('edith')).length, 8, 'single deletes leave the disk with it')
+      t.equal(left.filter((row) => row.includes('edith')).length, 4, 'single deletes leave the disk with it')
     })
 
     t.test('DELETE of a user responds as usual, and its data is purged when it is due', async (t) => {

@@ -7,19 +7,19 @@ import { insertKeys } from '../../../src/store/api-keys.js'
 import { insertDeadLetter } from '../../../src/store/dead-letters.js'
 import { openStore } from '../../../src/store/open.js'
 import { ProjectErasure } from '../../../src/users/erasure/project-erasure.js'
-import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../../helper.js'
+import { type Client, LAYOUTS, SECRET_KEY, settingsFor, startApp, until } from '../../helper.js'
 
 const JOURNAL = 7
-const COUNT = 40
+const COUNT = 12
 
-for (const storage of ['embedded', 'servers', 'lanes'] as const) {
+for (const storage of LAYOUTS) {
   t.test(storage, async (t) => {
     const env = await settingsFor(t, storage)
-    const client = await startApp(t, env, { keysRefreshMs: 200 })
+    const client = await startApp(t, env, { keysRefreshMs: 500 })
     const { clickhouse, close } = await openStore(client.config)
     t.teardown(close)
     // If processes share the journals, one fills the project and another one erases it.
-    const other = env.REDIS_URL === undefined ? client : await startApp(t, env, { keysRefreshMs: 200 })
+    const other = env.REDIS_URL === undefined ? client : await startApp(t, env, { keysRefreshMs: 500 })
     const keptKey = makeKey('secret')
     await insertKeys(clickhouse, [storedKey(keptKey, { projectId: 'kept', kind: 'secret' })], Date.now())
 
