@@ -1,5 +1,6 @@
 import t from 'tap'
-import { projectOfCommands, runCommand } from './command-line.js'
+import { runCommand } from './command-line.js'
+import { projectOfCommands } from './project-of-commands.js'
 
 t.test('aliases lists an alias, and removes it after a confirmation', async (t) => {
   const client = await projectOfCommands()

@@ -3,9 +3,7 @@ import { once } from 'node:events'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { runProgram } from '../../src/cli/program.js'
-import { CLI, type Client, SECRET_KEY } from '../helper.js'
-import { addressOf } from '../live-stream.js'
-import { newProject, type Project } from '../shared-app.js'
+import { CLI, SECRET_KEY } from '../helper.js'
 
 /** A command as users run it: in its own process. */
 export function startCommand(args: string[], env: NodeJS.ProcessEnv = { SECRET_KEY }): ChildProcess {
@@ -19,27 +17,6 @@ export interface Ended {
   code: number
   stdout: string
   stderr: string
-}
-
-export interface ProjectOfCommands extends Project {
-  url: string
-  /** with the secret key */
-  env: NodeJS.ProcessEnv
-  /** a command that calls the service, unless `args` has another `--url`, in this process */
-  run(args: string[], stdin?: string | Buffer): Promise<Ended>
-}
-
-/**
- * A new project, and the commands with its key.
- * @param service default: the one that all tests of this process share
- */
-export async function projectOfCommands(service?: Client): Promise<ProjectOfCommands> {
-  const project = await newProject(service)
-  const url = await addressOf(project)
-  const env = { SECRET_KEY: project.keys.secret }
-  const run: ProjectOfCommands['run'] = (args, stdin) =>
-    runCommand(args.includes('--url') ? args : [...args, '--url', url], stdin, env)
-  return { ...project, url, env, run }
 }
 
 /** A command in its own process, at its end: for what depends on how Node.js starts, such as its certificates. */

@@ -4,7 +4,7 @@ import { PassThrough, Readable } from 'node:stream'
 import t from 'tap'
 import { command } from '../../src/cli/erase.js'
 import { temporaryFolder } from '../helper.js'
-import { projectOfCommands } from './command-line.js'
+import { projectOfCommands } from './project-of-commands.js'
 
 t.test('tallyhouse erase', async (t) => {
   const client = await projectOfCommands()

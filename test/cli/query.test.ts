@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { temporaryFolder, until } from '../helper.js'
-import { type ProjectOfCommands, projectOfCommands } from './command-line.js'
+import { type ProjectOfCommands, projectOfCommands } from './project-of-commands.js'
 
 const START = Date.parse('2026-04-20T00:00:00Z')
 const RANGE = ['--from', '2026-04-20', '--to', '2026-04-22']

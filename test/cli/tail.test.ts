@@ -3,7 +3,8 @@ import t from 'tap'
 import { elementTexts, memberText } from '../../src/json/texts.js'
 import { freePort, until } from '../helper.js'
 import { sharedApp } from '../shared-app.js'
-import { followCommand, projectOfCommands, runCommand, startCommand } from './command-line.js'
+import { followCommand, runCommand, startCommand } from './command-line.js'
+import { projectOfCommands } from './project-of-commands.js'
 
 const isFollowed = (streams: number) =>
   until('the stream', async () => {

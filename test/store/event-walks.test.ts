@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
@@ -17,15 +17,18 @@ const SIGNAL = new AbortController().signal
 
 const engine = await startClickHouse(t)
 
-const clickhouse = new ClickHouse({ url: engine.url })
-t.teardown(() => clickhouse.close())
-await migrate(clickhouse)
-// Blocks must not be merged.
-await clickhouse.command('SYSTEM STOP MERGES events')
-t.beforeEach(() => clickhouse.command('TRUNCATE TABLE events'))
+/** A separate database in the shared engine, in which blocks are not merged. */
+let databases = 0
+async function openDatabase(t: Test): Promise<ClickHouse> {
+  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, `walks${++databases}`) })
+  t.teardown(() => clickhouse.close())
+  await migrate(clickhouse)
+  await clickhouse.command('SYSTEM STOP MERGES events')
+  return clickhouse
+}
 
 /** Stores a block of events of some projects in turn, this many ms apart. */
-async function store(projects: string[], firstMs: number, stepMs: number): Promise<string[]> {
+async function store(clickhouse: ClickHouse, projects: string[], firstMs: number, stepMs: number): Promise<string[]> {
   const ids = projects.map((_, i) =>
     formatEventId({ position: BigInt(firstMs + i * stepMs) << 16n, index: 0, journalId: 1 }),
   )
@@ -69,7 +72,7 @@ function chunks(ids: string[], size: number): string[][] {
   return Array.from({ length: Math.ceil(ids.length / size) }, (_, i) => ids.slice(i * size, (i + 1) * size))
 }
 
-async function partsRead(): Promise<number> {
+async function partsRead(clickhouse: ClickHouse): Promise<number> {
   const [row] = await clickhouse.rows<{ value: string }>(
     "SELECT value FROM system.events WHERE event = 'SelectedParts'",
   )
@@ -82,6 +85,7 @@ t.test('EventWalks returns every event once over many parts, however the events 
     stepMs: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: DAY_MS })),
     projects: fc.array(fc.constantFrom('p', 'p', 'p', 'q'), { minLength: 1, maxLength: 12 }),
   })
+  const clickhouse = await openDatabase(t)
   const shards = Shards.of(clickhouse)
   const property = fc.asyncProperty(
     fc.array(block, { minLength: 1, maxLength: 8 }),
@@ -92,7 +96,7 @@ t.test('EventWalks returns every event once over many parts, however the events 
       const stored: { project: string; id: string }[] = []
       let atMs = START_MS
       for (const { gapMs, stepMs, projects } of blocks) {
-        const ids = await store(projects, atMs + gapMs, stepMs)
+        const ids = await store(clickhouse, projects, atMs + gapMs, stepMs)
         stored.push(...ids.map((id, i) => ({ project: projects[i] ?? '', id })))
         atMs += gapMs + projects.length * stepMs
       }
@@ -115,9 +119,10 @@ t.test('EventWalks returns every event once over many parts, however the events 
 })
 
 t.test('EventWalks opens only the parts that have events of the page', async (t) => {
+  const clickhouse = await openDatabase(t)
   const blocks = 40
   for (let i = 0; i < blocks; i++) {
-    await store(Array<string>(10).fill('p'), START_MS + i * DAY_MS, 1000)
+    await store(clickhouse, Array<string>(10).fill('p'), START_MS + i * DAY_MS, 1000)
   }
   const shards = Shards.of(clickhouse)
   const pages = async (reach: PageReach, order: Order) => {
@@ -125,10 +130,10 @@ t.test('EventWalks opens only the parts that have events of the page', async (t)
     const asked = { projectId: 'p', order, limit: 20, endMs: START_MS + blocks * DAY_MS }
     // The first walk finds out how far apart the events of the project are.
     await walk(walks, asked)
-    const before = await partsRead()
+    const before = await partsRead(clickhouse)
     const read = await walk(walks, asked)
     t.equal(read.flat().length, blocks * 10)
-    return ((await partsRead()) - before) / read.length
+    return ((await partsRead(clickhouse)) - before) / read.length
   }
   for (const order of ['asc', 'desc'] as const) {
     const unbounded = await pages(new PageReach(shards, 1000), order)
@@ -139,11 +144,11 @@ t.test('EventWalks opens only the parts that have events of the page', async (t)
 
   const walks = new EventWalks(shards, undefined, new PageReach(shards))
   const firstPage = async () => {
-    const before = await partsRead()
+    const before = await partsRead(clickhouse)
     const wanted = { filter: {}, startAt: null, page: undefined, deletions: 0, projectId: 'p', order: 'asc' } as const
     const page = { ...wanted, limit: 5, upTo: lastIdAt(BigInt(START_MS + blocks * DAY_MS) << 16n) }
     t.equal((await readPage(walks, page)).ids.length, 5)
-    return (await partsRead()) - before
+    return (await partsRead(clickhouse)) - before
   }
   t.ok((await firstPage()) >= blocks, 'it is not known when the first event was')
   const known = await firstPage()
@@ -151,7 +156,8 @@ t.test('EventWalks opens only the parts that have events of the page', async (t)
 })
 
 t.test('EventWalks bounds the pages of a project once it has more than one page', async (t) => {
-  for (let i = 0; i < 4; i++) await store(Array<string>(10).fill('p'), START_MS + i * 60_000, 1)
+  const clickhouse = await openDatabase(t)
+  for (let i = 0; i < 4; i++) await store(clickhouse, Array<string>(10).fill('p'), START_MS + i * 60_000, 1)
   const reach = new PageReach(Shards.of(clickhouse), 0)
   const upTo = lastIdAt(BigInt(START_MS + DAY_MS) << 16n)
   const page = { projectId: 'p', order: 'asc', upTo, limit: 10, offset: 0 } as const
@@ -163,8 +169,9 @@ t.test('EventWalks bounds the pages of a project once it has more than one page'
 })
 
 t.test('EventWalks bounds the pages of a project whose first events were deleted', async (t) => {
-  const old = await store(Array<string>(10).fill('p'), START_MS, 1)
-  await store(Array<string>(10).fill('p'), START_MS + 60 * DAY_MS, 1)
+  const clickhouse = await openDatabase(t)
+  const old = await store(clickhouse, Array<string>(10).fill('p'), START_MS, 1)
+  await store(clickhouse, Array<string>(10).fill('p'), START_MS + 60 * DAY_MS, 1)
   const reach = new PageReach(Shards.of(clickhouse), 0)
   const upTo = lastIdAt(BigInt(START_MS + 200 * DAY_MS) << 16n)
   const find = () => reach.find({ projectId: 'p', order: 'asc', upTo, limit: 5, offset: 0 }, { signal: SIGNAL })

@@ -11,9 +11,10 @@ import { memberText } from '../../../src/json/texts.js'
 import { openStore } from '../../../src/store/open.js'
 import { realEvents, temporaryFolder, until } from '../../helper.js'
 import { sharedApp } from '../../shared-app.js'
-import { projectOfCommands, runProcess, startCommand } from '../command-line.js'
+import { runProcess, startCommand } from '../command-line.js'
 import { essence } from '../essence.js'
 import { ownCertificate, WITHOUT_OPENSSL } from '../own-certificate.js'
+import { projectOfCommands } from '../project-of-commands.js'
 
 function linesOf(text: string): string[] {
   return text === '' ? [] : text.replace(/\n$/, '').split('\n')

@@ -7,8 +7,9 @@ import { elementTexts, memberText } from '../../../src/json/texts.js'
 import { answer, failure, faultyServer, keyAccepted } from '../../client/faulty-server.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
 import { type Client, realEvents, temporaryFolder, until } from '../../helper.js'
-import { projectOfCommands, runCommand, startCommand } from '../command-line.js'
+import { runCommand, startCommand } from '../command-line.js'
 import { essence } from '../essence.js'
+import { projectOfCommands } from '../project-of-commands.js'
 
 async function exportAll({ call }: Client): Promise<string[]> {
   const texts: string[] = []

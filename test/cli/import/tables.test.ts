@@ -2,8 +2,8 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { realEvents, temporaryFolder } from '../../helper.js'
-import { projectOfCommands } from '../command-line.js'
 import { essence } from '../essence.js'
+import { projectOfCommands } from '../project-of-commands.js'
 
 t.test('imports of tables', async (t) => {
   const folder = await temporaryFolder(t)

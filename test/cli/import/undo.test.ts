@@ -6,7 +6,8 @@ import t, { type Test } from 'tap'
 import { command } from '../../../src/cli/import/command.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
 import { LAYOUTS, settingsFor, startApp, temporaryFolder, until } from '../../helper.js'
-import { type ProjectOfCommands, projectOfCommands, startCommand } from '../command-line.js'
+import { startCommand } from '../command-line.js'
+import { type ProjectOfCommands, projectOfCommands } from '../project-of-commands.js'
 
 type Row = Record<string, unknown>
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { temporaryFolder } from '../../helper.js'
 import { basic } from '../../routes/vendors/sdk-app.js'
-import { projectOfCommands } from '../command-line.js'
+import { projectOfCommands } from '../project-of-commands.js'
 
 const AT = Date.UTC(2024, 0, 1)
 const iso = (minute: number) => new Date(AT + 60_000 * minute).toISOString()

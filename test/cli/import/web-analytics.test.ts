@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { temporaryFolder } from '../../helper.js'
-import { projectOfCommands } from '../command-line.js'
+import { projectOfCommands } from '../project-of-commands.js'
 
 const pathOf = (file: string) => fileURLToPath(new URL(join('../../data/vendors', file), import.meta.url))
 
