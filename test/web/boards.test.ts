@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { until } from '../helper.js'
-import { checkAccessibility, download, type Site, startSite } from './page.js'
+import { checkAccessibility, download, installClock, type Site, startSite } from './page.js'
 
 const DAY_MS = 86_400_000
 const USERS = { kind: 'series', series: [{ event: '*', metric: 'users' }] }
@@ -195,7 +195,7 @@ t.test('boards', async (t) => {
     await findAnswer(reader, 'Good').getByText('3', { exact: true }).waitFor()
     await findAnswer(reader, 'Bad').getByText('ClickHouse does not answer.').waitFor()
     t.ok(await reader.getByRole('button', { name: 'Edit board' }).isDisabled())
-    await reader.clock.install()
+    await installClock(reader)
     await reader.reload()
     await findAnswer(reader, 'Good').getByText('3', { exact: true }).waitFor()
     const before = asked

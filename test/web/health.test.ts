@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { startClickHouse, until } from '../helper.js'
-import { checkAccessibility, startSite } from './page.js'
+import { checkAccessibility, installClock, startSite } from './page.js'
 
 const EVERY_MS = 5_000
 
@@ -24,7 +24,7 @@ t.test('the health view describes the state of the service and follows it', asyn
   const page = await visit(t, '#/health')
   await page.getByRole('region', { name: 'Backlog' }).waitFor()
   t.match(await readText(page, 'Service'), /The service is ready/)
-  await page.clock.install()
+  await installClock(page)
   await page.reload()
   await call('POST', '/public/track', { event: 'seen', distinct_id: 'ada' })
   await waitForText(page, 'Intake', /Accepted since it started1R/)
@@ -78,7 +78,7 @@ t.test('a hidden tab does not poll, and refreshes when it is shown', async (t) =
   const { visitInTab } = await startSite(t)
   const page = await visitInTab(t, '#/health')
   await page.getByRole('region', { name: 'Intake' }).waitFor()
-  await page.clock.install()
+  await installClock(page)
   let asked = 0
   await page.route('**/metrics', async (route) => {
     asked++

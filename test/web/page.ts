@@ -175,6 +175,15 @@ export async function openWindow(t: Test, origin: string, locale = LOCALE): Prom
   return page
 }
 
+/** Windows whose clocks are their own, which stay so. */
+const withOwnClock = new WeakSet<BrowserContext>()
+
+/** Lets the test set the clock of a page, whose window is not reused. */
+export async function installClock(page: Page): Promise<void> {
+  withOwnClock.add(page.context())
+  await page.clock.install()
+}
+
 async function openPage(t: Test, window: BrowserContext): Promise<Page> {
   const page = await window.newPage()
   page.setDefaultTimeout(WAIT_LIMIT_MS)
@@ -206,7 +215,8 @@ class Windows {
   }
 
   release(window: BrowserContext, locale: string): void {
-    if (window.pages().length === 1) this.#free.push({ window, locale })
+    if (withOwnClock.has(window)) void window.close()
+    else if (window.pages().length === 1) this.#free.push({ window, locale })
   }
 
   async #forget(window: BrowserContext, origin: string): Promise<BrowserContext> {

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { until } from '../helper.js'
-import { checkAccessibility, download, type Site, startSite } from './page.js'
+import { checkAccessibility, download, installClock, type Site, startSite } from './page.js'
 
 const DAY_MS = 86_400_000
 const SECOND_MS = 1000
@@ -261,7 +261,7 @@ t.test('the view of a site', async (t) => {
       const response = await route.fetch()
       await route.fulfill({ response, json: { ...(await response.json()), pending } })
     })
-    await page.clock.install()
+    await installClock(page)
     await page.reload()
     await until('yesterday', async () => (await readNumbers(page))[1] === 'Visits 3')
     pending = 2
