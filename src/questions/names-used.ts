@@ -138,7 +138,7 @@ function listEventNames(definitions: readonly Pick<Definition, 'event'>[]): read
   return definitions.some(({ event }) => event === '*') ? null : [...new Set(names)]
 }
 
-/** @param options `isInSession`: whether they are events of a session, none of which is a session */
+/** @param options `isInSession`: whether they are events within a session, which cannot be sessions themselves */
 function collectNames(
   event: string | string[],
   path: string,

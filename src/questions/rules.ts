@@ -134,7 +134,7 @@ function checkPoint(question: SeriesQuestion, at: string, fault: Fault): void {
   fault('/at', 'must be the time of a point of the answer')
 }
 
-/** The buckets of a question's range; undefined if the range is at fault. */
+/** The buckets of a question's range; undefined if the range is invalid. */
 function listBuckets(question: RangeQuestion, unit: Unit) {
   const range = parseRange(question)
   if (range.from >= range.to || countBuckets(range, unit) > MAX_BUCKETS) return undefined

@@ -131,14 +131,6 @@ async function startSite(t: Test, { client, url, key, answered }: Service, optio
   return { origin, requests, findEvents, waitForEvents, waitFor, describe, waitForSession }
 }
 
-let browser: Promise<BrowserContext> | undefined
-
-/** The browser that all tests share. */
-function openBrowser(): Promise<BrowserContext> {
-  browser ??= startChromium(t)
-  return browser
-}
-
 /** What was in the consoles of pages and was not expected. */
 const found: string[] = []
 
@@ -185,7 +177,7 @@ async function hide(t: Test, browser: BrowserContext, page: Page): Promise<void>
 t.test('the script in a browser', async (t) => {
   const service = await startTracked(t, await settingsFor(t, 'embedded'))
   const { client } = service
-  const browser = await openBrowser()
+  const browser = await startChromium(t)
 
   t.test('a load is a page view of a visit', async (t) => {
     const site = await startSite(t, service)
@@ -735,7 +727,7 @@ t.test('the script in a browser', async (t) => {
 t.test('what happens while the service is restarted arrives once', async (t) => {
   const env = { ...(await settingsFor(t, 'embedded')), PORT: String(await freePort()) }
   const first = await startTracked(t, env)
-  const browser = await openBrowser()
+  const browser = await startChromium(t)
   const files = { '/next': { text: '<!doctype html>' } }
   const site = await startSite(t, first, { files })
   const { page } = await openPage(t, browser, 'about:blank', /ERR_/)
