@@ -40,9 +40,10 @@ const MAX_GROUPS = 500_000
 /** A UNION ALL of passes, each over the events or sessions of one part of the series. */
 function query(question: SeriesQuestion, asked: QueryContext): Query {
   const statement = new Statement(asked)
-  const isRanked = question.breakdown.length > 0 && !asked.hasManyValues
+  const hasLines = question.breakdown.length > 0
+  const isRanked = hasLines && !asked.hasManyValues
   const select = isRanked ? selectRanked : selectCounts
-  const sql = splitSeries(question)
+  const sql = splitSeries(question, hasLines && !isRanked)
     .map((part) => select(statement, question, part))
     .join(' UNION ALL ')
   const limit = isRanked && { max_rows_to_group_by: String(MAX_GROUPS) }
@@ -50,15 +51,15 @@ function query(question: SeriesQuestion, asked: QueryContext): Query {
 }
 
 /**
- * The series that are counted together. With a breakdown, each is counted alone, because its lines are for different
- * values. Otherwise, series of sessions and series of events are separate, so that fields are computed only where they
- * are needed.
+ * The series that are counted together. Series of sessions and series of events are separate, so that fields are computed
+ * only where they are needed.
+ * @param areAlone each is counted by itself, because a pass counts only the values that have a line in its series
  */
-function splitSeries({ series, breakdown }: SeriesQuestion): Part[] {
+function splitSeries({ series }: SeriesQuestion, areAlone: boolean): Part[] {
   const all = series.map((definition, number) => ({ definition, number }))
   const split = (isOfSessions: boolean) =>
     all.filter(({ definition: { event } }) => (event === SESSION) === isOfSessions)
-  const parts = breakdown.length > 0 ? all.map((one) => [one]) : [split(true), split(false)]
+  const parts = areAlone ? all.map((one) => [one]) : [split(true), split(false)]
   return parts.filter((part): part is Part => part.length > 0)
 }
 
@@ -90,57 +91,101 @@ function selectCounts(statement: Statement, question: SeriesQuestion, part: Part
 }
 
 /**
- * SELECT of the lines of a series with a breakdown from one pass over the events: all values are counted in each bucket and
- * ranked, and those beyond the limit are merged. The values become JSON when each of them is one row.
+ * SELECT of the lines of some series with a breakdown from one pass over the events: all values are counted in each bucket
+ * and ranked, and those beyond the limit are merged. Events that count in the same series are counted together until each
+ * of these has few rows; then the values become JSON, too.
  */
-function selectRanked(statement: Statement, question: SeriesQuestion, [one]: Part): string {
-  const measure = buildMeasure(statement, question, one)
-  const { number, states, names, merged, total } = measure
-  const buckets = buildBuckets(question)
+function selectRanked(statement: Statement, question: SeriesQuestion, part: Part): string {
   const { breakdown } = question
-  const split = breakdown.map((_, i) => `b${i}`).join(', ')
+  const measures = shareMeasures(statement, question, part)
+  const buckets = buildBuckets(question)
   const { bucket, columns } = buildBucket(statement, buckets)
-  const events = `${selectEvents(statement, question, [one], { columns, split: true })} AS events`
+  const events = `${selectEvents(statement, question, part, { columns, split: true })} AS events`
+  const isAlone = part.length === 1
+  const keys = [...breakdown.map((_, i) => `b${i}`), ...(isAlone ? [] : ['mask'])].join(', ')
   const value = `${formatValues(breakdown, statement.context)} AS breakdown`
+  const place = `${isAlone ? 'toUInt64(0)' : 'arrayJoin(bitPositionsToArray(mask))'} AS place`
+  const { states, names, total } = joinMeasures(measures)
+  const merged = `${chooseMeasure(measures, ({ merged }) => merged)} AS value`
+  const number = `${statement.numbers(part.map(({ number }) => number))}[place + 1] AS series`
   if (buckets === null) {
-    const values = areDistinct(breakdown)
-      ? `SELECT ${value}, ${states.join(', ')} FROM ${events} GROUP BY ${split}`
-      : `SELECT ${value}, ${total.join(', ')} FROM (SELECT ${split}, ${states.join(', ')} FROM ${events} GROUP BY ${split}) AS counts
-        GROUP BY breakdown`
-    const lines = selectLines(statement, question, measure, { values, columns: names })
-    return `SELECT toUInt8(${number}) AS series, label, ${bucket} AS bucket, ${merged} AS value FROM (${lines}) GROUP BY label`
+    const counts = `SELECT ${keys}, ${states} FROM ${events} GROUP BY ${keys}`
+    const areRows = isAlone && areDistinct(breakdown)
+    const values = areRows
+      ? `SELECT ${value}, ${place}, ${states} FROM ${events} GROUP BY ${keys}`
+      : `SELECT ${value}, ${place}, ${total} FROM (${counts}) AS counts GROUP BY breakdown, place`
+    const lines = selectLines(statement, question, measures, { values, columns: names })
+    return `SELECT ${number}, label, ${bucket} AS bucket, ${merged} FROM (${lines}) GROUP BY place, label`
   }
-  const counts = `SELECT ${split}, ${bucket} AS bucket, ${states.join(', ')} FROM ${events} GROUP BY ${split}, bucket`
+  const counts = `SELECT ${keys}, ${bucket} AS bucket, ${states} FROM ${events} GROUP BY ${keys}, bucket`
   const cell = (number: string, cells: readonly string[]) => `(${[number, ...cells].join(', ')})`
   const cellOfBucket = cell(
     'bucket',
     names.map((name) => `counts.${name}`),
   )
-  const values = `SELECT ${value}, groupArray(${cellOfBucket}) AS cells, ${total.join(', ')} FROM (${counts}) AS counts GROUP BY breakdown`
+  const values = `SELECT ${value}, ${place}, groupArray(${cellOfBucket}) AS cells, ${total} FROM (${counts}) AS counts
+    GROUP BY breakdown, place`
   const cells = `arrayPushFront(cells, ${cell('toUInt32(0)', names)}) AS cells`
-  const lines = selectLines(statement, question, measure, { values, columns: [cells] })
+  const lines = selectLines(statement, question, measures, { values, columns: [cells] })
   const taken = names.map((name, i) => `cell.${i + 2} AS ${name}`).join(', ')
-  return `SELECT toUInt8(${number}) AS series, label, bucket, ${merged} AS value FROM (
-      SELECT label, cell.1 AS bucket, ${taken} FROM (${lines}) ARRAY JOIN cells AS cell
-    ) GROUP BY label, bucket`
+  return `SELECT ${number}, label, bucket, ${merged} FROM (
+      SELECT place, label, cell.1 AS bucket, ${taken} FROM (${lines}) ARRAY JOIN cells AS cell
+    ) GROUP BY place, label, bucket`
 }
 
 /**
- * SELECT of the values that have a line of their own, as `label`, and of all others as an empty one if there is a line for
- * them.
- * @param from `values`: SELECT of `breakdown`, the states and what `columns` need
+ * SELECT of the values that have a line of their own in the series at a `place` of the part, as `label`, and of all others
+ * as an empty one if there is a line for them.
+ * @param from `values`: SELECT of `place`, `breakdown`, the states and what `columns` need
  */
 function selectLines(
   statement: Statement,
   { other, limit }: SeriesQuestion,
-  measure: Measure,
+  measures: readonly SharedMeasure[],
   { values, columns }: { values: string; columns: readonly string[] },
 ): string {
-  const order = orderByValue(measure)
+  const order = `ORDER BY ${chooseMeasure(measures, ({ finished }) => finished)} DESC NULLS LAST, breakdown`
   const most = statement.count(limit)
   return other
-    ? `SELECT if(row_number() OVER (${order}) <= ${most}, breakdown, '') AS label, ${columns.join(', ')} FROM (${values})`
-    : `SELECT breakdown AS label, ${columns.join(', ')} FROM (${values}) ${order} LIMIT ${most}`
+    ? `SELECT place, if(row_number() OVER (PARTITION BY place ${order}) <= ${most}, breakdown, '') AS label, ${columns.join(', ')}
+      FROM (${values})`
+    : `SELECT place, breakdown AS label, ${columns.join(', ')} FROM (${values}) ${order} LIMIT ${most} BY place`
+}
+
+/** A measure, and the places in a part of the series that it measures. */
+type SharedMeasure = Measure & { places: number[] }
+
+/** The measures of all series of a part, each once; the `place` of a row tells which of them it is about. */
+function shareMeasures(statement: Statement, question: SeriesQuestion, part: Part): SharedMeasure[] {
+  const fields = listValueFields(part.map(({ definition }) => definition)).map((field) => JSON.stringify(field))
+  const found = new Map<string, SharedMeasure>()
+  for (const [place, { definition }] of part.entries()) {
+    const { metric, property, p } = definition
+    const key = JSON.stringify([metric, property, p])
+    const position = fields.indexOf(JSON.stringify(property))
+    const known = found.get(key) ?? {
+      ...computeMeasure(statement, question, definition, { number: found.size, matches: '1', position }),
+      places: [],
+    }
+    known.places.push(place)
+    found.set(key, known)
+  }
+  return [...found.values()]
+}
+
+function joinMeasures(measures: readonly Measure[]) {
+  return {
+    states: measures.flatMap(({ states }) => states).join(', '),
+    names: measures.flatMap(({ names }) => names),
+    total: measures.flatMap(({ total }) => total).join(', '),
+  }
+}
+
+/** SQL for the measure of a row's series. */
+function chooseMeasure(measures: readonly SharedMeasure[], take: (measure: Measure) => string): string {
+  const all = measures.map((measure) => [`place IN (${measure.places.join(', ')})`, take(measure)])
+  const last = all.pop()?.[1] ?? ''
+  return all.length === 0 ? last : `multiIf(${[...all.flat(), last].join(', ')})`
 }
 
 /** SQL for the number of the bucket of an event, from 1, and the columns that it needs; 0 if the whole range is one. */
@@ -280,22 +325,21 @@ function buildMeasures(statement: Statement, question: SeriesQuestion, part: Par
   const fields = listValueFields(part.map(({ definition }) => definition)).map((field) => JSON.stringify(field))
   return part.map(({ definition, number }, bit) => {
     const position = fields.indexOf(JSON.stringify(definition.property))
-    return computeMeasure(statement, question, definition, { number, bit, position })
+    return computeMeasure(statement, question, definition, { number, matches: `bitTest(mask, ${bit})`, position })
   })
 }
 
 /** The measure of a series that is counted alone. */
 function buildMeasure(statement: Statement, question: SeriesQuestion, { definition, number }: Numbered): Measure {
-  return computeMeasure(statement, question, definition, { number, bit: 0, position: 0 })
+  return computeMeasure(statement, question, definition, { number, matches: '1', position: 0 })
 }
 
 function computeMeasure(
   statement: Statement,
   { approximate }: SeriesQuestion,
   { metric, p = 95 }: SeriesDefinition,
-  { number, bit, position }: { number: number; bit: number; position: number },
+  { number, matches, position }: { number: number; matches: string; position: number },
 ): Measure {
-  const matches = `bitTest(mask, ${bit})`
   const name = `m${number}`
   const count = approximate ? 'uniqCombined64' : 'uniqExact'
   const quantile = approximate ? 'quantileTDigest' : 'quantileExactInclusive'

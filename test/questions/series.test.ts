@@ -114,22 +114,32 @@ t.test('breaks down by the values of a property with their types, the rest toget
   t.strictSame(await lines({ series: [{ event: 'none' }], breakdown: ['event'] }), [])
 })
 
-t.test('has the same lines over the whole range as over its buckets', async (t) => {
+t.test('has the same lines over the whole range as over its buckets, and beside other series', async (t) => {
   const values = ['"x"', '"x"', '"y"', '1', '1.0', 'null', '"z"', '[1]', '"w"', '"y"', '"v"', '"u"']
   await send(...values.map((value, i) => ['a9', `u${i % 5}`, i * 8_000_000, `{"v":${value},"n":${i % 4}}`] as Sent))
   await send(...['"x"', '"t"'].map((value, i) => ['a9', '$anonymous', i, `{"v":${value},"n":"none"}`] as Sent))
-  const metrics = ['users', 'events_per_user', 'avg', 'max'].map((metric, i) => {
-    return { event: 'a9', metric, ...(i > 1 && { property: 'properties.n' }) }
-  })
+  await send(...['"s"', '"x"'].map((value, i) => ['b9', 'u0', i, `{"v":${value},"n":${i}}`] as Sent))
+  const of = (metric: string, more = {}) => ({ event: 'a9', metric, property: 'properties.n', ...more })
+  const series = [
+    { event: 'a9', metric: 'users' },
+    { event: 'a9', metric: 'events_per_user' },
+    of('avg'),
+    of('max', { where: ['is', 'properties.v', ['x', 'y', 'w']] }),
+    of('percentile', { event: '*', p: 30, property: 'properties.v' }),
+    of('sum', { event: 'b9' }),
+    { event: 'none' },
+  ]
   for (const [limit, other] of [
     [3, true],
-    [50, false],
+    [2, false],
   ] as const) {
-    const question = { series: metrics, breakdown: ['properties.v'], limit, other }
-    const days = await lines({ ...question, interval: 'day' })
+    const question = { breakdown: ['properties.v'], limit, other }
+    const days = await lines({ ...question, series, interval: 'day' })
     const whole = days.map(([value, total]: unknown[]) => [value, total, [total]])
-    t.strictSame(await lines({ ...question, interval: 'none' }), whole, `${limit} lines, ${other}`)
-    t.equal(whole.length, metrics.length * (limit === 50 ? 10 : limit + (other ? 1 : 0)))
+    t.strictSame(await lines({ ...question, series, interval: 'none' }), whole, `${limit} lines, ${other}`)
+    const alone = await Promise.all(series.map((one) => lines({ ...question, series: [one], interval: 'day' })))
+    t.strictSame(days, alone.flat())
+    t.equal(alone.at(-2)?.length, 2)
   }
 })
 
@@ -376,6 +386,11 @@ t.test('counts sessions and events in one question', async (t) => {
   t.strictSame(
     found.map(([, total]: unknown[]) => total),
     [2, 2, from + 1000, 1, 9],
+  )
+  const split = { series, breakdown: ['distinct_id'], interval: 'none', from, where: ['is', 'distinct_id', ['ada']] }
+  t.strictSame(
+    (await ask(split)).results.map(({ series, total }: { series: number; total: number }) => [series, total]),
+    [2, 2, from + 1000, 1, 9].map((total, i) => [i, total]),
   )
 })
 
