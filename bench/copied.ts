@@ -8,6 +8,7 @@ import type { Store } from './store.js'
 
 const POLL_MS = 100
 const COPY_LIMIT_MS = 3_600_000
+const FOLLOW_LIMIT_MS = 10 * 60_000
 /** Values get a column after a few slow questions. */
 const QUESTIONS_FOR_COLUMN = 4
 const COLUMN_LIMIT_MS = 60_000
@@ -17,14 +18,20 @@ const COLUMN_LIMIT_MS = 60_000
  * service that copies
  */
 export async function copyAll(bench: Bench, store: Store, url: string): Promise<void> {
+  const cpu = await store.cpuUs()
+  const began = performance.now()
+  // First, so that all events are counted anew: else they would be copied in one step, together with the next event.
+  await store.text(
+    `INSERT INTO event_changes (project_id, id, kind, scope, state) SELECT '', generateUUIDv4(), 'rebuild', '{}', 2`,
+  )
+  const deadline = performance.now() + FOLLOW_LIMIT_MS
+  while ((await countChanges(store)) > 0) {
+    if (performance.now() > deadline) throw new Error('the facts are not rebuilt')
+    await wait(POLL_MS)
+  }
   // Everything up to the last event of the service is copied, so one has to be sent through it.
   const [event = ''] = await realEvents()
   await call(url, batchOf([event]))
-  const cpu = await store.cpuUs()
-  const began = performance.now()
-  await store.text(
-    `INSERT INTO event_changes (project_id, id, kind, scope, state) SELECT '', generateUUIDv4(), 'rebuild', '{}', 1`,
-  )
   const events = await untilCopied(store)
   const seconds = (performance.now() - began) / 1000
   await store.quiet()
@@ -52,7 +59,7 @@ export async function untilCopied(store: Store): Promise<number> {
 
 /** The number of changes that are not in the facts yet. */
 function countChanges(store: Store): Promise<number> {
-  return store.number('SELECT count() FROM event_changes FINAL WHERE state < 2')
+  return store.number('SELECT count() FROM event_changes FINAL WHERE state < 3')
 }
 
 /** Asks until the values that a question reads have columns that ClickHouse has filled. */
