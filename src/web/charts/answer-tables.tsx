@@ -5,7 +5,7 @@ import { Scrollable } from '../ui/scrollable.js'
 import * as tableStyles from '../ui/table.module.css'
 import * as textStyles from '../ui/text.module.css'
 import * as styles from './answer-tables.module.css'
-import { NumberButton, type OnDrillDown } from './number-button.js'
+import { DrillDownContext, NumberButton } from './number-button.js'
 import { useRowLimit } from './row-limit.js'
 
 /** More rows would make the browser slow; the CSV file has all of them. */
@@ -13,28 +13,22 @@ const MAX_ROWS = 500
 
 interface AnswerTablesProps {
   tables: AnswerTable[]
-  onDrillDown?: OnDrillDown | undefined
   /** whether the table is for screen readers only, next to a chart */
   isForReaders?: boolean
 }
 
 /** The numbers of an answer as tables. */
-export function AnswerTables({ tables, onDrillDown, isForReaders = false }: AnswerTablesProps) {
+export function AnswerTables({ tables, isForReaders = false }: AnswerTablesProps) {
   return (
     <>
       {tables.map((table) => (
-        <OneTable key={table.title} table={table} onDrillDown={onDrillDown} isForReaders={isForReaders} />
+        <OneTable key={table.title} table={table} isForReaders={isForReaders} />
       ))}
     </>
   )
 }
 
-interface OneTableProps extends Required<Pick<AnswerTablesProps, 'isForReaders'>> {
-  table: AnswerTable
-  onDrillDown: OnDrillDown | undefined
-}
-
-function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }: OneTableProps) {
+function OneTable({ table: { title, columns, rows }, isForReaders }: { table: AnswerTable; isForReaders: boolean }) {
   const isNumber = (column: number) => rows[0]?.[column]?.isNumber
   const { limit, more } = useRowLimit(rows.length)
   const hasOpen = rows.some((row) => row.some(({ isOpen }) => isOpen))
@@ -57,12 +51,7 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
           {rows.slice(0, isForReaders ? MAX_ROWS : Math.min(limit, MAX_ROWS)).map((row, i) => (
             <tr key={rowKeys[i]}>
               {row.map((cell, column) => (
-                <Field
-                  key={columnKeys[column]}
-                  cell={cell}
-                  title={describeCell(row, columns, column)}
-                  onDrillDown={onDrillDown}
-                />
+                <Field key={columnKeys[column]} cell={cell} title={describeCell(row, columns, column)} />
               ))}
             </tr>
           ))}
@@ -73,7 +62,13 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
       {rows.length > MAX_ROWS && !more && <p class={textStyles.hint}>The CSV file has all {rows.length} rows.</p>}
     </>
   )
-  if (isForReaders) return <div class={textStyles.hidden}>{content}</div>
+  if (isForReaders) {
+    return (
+      <DrillDownContext.Provider value={null}>
+        <div class={textStyles.hidden}>{content}</div>
+      </DrillDownContext.Provider>
+    )
+  }
   return (
     <Scrollable label={`Table: ${title}`} class={`${tableStyles.scroll} ${styles.table}`}>
       {content}
@@ -81,11 +76,11 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
   )
 }
 
-function Field({ cell, title, onDrillDown }: { cell: TableCell; title: string; onDrillDown: OnDrillDown | undefined }) {
+function Field({ cell, title }: { cell: TableCell; title: string }) {
   return (
     <td class={cell.isNumber ? tableStyles.number : cell.isDate ? styles.date : styles.text}>
       {cell.isNumber ? (
-        <NumberButton text={cell.text} title={title} drillDown={cell.drillDown} onDrillDown={onDrillDown} />
+        <NumberButton text={cell.text} title={title} drillDown={cell.drillDown} />
       ) : (
         <bdi>{cell.text}</bdi>
       )}

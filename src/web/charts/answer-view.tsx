@@ -11,7 +11,6 @@ import { Bars } from './bars.js'
 import { Cohorts } from './cohorts.js'
 import { Flow } from './flow.js'
 import { Funnel } from './funnel.js'
-import type { OnDrillDown } from './number-button.js'
 import type { PlotProps } from './plot.js'
 import { Totals } from './totals.js'
 
@@ -20,21 +19,19 @@ interface AnswerViewProps {
   /** the answer about the previous period */
   before?: AnswerBefore | null
   display: Display
-  /** without it, numbers are not clickable */
-  onDrillDown?: OnDrillDown | undefined
 }
 
 /** An answer as a chart, with a table for screen readers. */
-export function AnswerView({ answer, before = null, display, onDrillDown }: AnswerViewProps) {
+export function AnswerView({ answer, before = null, display }: AnswerViewProps) {
   const drawing = chooseVisualization(answer.query, display)
   const isMoney = display.money === true && canBeMoney(answer.query)
   const tables = useMemo(() => buildTables(answer, before, isMoney), [answer, before, isMoney])
   const isEmpty = tables.every(({ rows }) => rows.length === 0) || !hasNumbers(answer, before)
   if (isEmpty) return <p class={textStyles.hint}>No events in this period.</p>
-  if (drawing === 'table') return <AnswerTables tables={tables} onDrillDown={onDrillDown} />
+  if (drawing === 'table') return <AnswerTables tables={tables} />
   return (
     <>
-      <Drawn answer={answer} before={before} isMoney={isMoney} drawing={drawing} onDrillDown={onDrillDown} />
+      <Drawn answer={answer} before={before} isMoney={isMoney} drawing={drawing} />
       {isPicture(answer, drawing) && <AnswerTables tables={tables} isForReaders />}
     </>
   )
@@ -57,19 +54,18 @@ function isPicture(answer: DrawnAnswer, drawing: Visualization): boolean {
 interface DrawnProps extends Required<Pick<AnswerViewProps, 'answer' | 'before'>> {
   isMoney: boolean
   drawing: Visualization
-  onDrillDown: OnDrillDown | undefined
 }
 
-function Drawn({ answer, before, isMoney, drawing, onDrillDown }: DrawnProps) {
+function Drawn({ answer, before, isMoney, drawing }: DrawnProps) {
   switch (answer.kind) {
     case 'funnel':
-      return <Funnel answer={answer} onDrillDown={onDrillDown} />
+      return <Funnel answer={answer} />
     case 'retention':
-      return <Cohorts answer={answer} onDrillDown={onDrillDown} />
+      return <Cohorts answer={answer} />
     case 'paths':
-      return <Flow answer={answer} onDrillDown={onDrillDown} />
+      return <Flow answer={answer} />
     case 'series': {
-      const props = { answer, before, isMoney, onDrillDown }
+      const props = { answer, before, isMoney }
       if (drawing === 'number') return <Totals {...props} />
       if (answer.query.interval === 'none') return <Bars {...props} />
       return <LazyPlot {...props} shape={drawing === 'area' || drawing === 'bar' ? drawing : 'line'} />

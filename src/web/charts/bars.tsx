@@ -5,7 +5,7 @@ import { useRowLimit } from './row-limit.js'
 import { Change, Periods, TotalNumber, type TotalsProps } from './totals.js'
 
 /** The totals of an answer as horizontal bars, each above that of the previous period. */
-export function Bars({ answer, before, isMoney, onDrillDown }: TotalsProps) {
+export function Bars({ answer, before, isMoney }: TotalsProps) {
   const lines = computeTotals(answer, before, isMoney)
   const { limit, more } = useRowLimit(lines.length)
   const values = lines.flatMap((line) => [line.now.value ?? 0, line.before?.value ?? 0])
@@ -29,14 +29,14 @@ export function Bars({ answer, before, isMoney, onDrillDown }: TotalsProps) {
               <span class={styles.bar} style={drawBar(line.now.value, line.series)} />
             </span>
             <span class={styles.number}>
-              <TotalNumber line={line} onDrillDown={onDrillDown} />
+              <TotalNumber line={line} />
             </span>
             {line.before && (
               <span class={`${styles.track} ${styles.before}`} aria-hidden="true">
                 <span class={styles.bar} style={drawBar(line.before.value, line.series)} />
               </span>
             )}
-            <Change line={line} onDrillDown={onDrillDown} />
+            <Change line={line} />
           </li>
         ))}
       </ul>

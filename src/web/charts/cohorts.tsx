@@ -7,16 +7,13 @@ import { Scrollable } from '../ui/scrollable.js'
 import * as tableStyles from '../ui/table.module.css'
 import * as textStyles from '../ui/text.module.css'
 import * as styles from './cohorts.module.css'
-import { NumberButton, type OnDrillDown } from './number-button.js'
+import { NumberButton } from './number-button.js'
 import { useRowLimit } from './row-limit.js'
 
-interface CohortsProps {
-  answer: AnswerTo<'retention'>
-  onDrillDown: OnDrillDown | undefined
-}
+type RetentionAnswer = AnswerTo<'retention'>
 
 /** One row per cohort, with the share of users who returned in each interval; larger shares are darker. */
-export function Cohorts({ answer: { results, averages, query }, onDrillDown }: CohortsProps) {
+export function Cohorts({ answer: { results, averages, query } }: { answer: RetentionAnswer }) {
   const { limit, more } = useRowLimit(results.length)
   const hasOpen = results.some(({ cells }) => cells.some(({ complete }) => !complete))
   return (
@@ -44,7 +41,7 @@ export function Cohorts({ answer: { results, averages, query }, onDrillDown }: C
             ))}
           </tr>
           {results.slice(0, limit).map((cohort) => (
-            <CohortRow key={cohort.cohort} cohort={cohort} query={query} onDrillDown={onDrillDown} />
+            <CohortRow key={cohort.cohort} cohort={cohort} query={query} />
           ))}
         </tbody>
       </table>
@@ -58,7 +55,7 @@ export function Cohorts({ answer: { results, averages, query }, onDrillDown }: C
 const DAYS = { day: '24 hours', week: '7 days', month: '30 days' }
 
 /** Says where the counting of periods begins, such as `Week 0 is the week of the first event, Week 1 the one after.` */
-function describeFirst({ unit, mode }: CohortsProps['answer']['query']): string {
+function describeFirst({ unit, mode }: RetentionAnswer['query']): string {
   const [first, second] = [labelInterval(unit, 0), labelInterval(unit, 1)]
   if (mode === 'calendar') return `${first} is the ${unit} in which a user started, ${second} the ${unit} after it.`
   return `${first} is the first ${DAYS[unit]} after a user’s start, ${second} the ${DAYS[unit]} after those.`
@@ -66,11 +63,10 @@ function describeFirst({ unit, mode }: CohortsProps['answer']['query']): string 
 
 interface CohortRowProps {
   cohort: Cohort
-  query: AnswerTo<'retention'>['query']
-  onDrillDown: OnDrillDown | undefined
+  query: RetentionAnswer['query']
 }
 
-function CohortRow({ cohort: { cohort, size, cells }, query, onDrillDown }: CohortRowProps) {
+function CohortRow({ cohort: { cohort, size, cells }, query }: CohortRowProps) {
   const date = formatDate(cohort)
   return (
     <tr>
@@ -80,7 +76,6 @@ function CohortRow({ cohort: { cohort, size, cells }, query, onDrillDown }: Coho
           text={formatNumber(size)}
           title={`Cohort of ${date}`}
           drillDown={{ of: query, cell: { cohort } }}
-          onDrillDown={onDrillDown}
         />
       </td>
       {cells.map(({ interval, users, complete }) => {
@@ -92,8 +87,7 @@ function CohortRow({ cohort: { cohort, size, cells }, query, onDrillDown }: Coho
             <NumberButton
               text={text}
               title={title}
-              drillDown={{ of: query, cell: { cohort, interval } }}
-              onDrillDown={users > 0 ? onDrillDown : undefined}
+              drillDown={users > 0 ? { of: query, cell: { cohort, interval } } : undefined}
             />
           </Share>
         )

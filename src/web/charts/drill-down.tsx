@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { listDrillDownUsers } from '../api/answers.js'
 import { readProfiles } from '../api/users.js'
@@ -14,7 +15,7 @@ import { Dialog } from '../ui/dialog.js'
 import { Failure, Loading } from '../ui/notice.js'
 import { Pagination } from '../ui/pagination.js'
 import * as styles from './drill-down.module.css'
-import type { OnDrillDown } from './number-button.js'
+import { DrillDownContext } from './number-button.js'
 
 const LIMIT = 50
 const FILE_LIMIT = 1000
@@ -35,11 +36,10 @@ interface Opened {
 const ENTRY = 'users'
 
 /**
- * Opens a dialog with the users that a number counts.
+ * Makes the numbers in it clickable: a dialog lists the users that a number counts.
  * @param place distinguishes the answers of a view
- * @returns the click handler, and the dialog while it is open
  */
-export function useDrillDown(place: string) {
+export function DrillDownArea({ place, children }: { place: string; children: ComponentChildren }) {
   const [opened, setOpened] = useState(() => {
     const kept = readFromEntry(ENTRY) as Opened | undefined
     return kept?.place === place ? kept : null
@@ -48,11 +48,12 @@ export function useDrillDown(place: string) {
     keepInEntry(ENTRY, next ?? undefined)
     setOpened(next)
   }
-  const onDrillDown: OnDrillDown = (drillDown, title) => open({ place, drillDown, title, page: 1 })
-  const dialog = opened && (
-    <UsersDialog {...opened} onTurn={(page) => open({ ...opened, page })} onClose={() => open(null)} />
+  return (
+    <DrillDownContext.Provider value={(drillDown, title) => open({ place, drillDown, title, page: 1 })}>
+      {children}
+      {opened && <UsersDialog {...opened} onTurn={(page) => open({ ...opened, page })} onClose={() => open(null)} />}
+    </DrillDownContext.Provider>
   )
-  return { onDrillDown, dialog }
 }
 
 interface UsersDialogProps extends Omit<Opened, 'place'> {

@@ -1,4 +1,4 @@
-import { useMemo } from 'preact/hooks'
+import { useContext, useMemo } from 'preact/hooks'
 import { labelEvents } from '../../contract/labels.js'
 import type { AnswerTo } from '../../contract/questions.js'
 import { type DrillDown, labelNode } from '../lib/answer-table.js'
@@ -9,19 +9,16 @@ import * as tableStyles from '../ui/table.module.css'
 import * as textStyles from '../ui/text.module.css'
 import * as styles from './flow.module.css'
 import { type FlowLink, type FlowNode, layOutFlow, NODE_WIDTH } from './flow-layout.js'
-import type { OnDrillDown } from './number-button.js'
+import { DrillDownContext } from './number-button.js'
 
-interface FlowProps {
-  answer: AnswerTo<'paths'>
-  onDrillDown: OnDrillDown | undefined
-}
+type PathsAnswer = AnswerTo<'paths'>
 
 /** Maximum number of characters of a node's label. */
 const MAX_LABEL = 16
 const INSET = 8
 
 /** The paths of users, step by step, as bands whose height is the number of users. */
-export function Flow({ answer, onDrillDown }: FlowProps) {
+export function Flow({ answer }: { answer: PathsAnswer }) {
   const { width, height, nodes, links } = useMemo(() => {
     return layOutFlow(answer.results, answer.query.end !== null)
   }, [answer])
@@ -38,15 +35,10 @@ export function Flow({ answer, onDrillDown }: FlowProps) {
           aria-label="Flow"
         >
           {links.map((link) => (
-            <Link
-              key={`${link.step} ${link.from}\n${link.to}`}
-              link={link}
-              of={answer.query}
-              onDrillDown={onDrillDown}
-            />
+            <Link key={`${link.step} ${link.from}\n${link.to}`} link={link} of={answer.query} />
           ))}
           {nodes.map((node) => (
-            <Node key={`${node.step} ${node.event}`} node={node} of={answer.query} onDrillDown={onDrillDown} />
+            <Node key={`${node.step} ${node.event}`} node={node} of={answer.query} />
           ))}
         </svg>
       </Scrollable>
@@ -56,7 +48,7 @@ export function Flow({ answer, onDrillDown }: FlowProps) {
 }
 
 /** Says what the numbers are, because those of a step may add up to more than there are users. */
-function describeFlow({ results: { links }, query }: FlowProps['answer']): string {
+function describeFlow({ results: { links }, query }: PathsAnswer): string {
   const isBackward = query.end !== null
   const events = labelEvents((query.start ?? query.end)?.event ?? '')
   if (links.length === 0) {
@@ -66,7 +58,8 @@ function describeFlow({ results: { links }, query }: FlowProps['answer']): strin
 }
 
 /** The attributes that make an SVG shape a button. */
-function makeButtonProps(label: string, drillDown: DrillDown, onDrillDown: OnDrillDown | undefined) {
+function useButtonProps(label: string, drillDown: DrillDown) {
+  const onDrillDown = useContext(DrillDownContext)
   if (!onDrillDown) return {}
   return {
     role: 'button' as const,
@@ -82,27 +75,26 @@ function makeButtonProps(label: string, drillDown: DrillDown, onDrillDown: OnDri
 }
 
 interface PartProps {
-  of: AnswerTo<'paths'>['query']
-  onDrillDown: OnDrillDown | undefined
+  of: PathsAnswer['query']
 }
 
-function Link({ link: { step, from, to, users, path }, of, onDrillDown }: PartProps & { link: FlowLink }) {
+function Link({ link: { step, from, to, users, path }, of }: PartProps & { link: FlowLink }) {
   const label = `${escapeInvisible(labelNode(from))} to ${escapeInvisible(labelNode(to))}: ${formatNumber(users)} users`
   return (
-    <g class={styles.link} {...makeButtonProps(label, { of, cell: { step, from, to } }, onDrillDown)}>
+    <g class={styles.link} {...useButtonProps(label, { of, cell: { step, from, to } })}>
       <title>{label}</title>
       <path d={path} />
     </g>
   )
 }
 
-function Node({ node, of, onDrillDown }: PartProps & { node: FlowNode }) {
+function Node({ node, of }: PartProps & { node: FlowNode }) {
   const { step, event, users, x, y, height } = node
   const name = escapeInvisible(labelNode(event))
   const label = `${name}: ${formatNumber(users)} users`
   const short = name.length > MAX_LABEL ? `${name.slice(0, MAX_LABEL - 1)}…` : name
   return (
-    <g class={styles.node} {...makeButtonProps(label, { of, cell: { step, event } }, onDrillDown)}>
+    <g class={styles.node} {...useButtonProps(label, { of, cell: { step, event } })}>
       <title>{label}</title>
       <rect x={x} y={y} width={NODE_WIDTH} height={height} rx={4} />
       <svg x={x} y={y} width={NODE_WIDTH} height={height} aria-hidden="true">

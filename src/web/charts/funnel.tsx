@@ -8,17 +8,11 @@ import * as textStyles from '../ui/text.module.css'
 import * as barsStyles from './bars.module.css'
 import { seriesColor } from './colors.js'
 import * as styles from './funnel.module.css'
-import { NumberButton, type OnDrillDown } from './number-button.js'
+import { NumberButton } from './number-button.js'
 import { useRowLimit } from './row-limit.js'
 
-interface FunnelProps {
-  answer: AnswerTo<'funnel'>
-  onDrillDown: OnDrillDown | undefined
-}
-
 /** One bar per step; its length is the share of users of the first step. */
-export function Funnel({ answer, onDrillDown }: FunnelProps) {
-  const { results, query } = answer
+export function Funnel({ answer: { results, query } }: { answer: AnswerTo<'funnel'> }) {
   const stepKeys = useRowKeys(query.steps.map((_, index) => labelStep(query, index)))
   const { limit, more } = useRowLimit(results.length * query.steps.length)
   const shown = results.slice(0, Math.max(1, Math.floor(limit / query.steps.length)))
@@ -31,14 +25,7 @@ export function Funnel({ answer, onDrillDown }: FunnelProps) {
             <span class={styles.stepNumber}>{index + 1}</span> <bdi>{escapeInvisible(labelStep(query, index))}</bdi>
           </h3>
           {shown.map((line, color) => (
-            <Step
-              key={JSON.stringify(line.breakdown)}
-              line={line}
-              index={index}
-              color={color}
-              query={query}
-              onDrillDown={onDrillDown}
-            />
+            <Step key={JSON.stringify(line.breakdown)} line={line} index={index} color={color} query={query} />
           ))}
         </section>
       ))}
@@ -55,10 +42,9 @@ interface StepProps {
   index: number
   color: number
   query: AnswerTo<'funnel'>['query']
-  onDrillDown: OnDrillDown | undefined
 }
 
-function Step({ line, index, color, query, onDrillDown }: StepProps) {
+function Step({ line, index, color, query }: StepProps) {
   const step = line.steps[index]
   if (!step) return null
   const name = query.breakdown.length > 0 ? escapeInvisible(labelBreakdown(line.breakdown)) : ''
@@ -73,12 +59,7 @@ function Step({ line, index, color, query, onDrillDown }: StepProps) {
       </span>
       <p class={styles.numbers}>
         <strong>
-          <NumberButton
-            text={formatNumber(step.users)}
-            title={title}
-            drillDown={drillDown(false)}
-            onDrillDown={onDrillDown}
-          />
+          <NumberButton text={formatNumber(step.users)} title={title} drillDown={drillDown(false)} />
         </strong>{' '}
         users
         {index > 0 && (
@@ -93,8 +74,7 @@ function Step({ line, index, color, query, onDrillDown }: StepProps) {
               <NumberButton
                 text={formatNumber(dropped)}
                 title={`Dropped off before ${title}`}
-                drillDown={drillDown(true)}
-                onDrillDown={dropped > 0 ? onDrillDown : undefined}
+                drillDown={dropped > 0 ? drillDown(true) : undefined}
               />{' '}
               dropped off
             </span>

@@ -37,7 +37,8 @@ export function computeTotals(answer: AnswerTo<'series'>, before: AnswerBefore |
   }))
 }
 
-function buildTotal(
+/** The total of a line; null for a line without data. */
+export function buildTotal(
   answer: Pick<AnswerTo<'series'>, 'query'>,
   line: LineBefore | null,
   format: (value: number) => string,

@@ -1,19 +1,21 @@
+import { createContext } from 'preact'
+import { useContext } from 'preact/hooks'
 import type { DrillDown } from '../lib/answer-table.js'
 import * as styles from './number-button.module.css'
 
-/** Called when a number is clicked, to show the users that it counts. */
-export type OnDrillDown = (drillDown: DrillDown, title: string) => void
+/** Called when a number is clicked, to show the users that it counts; null if numbers are not clickable. */
+export const DrillDownContext = createContext<((drillDown: DrillDown, title: string) => void) | null>(null)
 
 interface NumberButtonProps {
   text: string
   /** describes the number */
   title: string
-  drillDown?: DrillDown | undefined
-  onDrillDown: OnDrillDown | undefined
+  drillDown: DrillDown | undefined
 }
 
 /** A number; a click lists the users that it counts. */
-export function NumberButton({ text, title, drillDown, onDrillDown }: NumberButtonProps) {
+export function NumberButton({ text, title, drillDown }: NumberButtonProps) {
+  const onDrillDown = useContext(DrillDownContext)
   if (!drillDown || !onDrillDown) return <>{text}</>
   return (
     <button

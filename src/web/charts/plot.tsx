@@ -1,25 +1,19 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
-import type { AnswerTo } from '../../contract/questions.js'
 import { drillIntoLine, findLineBefore } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
-import type { AnswerBefore } from '../lib/period-before.js'
 import { useLatest } from '../lib/use-latest.js'
 import { type Colors, resolveColors } from './colors.js'
 import { Legend } from './legend.js'
-import type { OnDrillDown } from './number-button.js'
+import { DrillDownContext } from './number-button.js'
 import * as styles from './plot.module.css'
 import { buildPlotData, findPartAt, type PlotData, type PlotLine } from './plot-data.js'
 import { buildPlotOptions, buildPlotSeries, type PlotSeries, type Shape } from './plot-options.js'
 import { Tooltip } from './tooltip.js'
+import type { TotalsProps } from './totals.js'
 
-export interface PlotProps {
-  answer: AnswerTo<'series'>
-  before: AnswerBefore | null
-  /** whether the numbers are amounts of money */
-  isMoney: boolean
+export interface PlotProps extends TotalsProps {
   shape: Shape
-  onDrillDown: OnDrillDown | undefined
 }
 
 /** Further lines are hidden until the user clicks them in the legend. */
@@ -32,7 +26,8 @@ interface Pointed {
 }
 
 /** A chart over time with lines, areas or bars. */
-export function Plot({ answer, before, isMoney, shape, onDrillDown }: PlotProps) {
+export function Plot({ answer, before, isMoney, shape }: PlotProps) {
+  const onDrillDown = useContext(DrillDownContext)
   const data = useMemo(() => buildPlotData(answer, before, Date.now()), [answer, before])
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
   const lines = useMemo(() => {

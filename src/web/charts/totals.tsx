@@ -4,20 +4,19 @@ import { formatShare } from '../lib/format.js'
 import type { AnswerBefore } from '../lib/period-before.js'
 import * as textStyles from '../ui/text.module.css'
 import { computeTotals, type LineTotal } from './line-totals.js'
-import { NumberButton, type OnDrillDown } from './number-button.js'
+import { NumberButton } from './number-button.js'
 import { useRowLimit } from './row-limit.js'
 import * as styles from './totals.module.css'
 
 export interface TotalsProps {
   answer: AnswerTo<'series'>
   before: AnswerBefore | null
-  /** whether the totals are amounts of money */
+  /** whether the numbers are amounts of money */
   isMoney: boolean
-  onDrillDown: OnDrillDown | undefined
 }
 
 /** The total of each line as a large number, with its change from the previous period. */
-export function Totals({ answer, before, isMoney, onDrillDown }: TotalsProps) {
+export function Totals({ answer, before, isMoney }: TotalsProps) {
   const lines = computeTotals(answer, before, isMoney)
   const { limit, more } = useRowLimit(lines.length)
   return (
@@ -26,10 +25,10 @@ export function Totals({ answer, before, isMoney, onDrillDown }: TotalsProps) {
         {lines.slice(0, limit).map((line) => (
           <li key={line.name}>
             <span class={styles.total} style={{ '--characters': line.now.text.length }}>
-              <TotalNumber line={line} onDrillDown={onDrillDown} />
+              <TotalNumber line={line} />
             </span>
             <bdi class={textStyles.hint}>{line.name}</bdi>
-            <Change line={line} onDrillDown={onDrillDown} />
+            <Change line={line} />
           </li>
         ))}
       </ul>
@@ -52,34 +51,22 @@ export function Periods({ answer, before }: { answer: AnswerTo<'series'>; before
 
 interface LineProps {
   line: LineTotal
-  onDrillDown: OnDrillDown | undefined
 }
 
 /** The total of a line. */
-export function TotalNumber({ line, onDrillDown }: LineProps) {
-  const { name, now } = line
-  return <NumberButton text={now.text} title={name} drillDown={now.drillDown} onDrillDown={onDrillDown} />
+export function TotalNumber({ line: { name, now } }: LineProps) {
+  return <NumberButton text={now.text} title={name} drillDown={now.drillDown} />
 }
 
 /** The change from the previous period. @param isShort whether the text beside it says what is compared */
-export function Change({
-  line: { name, now, before },
-  isShort = false,
-  onDrillDown,
-}: LineProps & { isShort?: boolean }) {
+export function Change({ line: { name, now, before }, isShort = false }: LineProps & { isShort?: boolean }) {
   if (!before) return null
   if (before.value === null) {
     return <span class={`${styles.change} ${textStyles.hint}`}>no data in the previous period</span>
   }
   const then = (
     <span class={textStyles.hint}>
-      vs.{' '}
-      <NumberButton
-        text={before.text}
-        title={`${name}, previous period`}
-        drillDown={before.drillDown}
-        onDrillDown={onDrillDown}
-      />
+      vs. <NumberButton text={before.text} title={`${name}, previous period`} drillDown={before.drillDown} />
       {!isShort && ' in the previous period'}
     </span>
   )

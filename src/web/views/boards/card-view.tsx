@@ -4,7 +4,7 @@ import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import { AnswerNotes } from '../../charts/answer-notes.js'
 import { AnswerView } from '../../charts/answer-view.js'
-import { useDrillDown } from '../../charts/drill-down.js'
+import { DrillDownArea } from '../../charts/drill-down.js'
 import { RowLimitContext } from '../../charts/row-limit.js'
 import { buildTables, toCsvRows } from '../../lib/answer-table.js'
 import { applyControls, type BoardControls } from '../../lib/board-controls.js'
@@ -97,7 +97,12 @@ export function CardView({ card, place, saved, controls, round, edit }: CardView
         {isWaiting && <Loading what={card.name} />}
         {result.value && (
           <div class={loadingStyles.answer} aria-busy={result.isLoading}>
-            <CardAnswer id={card.id} result={result.value} display={source.display} />
+            <DrillDownArea place={card.id}>
+              <AnswerNotes result={result.value} />
+              <RowLimitContext.Provider value={MAX_ROWS}>
+                <AnswerView {...result.value} display={source.display} />
+              </RowLimitContext.Provider>
+            </DrillDownArea>
           </div>
         )}
       </Scrollable>
@@ -122,26 +127,6 @@ function CardFiles({ name, result: { answer, before } }: { name: string; result:
         )
       })}
     </span>
-  )
-}
-
-interface CardAnswerProps {
-  id: string
-  result: ComparedAnswer
-  display: Display
-}
-
-function CardAnswer({ id, result, display }: CardAnswerProps) {
-  const { answer, before } = result
-  const { onDrillDown, dialog } = useDrillDown(id)
-  return (
-    <>
-      <AnswerNotes result={result} />
-      <RowLimitContext.Provider value={MAX_ROWS}>
-        <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
-      </RowLimitContext.Provider>
-      {dialog}
-    </>
   )
 }
 

@@ -3,7 +3,7 @@ import type { Warning } from '../../../contract/warning.js'
 import type { ComparedAnswer } from '../../api/answers.js'
 import { AnswerNotes } from '../../charts/answer-notes.js'
 import { AnswerView } from '../../charts/answer-view.js'
-import { useDrillDown } from '../../charts/drill-down.js'
+import { DrillDownArea } from '../../charts/drill-down.js'
 import { buildTables, toCsvRows } from '../../lib/answer-table.js'
 import { BASE_URL } from '../../lib/base-url.js'
 import { buildRequest, needsFirstEvent } from '../../lib/build-request.js'
@@ -126,15 +126,13 @@ interface AnswerProps {
 }
 
 function Answer({ result, display, isOld, onAccept }: AnswerProps) {
-  const { answer, before } = result
   const [asTable, setAsTable] = useState(false)
-  const { onDrillDown, dialog } = useDrillDown('answer')
-  const drawing = chooseVisualization(answer.query, display)
+  const drawing = chooseVisualization(result.answer.query, display)
   return (
-    <>
+    <DrillDownArea place="answer">
       <AnswerNotes result={result} onAccept={onAccept} />
       <div class={`${styles.drawn} ${loadingStyles.answer}`} aria-busy={isOld}>
-        <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
+        <AnswerView {...result} display={display} />
       </div>
       {drawing !== 'table' && (
         <button
@@ -146,11 +144,8 @@ function Answer({ result, display, isOld, onAccept }: AnswerProps) {
           {asTable ? 'Hide the table' : 'Show as table'}
         </button>
       )}
-      {asTable && drawing !== 'table' && (
-        <AnswerView answer={answer} before={before} display={{ ...display, as: 'table' }} onDrillDown={onDrillDown} />
-      )}
-      {dialog}
-    </>
+      {asTable && drawing !== 'table' && <AnswerView {...result} display={{ ...display, as: 'table' }} />}
+    </DrillDownArea>
   )
 }
 

@@ -29,7 +29,7 @@ interface GoalsPanelProps {
 /** Events that visits should lead to, with the share of the visits that have them. */
 export function GoalsPanel({ events, chosen, priority, onChoose }: GoalsPanelProps) {
   const view = useWeb()
-  const { source, onFilter, onDrillDown } = view
+  const { source, onFilter } = view
   const goals = chosen ?? suggestGoals(events)
   const question = goals.length > 0 ? askGoals(goals, source) : null
   const { value, error, isLoading, reload } = useSeries(question, {}, view, priority)
@@ -41,7 +41,7 @@ export function GoalsPanel({ events, chosen, priority, onChoose }: GoalsPanelPro
       {question && !value && isLoading && <Loading what="the goals" />}
       {value && question && (
         <div class={loadingStyles.answer} aria-busy={isLoading}>
-          <Rows columns={['Event', 'Visits']} rows={rows} onDrillDown={onDrillDown} />
+          <Rows columns={['Event', 'Visits']} rows={rows} />
         </div>
       )}
       {!question && <p class={textStyles.hint}>Choose the events that visits should lead to, such as a purchase.</p>}

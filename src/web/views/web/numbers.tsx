@@ -1,10 +1,9 @@
 import { useMemo } from 'preact/hooks'
 import type { AnswerTo } from '../../../contract/questions.js'
 import { AnswerView } from '../../charts/answer-view.js'
-import type { LineTotal } from '../../charts/line-totals.js'
-import type { OnDrillDown } from '../../charts/number-button.js'
+import { buildTotal, type LineTotal } from '../../charts/line-totals.js'
 import { Change, Periods, TotalNumber } from '../../charts/totals.js'
-import { drillIntoLine } from '../../lib/answer-table.js'
+import { findLineBefore } from '../../lib/answer-table.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { formatDuration, formatNumber, formatShare } from '../../lib/format.js'
 import { type AnswerBefore, isToCome, type LineBefore, listStarts } from '../../lib/period-before.js'
@@ -41,11 +40,10 @@ interface NumbersProps {
   /** the number that the chart shows */
   chosen: NumberName
   onChoose: (number: NumberName) => void
-  onDrillDown: OnDrillDown
 }
 
 /** The six numbers, and the chosen one over time. */
-export function Numbers({ answer, before, chosen, onChoose, onDrillDown }: NumbersProps) {
+export function Numbers({ answer, before, chosen, onChoose }: NumbersProps) {
   const picked = useMemo(() => pickNumber({ answer, before }, chosen), [answer, before, chosen])
   return (
     <>
@@ -63,15 +61,15 @@ export function Numbers({ answer, before, chosen, onChoose, onDrillDown }: Numbe
                 {line.name}
               </button>
               <span class={styles.total} style={{ '--characters': line.now.text.length }}>
-                <TotalNumber line={line} onDrillDown={onDrillDown} />
+                <TotalNumber line={line} />
               </span>
-              <Change line={line} isShort onDrillDown={onDrillDown} />
+              <Change line={line} isShort />
             </li>
           )
         })}
       </ul>
       {before && <Periods answer={answer} before={before} />}
-      <AnswerView {...picked} display={{ as: 'line' }} onDrillDown={onDrillDown} />
+      <AnswerView {...picked} display={{ as: 'line' }} />
     </>
   )
 }
@@ -84,17 +82,11 @@ interface SeriesPair {
 function computeTotal(pair: SeriesPair, number: NumberName): LineTotal {
   const { answer, before } = pickNumber(pair, number)
   const { title, format } = SHOWN[number]
-  const build = (of: Pick<SeriesAnswer, 'query'>, line: LineBefore | null | undefined) => {
-    const value = line?.total ?? null
-    const drillDown = line ? drillIntoLine(of, line) : undefined
-    return { value, text: value === null ? '–' : format(value), drillDown }
-  }
-  const then = before?.results[0]
   return {
     name: title,
     series: SERIES[number],
-    now: build(answer, answer.results[0]),
-    before: before && then !== 'unknown' ? build(before, then) : null,
+    now: buildTotal(answer, answer.results[0] ?? null, format),
+    before: before && buildTotal(before, findLineBefore(before, 0), format),
   }
 }
 

@@ -2,7 +2,6 @@ import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useState } from 'preact/hooks'
 import type { AnswerTo, Filter, Scalar } from '../../../contract/questions.js'
 import { fetchAnswer } from '../../api/answers.js'
-import type { OnDrillDown } from '../../charts/number-button.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
 import { applyControls, type BoardControls } from '../../lib/board-controls.js'
 import type { CsvPart, CsvRow } from '../../lib/csv.js'
@@ -37,7 +36,6 @@ export interface WebView {
   /** incremented at each refresh */
   round: number
   onFilter: (filter: Filter) => void
-  onDrillDown: OnDrillDown
 }
 
 export const WebContext = createContext<WebView | null>(null)
@@ -169,7 +167,7 @@ interface TabRowsProps {
 }
 
 function TabRows({ tab, answer, onFiltered }: TabRowsProps) {
-  const { source, onFilter, onDrillDown } = useWeb()
+  const { source, onFilter } = useWeb()
   const rows = listValues(answer).map((line): Row => {
     const value = line.breakdown[0] as Scalar
     return {
@@ -182,7 +180,7 @@ function TabRows({ tab, answer, onFiltered }: TabRowsProps) {
       },
     }
   })
-  return <Rows columns={[tab.one, 'Visitors']} rows={rows} onDrillDown={onDrillDown} />
+  return <Rows columns={[tab.one, 'Visitors']} rows={rows} />
 }
 
 /** The lines of the values that are listed. */

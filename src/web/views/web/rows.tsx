@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { NumberButton, type OnDrillDown } from '../../charts/number-button.js'
+import { NumberButton } from '../../charts/number-button.js'
 import type { DrillDown } from '../../lib/answer-table.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatNumber, formatShare } from '../../lib/format.js'
@@ -21,13 +21,12 @@ interface RowsProps {
   /** the heading of the labels, and that of the numbers */
   columns: [label: string, value: string]
   rows: readonly Row[]
-  onDrillDown: OnDrillDown
 }
 
 /**
  * Values in descending order, each with a bar. A click on a label filters by it; a click on a number lists its users.
  */
-export function Rows({ columns: [one, what], rows, onDrillDown }: RowsProps) {
+export function Rows({ columns: [one, what], rows }: RowsProps) {
   const keys = useRowKeys(rows.map(({ label }) => label))
   const max = Math.max(1, ...rows.map(({ value }) => value))
   if (rows.length === 0) return <p class={textStyles.hint}>Nothing in this period.</p>
@@ -61,7 +60,6 @@ export function Rows({ columns: [one, what], rows, onDrillDown }: RowsProps) {
                 text={formatNumber(value)}
                 title={`${what}, ${escapeInvisible(label)}`}
                 drillDown={drillDown}
-                onDrillDown={onDrillDown}
               />
             </td>
             {hasShares && <td>{share === undefined ? '–' : formatShare(share)}</td>}

@@ -4,10 +4,11 @@ import type { EventName } from '../../../contract/responses.js'
 import { changeProject, readProject } from '../../api/project.js'
 import { listEventNames } from '../../api/schema.js'
 import { AnswerNotes } from '../../charts/answer-notes.js'
-import { useDrillDown } from '../../charts/drill-down.js'
-import { NumberButton, type OnDrillDown } from '../../charts/number-button.js'
+import { DrillDownArea } from '../../charts/drill-down.js'
+import { NumberButton } from '../../charts/number-button.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
 import type { BoardControls } from '../../lib/board-controls.js'
+import { joinFilters } from '../../lib/filters.js'
 import { formatCount, formatWindow } from '../../lib/format.js'
 import { navigate } from '../../lib/navigation.js'
 import { findPageViews, NO_BOTS } from '../../lib/page-views.js'
@@ -33,7 +34,6 @@ import {
   askNumbers,
   askOnline,
   describeFilter,
-  joinFilters,
   leavesOutBots,
   listFilters,
   PANELS,
@@ -62,12 +62,14 @@ export default function Web({ route, access }: ViewProps) {
     )
   }
   return (
-    <Site
-      events={value.events}
-      pageViews={pageViews}
-      state={readState(route.query)}
-      canChange={access.keyKind === 'secret'}
-    />
+    <DrillDownArea place="web">
+      <Site
+        events={value.events}
+        pageViews={pageViews}
+        state={readState(route.query)}
+        canChange={access.keyKind === 'secret'}
+      />
+    </DrillDownArea>
   )
 }
 
@@ -84,17 +86,16 @@ function Site({ events, pageViews, state, canChange }: SiteProps) {
   const show = (next: Partial<WebState>) => navigate(linkToState({ ...state, ...next }), 'replace')
   const filter = (where: Filter | null) => show({ controls: { ...controls, where } })
   const source: WebSource = { pageViews, sessions }
-  const { onDrillDown, dialog } = useDrillDown('web')
   const question = askNumbers(source)
   const round = useRound()
   const numbers = useSeries(question, { compare: true }, { controls, round }, 0)
   const loaded = numbers.value
   const onFilter = (added: Filter) => filter(addFilter(controls.where, added))
   return (
-    <WebContext.Provider value={{ source, controls, round, onFilter, onDrillDown }}>
+    <WebContext.Provider value={{ source, controls, round, onFilter }}>
       <header class={styles.header}>
         <h1>Web</h1>
-        <Online where={controls.where} onDrillDown={onDrillDown} />
+        <Online where={controls.where} />
       </header>
       <WebBar controls={controls} onChange={(next) => show({ controls: next })} />
       <section class={cardStyles.card} aria-label="Visits">
@@ -103,12 +104,7 @@ function Site({ events, pageViews, state, canChange }: SiteProps) {
         {loaded && (
           <div class={loadingStyles.answer} aria-busy={numbers.isLoading}>
             <AnswerNotes result={loaded} />
-            <Numbers
-              {...loaded}
-              chosen={number}
-              onChoose={(next) => show({ number: next })}
-              onDrillDown={onDrillDown}
-            />
+            <Numbers {...loaded} chosen={number} onChoose={(next) => show({ number: next })} />
             <VisitsNote
               sessions={sessions}
               areMissing={hasNoVisits(loaded.answer.results)}
@@ -141,7 +137,6 @@ function Site({ events, pageViews, state, canChange }: SiteProps) {
           onChoose={(next) => show({ goals: next })}
         />
       </div>
-      {dialog}
     </WebContext.Provider>
   )
 }
@@ -179,7 +174,7 @@ function WebBar({ controls, onChange }: { controls: BoardControls; onChange: (co
 }
 
 /** How many users have sent something in the last five minutes. */
-function Online({ where, onDrillDown }: { where: Filter | null; onDrillDown: OnDrillDown }) {
+function Online({ where }: { where: Filter | null }) {
   const [now, setNow] = useState(Date.now)
   usePoll(() => setNow(Date.now()), ONLINE_POLL_MS)
   const { source } = useWeb()
@@ -193,7 +188,6 @@ function Online({ where, onDrillDown }: { where: Filter | null; onDrillDown: OnD
         text={`${formatCount(line.total ?? 0, 'visitor')} online`}
         title="in the last 5 minutes"
         drillDown={drillIntoLine(value.answer, line)}
-        onDrillDown={onDrillDown}
       />
     </p>
   )
