@@ -1,6 +1,6 @@
 import type { Board, BoardCard, BoardSummary } from '../../contract/saved-schemas.js'
 import { createId } from '../lib/new-id.js'
-import { CallError, call } from './call.js'
+import { call, isConflict } from './call.js'
 
 /** The part of a board that can be edited. */
 export interface BoardDraft {
@@ -40,8 +40,7 @@ export async function addCard(id: string, card: Omit<BoardCard, 'id'>): Promise<
     try {
       return await saveBoard(id, { name, cards: [...cards, { ...card, id: createId() }], display }, revision)
     } catch (error) {
-      const isConflict = error instanceof CallError && error.code === 'revision_conflict'
-      if (!isConflict || attempt === ADD_ATTEMPTS) throw error
+      if (!isConflict(error) || attempt === ADD_ATTEMPTS) throw error
     }
   }
 }

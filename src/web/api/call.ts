@@ -76,6 +76,11 @@ export function isTransient(error: Error): boolean {
   return error instanceof CallError ? TRANSIENT_STATUSES.includes(error.status) : error instanceof TypeError
 }
 
+/** Whether a call failed because somebody else has saved the same thing in the meantime. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof CallError && error.code === 'revision_conflict'
+}
+
 /**
  * Calls the service with the cookie of the sign-in. Reads wait while nobody is signed in.
  * @param path with its query, such as `/public/events?limit=10`

@@ -1,7 +1,7 @@
 import { labelLines } from '../../contract/labels.js'
 import type { AnswerTo } from '../../contract/questions.js'
 import { formatAxisLabels, formatBuckets } from '../lib/answer-labels.js'
-import { type AnswerBefore, type BucketPair, isToCome, listStarts } from '../lib/period-before.js'
+import { type AnswerBefore, type BucketPair, isToCome, listStarts, sumKnown } from '../lib/period-before.js'
 
 type SeriesAnswer = AnswerTo<'series'>
 
@@ -105,8 +105,5 @@ export function selectCompletePart(values: Value[], complete: boolean[]): Value[
 
 /** Sums lines by bucket; null where none has a value. */
 export function sumLines(lines: Value[][]): Value[] {
-  return (lines[0] ?? []).map((_, i) => {
-    const values = lines.map((line) => line[i] ?? null).filter((value) => value !== null)
-    return values.length > 0 ? values.reduce((sum, value) => sum + value, 0) : null
-  })
+  return (lines[0] ?? []).map((_, i) => sumKnown(lines.map((line) => line[i] ?? null)))
 }

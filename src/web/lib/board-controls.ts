@@ -1,6 +1,6 @@
 import type { Filter } from '../../contract/filters.js'
 import { isObject } from '../../contract/read-fields.js'
-import { dropIncomplete, isFilter } from './filters.js'
+import { dropIncomplete, isFilter, joinFilters } from './filters.js'
 import { parseJson } from './json-text.js'
 import { getProjectSettings } from './project-settings.js'
 import { changeRange, type Display, parseDraft, toQuestion } from './question.js'
@@ -78,8 +78,7 @@ export function applyControls(
 ): { question: object; display: Display } | null {
   const draft = parseDraft(question)
   if (!draft) return null
-  const filters = [draft.where, dropIncomplete(controls.where)].filter((filter) => filter !== null)
-  const where: Filter | null = filters.length > 1 ? ['and', filters] : (filters[0] ?? null)
+  const where = joinFilters([draft.where, dropIncomplete(controls.where)].filter((filter) => filter !== null))
   const { range: _, ...rest } = display
   return {
     question: toQuestion({ ...changeRange(draft, controls, now), where }),

@@ -93,7 +93,7 @@ export function isGroup(row: Condition | Group): row is Group {
 
 /** The inverse of `toGroup`. A single condition needs no group, and an empty group is no filter. */
 export function toFilter({ joint, rows }: Group): Filter | null {
-  const filters = rows.map((row): Filter => (isGroup(row) ? [row.joint, row.rows.map(toFilterPart)] : row))
+  const filters = rows.map(toFilterPart)
   const [only] = filters
   if (only === undefined) return null
   return filters.length === 1 && joint === 'and' ? only : [joint, filters]
@@ -101,6 +101,12 @@ export function toFilter({ joint, rows }: Group): Filter | null {
 
 function toFilterPart(row: Condition | Group): Filter {
   return isGroup(row) ? [row.joint, row.rows.map(toFilterPart)] : row
+}
+
+/** Joins filters that all have to match. */
+export function joinFilters(filters: Filter[]): Filter | null {
+  const [only = null] = filters
+  return filters.length > 1 ? ['and', filters] : only
 }
 
 /** Changes the operator of a condition, and keeps the operand if possible. */

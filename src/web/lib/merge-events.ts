@@ -32,3 +32,8 @@ export function addNewEvents<E extends Identified>(current: E[], incoming: E[], 
   const added = incoming.filter(({ eventId }) => eventId > newest).reverse()
   return added.length > 0 ? [...added, ...current].slice(0, limit) : current
 }
+
+/** Replaces an event of the list; null removes it. */
+export function replaceEvent<E extends Identified>(current: E[], eventId: string, event: E | null): E[] {
+  return current.flatMap((one) => (one.eventId !== eventId ? [one] : event ? [event] : []))
+}

@@ -127,8 +127,8 @@ function sumLines(lines: SeriesLine[], { series, breakdown }: SeriesLine): Serie
   return { series, breakdown, total: sumKnown(lines.map(({ total }) => total)), points }
 }
 
-/** Null if no value is known. */
-function sumKnown(values: (number | null)[]): number | null {
+/** Sums values; null if none is known. */
+export function sumKnown(values: (number | null)[]): number | null {
   const known = values.filter((value) => value !== null)
   return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) : null
 }

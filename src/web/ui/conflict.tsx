@@ -1,4 +1,3 @@
-import { CallError } from '../api/call.js'
 import { useAction } from '../lib/use-action.js'
 import * as buttonStyles from './button.module.css'
 import { Dialog } from './dialog.js'
@@ -34,9 +33,4 @@ export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictP
       </footer>
     </Dialog>
   )
-}
-
-/** Whether a call failed because somebody else has saved the same thing in the meantime. */
-export function isConflict(error: unknown): boolean {
-  return error instanceof CallError && error.code === 'revision_conflict'
 }

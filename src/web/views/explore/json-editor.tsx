@@ -1,4 +1,5 @@
 import { useEffect, useId, useState } from 'preact/hooks'
+import { indentJson, parseJson } from '../../lib/json-text.js'
 import * as formStyles from '../../ui/form.module.css'
 import * as textStyles from '../../ui/text.module.css'
 import { FieldErrors } from './field-errors.js'
@@ -15,7 +16,7 @@ export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
   const id = useId()
   const [typed, setTyped] = useState(text)
   const [error, setError] = useState('')
-  useEffect(() => setTyped(indentJson(text)), [text])
+  useEffect(() => setTyped(parseJson(text) === undefined ? text : indentJson(text)), [text])
   const apply = () => {
     try {
       onChange(JSON.parse(typed))
@@ -43,12 +44,4 @@ export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
       </button>
     </section>
   )
-}
-
-function indentJson(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2)
-  } catch {
-    return text
-  }
 }

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { isConflict } from '../../api/call.js'
 import {
   deleteQuestion,
   listSavedQuestions,
@@ -12,7 +13,7 @@ import { createId } from '../../lib/new-id.js'
 import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
-import { ConflictDialog, isConflict } from '../../ui/conflict.js'
+import { ConflictDialog } from '../../ui/conflict.js'
 import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'

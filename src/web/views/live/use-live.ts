@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { ExactEvent } from '../../api/events.js'
 import { followEvents, type LiveFilter, type LiveState, MAX_EVENTS } from '../../api/live-events.js'
-import { addNewEvents, mergeLatest } from '../../lib/merge-events.js'
+import { addNewEvents, mergeLatest, replaceEvent } from '../../lib/merge-events.js'
 import type { FilterValues } from './live-filters.js'
 import { matchesProperty } from './match-property.js'
 
@@ -72,9 +72,7 @@ export function useLive(filters: FilterValues): Live {
   }, [key])
 
   const change: Live['change'] = (eventId, event) => {
-    const replace = (events: ExactEvent[]) => {
-      return events.flatMap((one) => (one.eventId !== eventId ? [one] : event ? [event] : []))
-    }
+    const replace = (events: ExactEvent[]) => replaceEvent(events, eventId, event)
     setFeed((before) => ({ ...before, events: replace(before.events) }))
     setFrozen((before) => before && { ...before, events: replace(before.events) })
   }

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type ExactEvent, listEvents } from '../../api/events.js'
+import { replaceEvent } from '../../lib/merge-events.js'
 import { useRecovery } from '../../lib/use-recovery.js'
 import { mergeDescending, type PartialList } from './merge-descending.js'
 
@@ -29,7 +30,7 @@ export interface UserEvents {
 export function useUserEvents(names: string[]): UserEvents {
   const key = JSON.stringify(names)
   const [events, setEvents] = useState<ExactEvent[]>([])
-  const [lists, setStrands] = useState<NamedList[]>([])
+  const [lists, setLists] = useState<NamedList[]>([])
   const [isLoading, setLoading] = useState(true)
   const [error, setError] = useState<Error | null>(null)
   const stop = useRef(new AbortController())
@@ -41,7 +42,7 @@ export function useUserEvents(names: string[]): UserEvents {
     try {
       const { merged, rest } = await readNextEvents(from, signal)
       setEvents((before) => [...before, ...merged])
-      setStrands(rest)
+      setLists(rest)
     } catch (failure) {
       if (!signal.aborted) setError(failure as Error)
     }
@@ -52,7 +53,7 @@ export function useUserEvents(names: string[]): UserEvents {
     const names: string[] = JSON.parse(key)
     const first = names.map((name) => ({ name, cursor: null, items: [], isComplete: false }))
     setEvents([])
-    setStrands(first)
+    setLists(first)
     void read(first)
     return () => stop.current.abort()
   }, [key, read])
@@ -64,9 +65,7 @@ export function useUserEvents(names: string[]): UserEvents {
     isLoading,
     error,
     readMore: () => void read(lists),
-    change: (eventId, event) => {
-      setEvents((before) => before.flatMap((one) => (one.eventId !== eventId ? [one] : event ? [event] : [])))
-    },
+    change: (eventId, event) => setEvents((before) => replaceEvent(before, eventId, event)),
   }
 }
 

@@ -2,6 +2,7 @@ import { labelBreakdown, labelFilter } from '../../../contract/labels.js'
 import type { FieldName, Filter, Scalar, SessionsDefinition } from '../../../contract/questions.js'
 import type { EventName } from '../../../contract/responses.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { joinFilters } from '../../lib/filters.js'
 import { labelCountry } from '../../lib/intl.js'
 import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 
@@ -180,12 +181,6 @@ function labelDevice(value: Scalar): string {
 export function listFilters(where: Filter | null): Filter[] {
   if (where === null) return []
   return where[0] === 'and' ? where[1] : [where]
-}
-
-/** Joins filters that all have to match. */
-export function joinFilters(filters: Filter[]): Filter | null {
-  const [only = null] = filters
-  return filters.length > 1 ? ['and', filters] : only
 }
 
 /** Adds a filter, unless it is there. */

@@ -1,5 +1,6 @@
 import type { SessionsDefinition } from '../../../contract/questions.js'
 import { type BoardControls, formatControls, parseControls, readControls } from '../../lib/board-controls.js'
+import { parseJson } from '../../lib/json-text.js'
 import { NO_BOTS } from '../../lib/page-views.js'
 import { chooseSessions, getProjectSettings, isById } from '../../lib/project-settings.js'
 import { linkTo } from '../../lib/route.js'
@@ -48,12 +49,7 @@ export function linkToState({ controls, number, tabs, goals, sessions }: WebStat
 }
 
 function parseGoals(text: string): string[] | null {
-  try {
-    const names: unknown = JSON.parse(text)
-    return Array.isArray(names)
-      ? names.filter((name) => typeof name === 'string' && name !== '').slice(0, MAX_GOALS)
-      : null
-  } catch {
-    return null
-  }
+  const names = parseJson(text)
+  if (!Array.isArray(names)) return null
+  return names.filter((name) => typeof name === 'string' && name !== '').slice(0, MAX_GOALS)
 }

@@ -1,8 +1,9 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { followEvents } from '../../api/live-events.js'
 import type { Access } from '../../api/sign-in.js'
 import { BASE_URL } from '../../lib/base-url.js'
 import { linkTo } from '../../lib/navigation.js'
+import { useLatest } from '../../lib/use-latest.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Code } from '../../ui/code.js'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
@@ -20,8 +21,7 @@ interface WelcomeProps {
 /** Shows how to send a first event, until one arrives. */
 export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
   const [selected, setSelected] = useState(0)
-  const arrived = useRef(onFirstEvent)
-  arrived.current = onFirstEvent
+  const arrived = useLatest(onFirstEvent)
   useEffect(() => {
     const stop = new AbortController()
     const listener = {
@@ -31,7 +31,7 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
     }
     void followEvents({ event: '', distinctId: '' }, listener, stop.signal)
     return () => stop.abort()
-  }, [])
+  }, [arrived])
   const snippets = buildSnippets(BASE_URL)
   const mayCreate = access.keyKind === 'secret'
   const { title = '', install, code = '', page, note } = snippets[selected] ?? {}
