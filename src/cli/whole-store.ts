@@ -1,5 +1,4 @@
 import { pino } from 'pino'
-import { openOwnStore } from '../clickhouse/own-store.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Config } from '../config.js'
 import type { Journal } from '../journal/journal.js'
@@ -8,8 +7,7 @@ import { checkLayout, findLayout } from '../lanes/layout.js'
 import { openJournal, openRelocation, readGuard } from '../lanes/open-journal.js'
 import { CloseStack } from '../lib/close-stack.js'
 import { layoutNumber } from '../model/layout.js'
-import { describePlace, requireTables } from '../store/open.js'
-import { prepareShards } from '../store/prepare-shards.js'
+import { openStoreAlone } from '../store/open.js'
 
 /** A lane's journal and shard, without a running service. */
 export interface BareLane {
@@ -40,14 +38,11 @@ export interface WholeStore {
  * user
  */
 export async function openWholeStore(config: Config, { mustExist }: { mustExist: boolean }): Promise<WholeStore> {
-  const { CLICKHOUSE_URL, DATA_DIR, LANES } = config
+  const { LANES } = config
   const parts = new CloseStack()
   const log = pino({ level: 'silent' })
   try {
-    const { clickhouse, shards } = parts.add(await openOwnStore(config, { mustExist, isShared: false }))
-    const place = CLICKHOUSE_URL === undefined ? DATA_DIR : describePlace(CLICKHOUSE_URL)
-    if (mustExist) await requireTables({ clickhouse, place })
-    await prepareShards(shards)
+    const { shards, place } = parts.add(await openStoreAlone(config, { mustExist }))
     const layout = await findLayout(shards, LANES, () => readGuard(config, log))
     await checkLayout(shards, layout)
     const lanes: BareLane[] = []

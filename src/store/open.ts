@@ -62,6 +62,26 @@ export async function openStore(
 }
 
 /**
+ * Opens the store for a command that needs it alone, and migrates it. A data folder is locked until `close`; with
+ * servers, the caller must check that no service uses them.
+ * @param mustExist whether a missing store is an error; by default, it is created
+ * @throws FolderInUseError, and the errors of `openStore`
+ */
+export async function openStoreAlone(config: Config, { mustExist = false }): Promise<OpenStore> {
+  const { CLICKHOUSE_URL, DATA_DIR } = config
+  const { shards, clickhouse, close } = await openOwnStore(config, { mustExist, isShared: false })
+  const place = CLICKHOUSE_URL === undefined ? resolve(DATA_DIR) : describePlace(CLICKHOUSE_URL)
+  try {
+    if (mustExist) await requireTables({ clickhouse, place })
+    await prepareShards(shards)
+    return { shards, clickhouse, place, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/**
  * Starts an engine without tables, whose `file()` reads the files of a folder. Queries run with the rights of this
  * process, so they can read other files, too.
  * @throws Error that says what to do, if there is no such folder, or if the engine cannot be started
@@ -124,7 +144,7 @@ function connect(url: string, place: string, cluster?: string): OpenStore {
 }
 
 /** @throws Error if no service has ever used the database */
-export async function requireTables({ clickhouse, place }: Pick<OpenStore, 'clickhouse' | 'place'>): Promise<void> {
+async function requireTables({ clickhouse, place }: Pick<OpenStore, 'clickhouse' | 'place'>): Promise<void> {
   const [found] = await clickhouse.rows<{ databases: string; tables: string }>(
     `SELECT count() AS databases, (SELECT count() FROM system.tables WHERE database = {name:String} AND name = 'schema_migrations') AS tables
      FROM system.databases WHERE name = {name:String}`,
@@ -137,7 +157,7 @@ export async function requireTables({ clickhouse, place }: Pick<OpenStore, 'clic
 }
 
 /** The servers of CLICKHOUSE_URL and their database, without passwords. */
-export function describePlace(url: string): string {
+function describePlace(url: string): string {
   const urls = shardUrls({ CLICKHOUSE_URL: url })
     .flat()
     .map((one) => new URL(one))
