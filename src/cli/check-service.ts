@@ -1,9 +1,10 @@
 import type { Call, Connection } from '../client/connection.js'
 import { TallyhouseError } from '../client/errors.js'
-import { retry } from '../client/retry.js'
+import { type RetryPolicy, retry } from '../client/retry.js'
 import type { CommandIo } from './command.js'
-import { IMPORT_RETRY } from './import/send.js'
 
+/** About six minutes of pauses in all, enough for a restart of the service or its machine. */
+export const TRANSFER_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
 /** Describes the key. The call stores and reads no data. */
 const PROBE: Call = { method: 'GET', path: '/public/key' }
 const ONCE = { attempts: 1, baseDelayMs: 0, maxDelayMs: 0 }
@@ -50,13 +51,18 @@ export async function checkService(
       throw findReason(error) === null ? error : new Error(callFailure(url, error), { cause: error })
     }
   }
-  await retry(attempt, IMPORT_RETRY, signal, tell)
+  await retry(attempt, TRANSFER_RETRY, signal, tell)
+}
+
+/** The project of the connection's key. */
+export async function readProject(connection: Connection, signal: AbortSignal): Promise<string> {
+  const { value } = await connection.call(PROBE, { signal })
+  return (value.key as { project: string }).project
 }
 
 /** Prevents changing another project by mistake. @throws Error if the connection's key belongs to another project */
 export async function requireKeyOf(project: string, connection: Connection, signal: AbortSignal): Promise<void> {
-  const { value } = await connection.call(PROBE, { signal })
-  const { project: own } = value.key as { project: string }
+  const own = await readProject(connection, signal)
   if (own !== project) throw new Error(`The key belongs to project ${own}. Use a secret key of ${project}.`)
 }
 

@@ -1,11 +1,9 @@
 import type { Connection, RowStream } from '../../client/connection.js'
-import { type RetryPolicy, retry } from '../../client/retry.js'
+import { retry } from '../../client/retry.js'
 import type { RowFormat } from '../../contract/formats.js'
 import { MAX_EXPORT } from '../../contract/limits.js'
 import { parseCursor } from '../../model/cursor.js'
-
-/** About six minutes of pauses in all, as for an import. */
-const EXPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
+import { TRANSFER_RETRY } from '../check-service.js'
 
 /** The service may take 100 s to find the first event that matches a filter. */
 const SILENCE_MS = 120_000
@@ -58,7 +56,7 @@ export class Runs {
 
   /** Retries a read of a run until it succeeds, fails permanently, or no attempt is left. */
   async retried<T>(read: () => Promise<T>): Promise<T> {
-    return await retry(read, EXPORT_RETRY, this.#end.signal)
+    return await retry(read, TRANSFER_RETRY, this.#end.signal)
   }
 
   /**

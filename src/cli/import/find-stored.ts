@@ -5,8 +5,9 @@ import { readText } from '../../json/value.js'
 import type { BatchPlace } from '../../model/batch-id.js'
 import { formatCursor } from '../../model/cursor.js'
 import { type EventPlace, formatEventId, parseEventId } from '../../model/event-id.js'
+import { TRANSFER_RETRY } from '../check-service.js'
 import type { Batch } from './batches.js'
-import { IMPORT_RETRY, readEventTexts } from './send.js'
+import { readEventTexts } from './send.js'
 
 /** What to do with batches that were not acknowledged and whose idempotency keys have expired. */
 export const UNACKNOWLEDGED = ['check', 'send', 'skip'] as const
@@ -85,7 +86,7 @@ async function readEntry(connection: Connection, place: EventPlace, count: numbe
 
 async function read(connection: Connection, query: URLSearchParams, signal: AbortSignal) {
   const path = `/public/events?${query}`
-  const { value, text } = await connection.call({ method: 'GET', path }, { signal }, IMPORT_RETRY)
+  const { value, text } = await connection.call({ method: 'GET', path }, { signal }, TRANSFER_RETRY)
   if (value.pending !== 0)
     throw new Error('The store is behind, so it is unknown which events it has. Try again later.')
   const events = readText(text).member('events')?.elements() ?? []

@@ -1,8 +1,8 @@
 import type { Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
 import { MAX_BATCH } from '../../contract/limits.js'
+import { TRANSFER_RETRY } from '../check-service.js'
 import type { Batch, Reject } from './batches.js'
-import { IMPORT_RETRY } from './send.js'
 
 const SHOWN_ROW_CHARACTERS = 2000
 
@@ -70,7 +70,7 @@ export class People {
     const body = `{"changes":[${part.map(({ text }) => text).join(',')}]}`
     try {
       const call = { method: 'POST', path: '/public/users/batch', body } as const
-      const { value } = await this.#connection.call(call, { signal: this.#signal }, IMPORT_RETRY)
+      const { value } = await this.#connection.call(call, { signal: this.#signal }, TRANSFER_RETRY)
       for (const { index, message } of value.rejected as { index: number; message: string }[]) {
         const change = part[index]
         if (change) faults.set(change, message)

@@ -1,12 +1,9 @@
 import type { CallResult, Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
-import type { RetryPolicy } from '../../client/retry.js'
 import { readJson } from '../../json/value.js'
+import { TRANSFER_RETRY } from '../check-service.js'
 import type { Batch, Reject } from './batches.js'
 import { readStoredIds, type StoredIds } from './stored-ids.js'
-
-/** About six minutes of pauses in all, enough for a restart of the service or its machine. */
-export const IMPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
 
 export interface Sent extends StoredIds {
   accepted: number
@@ -49,7 +46,7 @@ export async function sendBatch(
         body,
         idempotencyKey: key,
       } as const
-      const result = await connection.call(call, { signal }, IMPORT_RETRY)
+      const result = await connection.call(call, { signal }, TRANSFER_RETRY)
       const known = requireAll(result, lines.length)
       const { ids, uncertain } = readStoredIds(result, lines.length - known)
       total.known += known

@@ -3,13 +3,12 @@ import { Connection } from '../../client/connection.js'
 import { INSERT_ID_BUCKET_MS, OLD_ID_BUCKETS } from '../../journal/insert-id-memory.js'
 import { type FileLock, lockFile } from '../../lib/file-lock.js'
 import type { StateFile } from '../../lib/state-file.js'
-import { checkService } from '../check-service.js'
+import { checkService, TRANSFER_RETRY } from '../check-service.js'
 import type { CommandIo } from '../command.js'
 import { counted, number, ProgressLine } from '../progress.js'
 import { type ImportState, readImport } from './checkpoint.js'
 import type { ImportOptions } from './options.js'
 import { chooseImportPaths } from './resume.js'
-import { IMPORT_RETRY } from './send.js'
 import { openStoredBatches, type StoredBatches } from './stored-batches.js'
 
 export interface UndoOptions extends Pick<ImportOptions, 'target' | 'stateFile' | 'rejectsFile'> {
@@ -117,7 +116,7 @@ async function deleteBatches(
   signal: AbortSignal,
 ): Promise<Found> {
   const call = { method: 'POST', path: '/public/events/delete', body: JSON.stringify(body) } as const
-  const { events, with_insert_id } = (await connection.call(call, { signal }, IMPORT_RETRY)).value
+  const { events, with_insert_id } = (await connection.call(call, { signal }, TRANSFER_RETRY)).value
   return { events: Number(events), withInsertId: Number(with_insert_id) }
 }
 

@@ -1,6 +1,7 @@
 import type { Connection } from '../../../client/connection.js'
 import { TallyhouseError } from '../../../client/errors.js'
-import { IMPORT_RETRY, requireAll, type Sending } from '../send.js'
+import { TRANSFER_RETRY } from '../../check-service.js'
+import { requireAll, type Sending } from '../send.js'
 import { readStoredIds, type StoredIds } from '../stored-ids.js'
 import type { LineBatch } from './line-batches.js'
 
@@ -25,7 +26,7 @@ export async function sendLines(
       headers: NDJSON,
       idempotencyKey: key,
     } as const
-    const result = await connection.call(call, { signal }, IMPORT_RETRY)
+    const result = await connection.call(call, { signal }, TRANSFER_RETRY)
     const known = requireAll(result, count)
     return { known, ...readStoredIds(result, count - known) }
   } catch (error) {
