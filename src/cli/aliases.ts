@@ -1,9 +1,10 @@
+import type { ParseArgsConfig } from 'node:util'
 import { Connection } from '../client/connection.js'
 import { pathTo, pathToAlias } from '../client/tallyhouse.js'
 import type { UserAliases } from '../contract/schemas.js'
 import { checkService } from './check-service.js'
 import { replaceControls } from './columns.js'
-import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { type Command, type CommandIo, findAction, parseOptions, UsageError } from './command.js'
 import { readTarget, TARGET_OPTIONS, TARGET_USAGE, type TargetOptions } from './target.js'
 
 const USAGE = `Usage: tallyhouse aliases list --distinct-id ID [options]
@@ -33,17 +34,16 @@ interface Options extends TargetOptions {
 type Run = (connection: Connection, distinctId: string, options: Options, io: CommandIo) => Promise<number>
 
 const COMMON = { 'distinct-id': { type: 'string' }, ...TARGET_OPTIONS } as const
-const ACTIONS = {
+const ACTIONS: Record<string, { run: Run; takes: NonNullable<ParseArgsConfig['options']> }> = {
   list: { run: list, takes: { ...COMMON, json: { type: 'boolean' } } },
   remove: { run: remove, takes: { ...COMMON, alias: { type: 'string' }, yes: { type: 'boolean' } } },
-} as const satisfies Record<string, { run: Run; takes: object }>
+}
 
 export const command: Command = {
   summary: 'lists the aliases of a user, and removes one',
   usage: USAGE,
-  async run([name = '', ...args], io) {
-    if (name !== 'list' && name !== 'remove') throw new UsageError('Specify an action: list or remove.')
-    const { run, takes } = ACTIONS[name]
+  async run([name, ...args], io) {
+    const { run, takes } = findAction(ACTIONS, name)
     const values = parseOptions({ args, options: takes }).values as Options
     const distinctId = values['distinct-id']
     if (distinctId === undefined) throw new UsageError('Specify the user: --distinct-id ID.')

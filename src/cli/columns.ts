@@ -3,6 +3,16 @@ export function replaceControls(text: string, replacement = '\uFFFD'): string {
   return text.replace(/\p{Cc}/gu, replacement)
 }
 
+/** Formats rows as JSON, one per line. */
+export function jsonLines(rows: readonly unknown[]): string {
+  return rows.map((row) => `${JSON.stringify(row)}\n`).join('')
+}
+
+/** Formats a time in UTC, to the second. @param ms since 1970 */
+export function formatTime(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`
+}
+
 /**
  * Aligns the cells of rows in columns, two spaces apart.
  * @param rows the first has the titles

@@ -53,3 +53,24 @@ function describeUnknown(option: string, known: string[]): string {
   const meant = createNearestFinder(known)(option.replace(/^-+/, ''))
   return `There is no option ${option}.${meant === undefined ? '' : ` Did you mean --${meant}?`}`
 }
+
+const OR = new Intl.ListFormat('en-GB', { type: 'disjunction' })
+
+/** Joins words, such as `list, show or replay`. */
+export function joinWords(words: readonly string[]): string {
+  return OR.format(words)
+}
+
+/** Finds the action that the first argument of a command names. @throws UsageError */
+export function findAction<Action>(actions: Record<string, Action>, name = ''): Action {
+  const action = Object.hasOwn(actions, name) ? actions[name] : undefined
+  if (action === undefined) throw new UsageError(`Specify an action: ${joinWords(Object.keys(actions))}.`)
+  return action
+}
+
+/** Parses the number of an option. @throws UsageError */
+export function parseInteger(option: string, text: string, min: number, max: number): number {
+  const value = Number(text)
+  if (/^\d+$/.test(text) && value >= min && value <= max) return value
+  throw new UsageError(`${option} must be a whole number from ${min} to ${max}.`)
+}

@@ -6,8 +6,8 @@ import { formatPosition, isPositionText, type Position, parsePosition } from '..
 import { readProjects } from '../projects/projects.js'
 import { removeExpiredDeadLetters } from '../projects/retention.js'
 import { countDeadLetters, type DeadLetter, readDeadLetterBody, readDeadLetters } from '../store/dead-letters.js'
-import { replaceControls } from './columns.js'
-import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { jsonLines, replaceControls } from './columns.js'
+import { type Command, type CommandIo, findAction, parseInteger, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse dead-letters list [--limit N] [--json]
@@ -59,8 +59,7 @@ export const command: Command = {
   summary: 'lists, shows and replays requests that could not be stored',
   usage: USAGE,
   async run([name = '', ...rest], io) {
-    const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
-    if (!action) throw new UsageError('Specify an action: list, show or replay.')
+    const action = findAction(ACTIONS, name)
     const args = parse(name, action, rest)
     return await withStore(io, async (shards) => {
       await removeExpiredDeadLetters(shards, await readProjects(shards), Date.now())
@@ -72,7 +71,7 @@ export const command: Command = {
 async function list(shards: Shards, { limit, json }: Arguments, io: CommandIo): Promise<number> {
   const letters = await readDeadLetters(shards, { limit })
   if (json) {
-    for (const letter of letters) io.stdout.write(`${JSON.stringify(described(letter))}\n`)
+    io.stdout.write(jsonLines(letters.map(described)))
   } else {
     const width = Math.max(2, ...letters.map(({ position }) => formatPosition(position).length)) + 2
     io.stdout.write(`${'ID'.padEnd(width)}${row('RECEIVED', 'KIND', 'BYTES', 'PROJECT')}\n`)
@@ -137,10 +136,7 @@ function parse(name: string, { takes }: Action, args: string[]): Arguments {
   const { values, positionals } = parseOptions({ args, allowPositionals: true, options: takes })
   const given = values as { limit?: string; all?: boolean; json?: boolean }
   const { limit, all, json } = { limit: String(DEFAULT_LIMIT), all: false, json: false, ...given }
-  const count = Number(limit)
-  if (!/^\d+$/.test(limit) || count < 1 || count > MAX_LIMIT) {
-    throw new UsageError(`--limit must be a whole number from 1 to ${MAX_LIMIT}.`)
-  }
+  const count = parseInteger('--limit', limit, 1, MAX_LIMIT)
   if (name === 'list' && positionals.length > 0) throw new UsageError('list takes no ID. To see one: show ID.')
   if (name === 'show' && positionals.length !== 1) throw new UsageError('Name the dead letter to show, by its ID.')
   if (name === 'replay' && positionals.length > 0 === all) {

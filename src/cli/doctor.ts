@@ -104,19 +104,12 @@ async function parse(
   args: string[],
   io: CommandIo,
 ): Promise<{ vendor: VendorHelp; place: SdkTarget; isChecked: boolean }> {
-  const { sdk, url: given, key = io.env.WRITE_KEY || PLACEHOLDER, check } = parseArguments(args)
-  const vendor = sdk !== undefined && Object.hasOwn(VENDORS, sdk) ? VENDORS[sdk] : undefined
-  if (!vendor) throw new UsageError(`Specify the SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)
-  if (/^[pr]k_/.test(key)) throw new UsageError('This key cannot send events. A write key begins with wk_.')
-  if (!/^[\w.-]+$/.test(key)) throw new UsageError('--key is not a valid key.')
-  const url = normalizeUrl(given ?? (await defaultUrl(io.env)))
-  const { protocol } = new URL(url)
-  const place = { url, host: url.slice(`${protocol}//`.length), protocol: protocol.slice(0, -1), key }
-  return { vendor, place, isChecked: check }
-}
-
-function parseArguments(args: string[]) {
-  return parseOptions({
+  const {
+    sdk,
+    url: given,
+    key = io.env.WRITE_KEY || PLACEHOLDER,
+    check,
+  } = parseOptions({
     args,
     options: {
       sdk: { type: 'string' },
@@ -125,4 +118,12 @@ function parseArguments(args: string[]) {
       check: { type: 'boolean', default: false },
     },
   }).values
+  const vendor = sdk !== undefined && Object.hasOwn(VENDORS, sdk) ? VENDORS[sdk] : undefined
+  if (!vendor) throw new UsageError(`Specify the SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)
+  if (/^[pr]k_/.test(key)) throw new UsageError('This key cannot send events. A write key begins with wk_.')
+  if (!/^[\w.-]+$/.test(key)) throw new UsageError('--key is not a valid key.')
+  const url = normalizeUrl(given ?? (await defaultUrl(io.env)))
+  const { protocol } = new URL(url)
+  const place = { url, host: url.slice(`${protocol}//`.length), protocol: protocol.slice(0, -1), key }
+  return { vendor, place, isChecked: check }
 }

@@ -1,9 +1,10 @@
+import type { ParseArgsConfig } from 'node:util'
 import { Connection } from '../client/connection.js'
 import type { RememberedIds } from '../contract/id-schemas.js'
 import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import { checkService, requireKeyOf } from './check-service.js'
-import { alignColumns } from './columns.js'
-import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { alignColumns, formatTime, jsonLines } from './columns.js'
+import { type Command, type CommandIo, findAction, parseOptions, UsageError } from './command.js'
 import { counted } from './progress.js'
 import { readTarget, TARGET_OPTIONS, TARGET_USAGE, type TargetOptions } from './target.js'
 
@@ -40,9 +41,9 @@ const ACTIONS = {
 export const command: Command = {
   summary: 'counts and forgets remembered insert_ids',
   usage: USAGE,
-  async run([name = '', ...args], io) {
-    if (name !== 'list' && name !== 'forget') throw new UsageError('Specify an action: list or forget.')
-    const { values, positionals } = parseOptions({ args, options: ACTIONS[name], allowPositionals: true })
+  async run([name, ...args], io) {
+    const takes = findAction<NonNullable<ParseArgsConfig['options']>>(ACTIONS, name)
+    const { values, positionals } = parseOptions({ args, options: takes, allowPositionals: true })
     const options = values as Options
     const kind = parseKind(options)
     const [project, more] = positionals
@@ -61,7 +62,7 @@ export const command: Command = {
 async function list(connection: Connection, { json }: Options, io: CommandIo): Promise<void> {
   const { value } = await connection.call({ method: 'GET', path: '/public/ids' }, { signal: io.signal })
   const { ids } = value as unknown as { ids: RememberedIds[] }
-  io.stdout.write(json ? ids.map((one) => `${JSON.stringify(one)}\n`).join('') : table(ids))
+  io.stdout.write(json ? jsonLines(ids) : table(ids))
 }
 
 async function forget(
@@ -81,7 +82,7 @@ function table(ids: readonly RememberedIds[]): string {
     kind,
     String(lane),
     String(ids),
-    since === null ? '7 days' : `since ${new Date(since).toISOString().slice(0, 19)}Z`,
+    since === null ? '7 days' : `since ${formatTime(since)}`,
   ])
   return alignColumns([['KIND', 'LANE', 'IDS', 'KNOWN'], ...rows])
 }

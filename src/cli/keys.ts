@@ -14,8 +14,8 @@ import {
 import { COMMAND_LINE } from '../model/audit-entry.js'
 import { listKeys, openKeyStore, readStoreTime } from '../store/api-keys.js'
 import { readKeyUse, type StoredKeyUse } from '../store/key-usage.js'
-import { alignColumns } from './columns.js'
-import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { alignColumns, formatTime, jsonLines } from './columns.js'
+import { type Command, type CommandIo, findAction, joinWords, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse keys create --project NAME [--kind KIND] [--label TEXT]
@@ -51,7 +51,6 @@ page and with the API; each change is in the project's audit log (GET /public/au
 The keys are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. The store
 must exist: start the service once before. Its address is printed to standard error.`
 
-const KINDS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(KEY_KINDS)
 /** Kinds that `create` makes by default. */
 const PAIR: KeyKind[] = ['public', 'secret']
 /** Variable names for a settings file. Only the first two are settings of the service. */
@@ -69,9 +68,6 @@ const OPTIONS: Record<KeyFault['field'], string> = {
   origins: '--origin',
   events_only: '--events-only',
 }
-const MINUTE_MS = 60_000
-const HOUR_MS = 3_600_000
-const DAY_MS = 86_400_000
 
 interface Options {
   project?: string
@@ -113,8 +109,7 @@ export const command: Command = {
   summary: 'makes, lists, rotates and revokes the keys of projects',
   usage: USAGE,
   async run([name = '', ...args], io) {
-    const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
-    if (!action) throw new UsageError('Specify an action: create, list, rotate or revoke.')
+    const action = findAction(ACTIONS, name)
     const { options, ids } = parse(action, args)
     // Check the arguments before anything is opened.
     if (name === 'create' || name === 'rotate') parseProject(options)
@@ -141,9 +136,7 @@ async function list(clickhouse: ClickHouse, options: Options, _ids: string[], io
   ])
   const keys = all.filter(({ kind }) => kinds.includes(kind)).map((key) => ({ ...key, ...findUse(key) }))
   if (keys.length === 0) io.stderr.write('No such key is stored.\n')
-  io.stdout.write(
-    options.json ? keys.map((key) => `${JSON.stringify(withoutHash(key))}\n`).join('') : formatTable(keys),
-  )
+  io.stdout.write(options.json ? jsonLines(keys.map(withoutHash)) : formatTable(keys))
   return 0
 }
 
@@ -198,13 +191,12 @@ function print(made: readonly NewKey[], io: CommandIo): void {
   io.stderr.write(`New in project ${made[0]?.projectId}, shown only this once: ${names.join(', ')}.\n`)
 }
 
-/** Describes how long replaced keys keep working, one line per end time. @param now epoch ms */
+/** Describes until when replaced keys work, one line per end time. @param now epoch ms */
 function formatEnds(ended: readonly KeyRecord[], now: number): string {
   const lines = ended
     .toSorted((a, b) => (a.revokedAt ?? 0) - (b.revokedAt ?? 0))
-    .map((key): [string, string] => {
-      const left = (key.revokedAt ?? 0) - now
-      return [left > 0 ? `Valid for another ${formatDuration(left)}` : 'Refused within 10 s', key.id]
+    .map(({ id, revokedAt }): [string, string] => {
+      return [revokedAt && revokedAt > now ? `Valid until ${formatTime(revokedAt)}` : 'Refused within 10 s', id]
     })
   const ends = [...new Set(lines.map(([end]) => end))]
   return ends
@@ -212,26 +204,9 @@ function formatEnds(ended: readonly KeyRecord[], now: number): string {
     .join('')
 }
 
-/** Formats a time to the second below an hour, to the minute below two days, and to the hour above. */
-function formatDuration(ms: number): string {
-  const [unit, small, names] =
-    ms < HOUR_MS - 500
-      ? [MINUTE_MS, 1_000, ['min', 's']]
-      : ms < 2 * DAY_MS
-        ? [HOUR_MS, MINUTE_MS, ['h', 'min']]
-        : [DAY_MS, HOUR_MS, ['d', 'h']]
-  const count = Math.max(1, Math.round(ms / small))
-  const [whole, rest] = [Math.floor((count * small) / unit), count % (unit / small)]
-  return [...(whole > 0 ? [`${whole} ${names[0]}`] : []), ...(rest > 0 ? [`${rest} ${names[1]}`] : [])].join(' ')
-}
-
 /** Formats the limits of a key; empty if it has none. */
 function formatLimits({ origins, eventsOnly }: Pick<StoredKey, 'origins' | 'eventsOnly'>): string {
   return [...origins, ...(eventsOnly ? ['events only'] : [])].join(', ')
-}
-
-function formatTime(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`
 }
 
 function withoutHash({ hash: _hash, ...key }: ListedKey): Omit<ListedKey, 'hash'> {
@@ -271,7 +246,7 @@ function parseProject({ project }: Options): string {
 
 function parseKinds({ kind }: Options): KeyKind[] {
   const kinds = KEY_KINDS.filter((known) => kind === undefined || kind === known)
-  if (kinds.length === 0) throw new UsageError(`--kind must be ${KINDS}, not "${kind}".`)
+  if (kinds.length === 0) throw new UsageError(`--kind must be ${joinWords(KEY_KINDS)}, not "${kind}".`)
   return kinds
 }
 

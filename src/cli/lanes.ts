@@ -35,7 +35,12 @@ export const command: Command = {
 }
 
 function parse(args: string[]): { json: boolean; lanes: number | null } {
-  const { json, positionals } = parsed(args)
+  const { values, positionals } = parseOptions({
+    args,
+    allowPositionals: true,
+    options: { json: { type: 'boolean', default: false } },
+  })
+  const { json } = values
   const [verb, count = '', ...more] = positionals
   if (verb === undefined) return { json, lanes: null }
   if (verb !== 'set' || json) throw new UsageError('Use `lanes`, `lanes --json` or `lanes set N`.')
@@ -43,13 +48,4 @@ function parse(args: string[]): { json: boolean; lanes: number | null } {
   if (lanes < 1 || lanes > MAX_LANES) throw new UsageError(`Specify the number of lanes: 1 to ${MAX_LANES}.`)
   if (more.length > 0) throw new UsageError(`Unexpected argument "${more[0]}".`)
   return { json, lanes }
-}
-
-function parsed(args: string[]): { json: boolean; positionals: string[] } {
-  const { values, positionals } = parseOptions({
-    args,
-    allowPositionals: true,
-    options: { json: { type: 'boolean', default: false } },
-  })
-  return { json: values.json, positionals }
 }

@@ -28,10 +28,11 @@ import { listKeys } from '../store/api-keys.js'
 import { readUsage } from '../store/project-usage.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
 import { checkService, requireKeyOf } from './check-service.js'
-import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { jsonLines } from './columns.js'
+import { type Command, type CommandIo, findAction, parseOptions, UsageError } from './command.js'
 import { ERASE_TIMEOUT_MS, eraseProject } from './erase-project.js'
 import { counted } from './progress.js'
-import { json } from './query/question.js'
+import { json, readSessions } from './query/question.js'
 import { csvText } from './query/table.js'
 import { withStore } from './store.js'
 import { readTarget, TARGET_USAGE } from './target.js'
@@ -108,13 +109,8 @@ const USAGE_COLUMNS = ['day', 'project', 'events', 'bytes', 'read_seconds']
 export const command: Command = {
   summary: 'lists projects, changes their settings, and removes them',
   usage: USAGE,
-  async run([name = '', ...args], io) {
-    if (name === 'list') return await list(args, io)
-    if (name === 'show') return await show(args, io)
-    if (name === 'usage') return await usage(args, io)
-    if (name === 'set') return await set(args, io)
-    if (name === 'remove') return await remove(args, io)
-    throw new UsageError('Specify an action: list, show, usage, set or remove.')
+  async run([name, ...args], io) {
+    return await findAction({ list, show, usage, set, remove }, name)(args, io)
   },
 }
 
@@ -165,8 +161,8 @@ async function usage(args: string[], io: CommandIo): Promise<number> {
         return one ? [{ day, project, events: one.events, bytes: one.bytes, read_seconds: one.readMs / 1000 }] : []
       }),
     )
-    if (isJson) for (const row of rows) io.stdout.write(`${JSON.stringify(row)}\n`)
-    else io.stdout.write(csvText({ columns: USAGE_COLUMNS, rows: rows.map((row) => Object.values(row)) }))
+    const asCsv = () => csvText({ columns: USAGE_COLUMNS, rows: rows.map((row) => Object.values(row)) })
+    io.stdout.write(isJson ? jsonLines(rows) : asCsv())
     return 0
   })
 }
@@ -251,7 +247,7 @@ function parseChange(values: Record<string, string | boolean | string[] | undefi
     }
     change.page_fields = { ...(change.page_fields as object), [name]: readPlaces(places) }
   }
-  if (typeof change.sessions === 'string') change.sessions = readSessions(change.sessions)
+  if (typeof change.sessions === 'string') change.sessions = readSessions('--sessions', change.sessions)
   const fault = check(change) ?? findSettingsFault(change)
   if (fault) throw new UsageError(inOptions(fault.message))
   return change
@@ -261,12 +257,6 @@ function parseChange(values: Record<string, string | boolean | string[] | undefi
 function readPlaces(text: string): unknown {
   if (text === 'default') return null
   return text.startsWith('[') ? json('--page-field', text) : text.split(',')
-}
-
-/** Reads a definition of sessions as `tallyhouse query` does. */
-function readSessions(text: string): unknown {
-  if (text === 'id') return text
-  return text.startsWith('{') ? json('--sessions', text) : { gap: text }
 }
 
 /** The message about a field, in words of the command line. */

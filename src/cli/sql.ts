@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import { openFiles } from '../store/open.js'
 import { describeSqlError, readSql } from '../store/sql.js'
-import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { type Command, type CommandIo, parseInteger, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse sql [options] [QUERY]
@@ -86,26 +86,19 @@ function isClosedPipe(error: unknown): boolean {
 }
 
 async function parse(args: string[], io: CommandIo) {
-  const { values, positionals } = read(args)
+  const { values, positionals } = parseOptions({
+    args,
+    allowPositionals: true,
+    options: { format: { type: 'string' }, timeout: { type: 'string', default: '60' }, files: { type: 'string' } },
+  })
   if (positionals.length > 1) {
     throw new UsageError('Put the query in quotes: it must be one argument.')
   }
   const name = values.format ?? (io.stdout.isTTY ? 'table' : 'tsv')
   const format = Object.hasOwn(FORMATS, name) ? (FORMATS[name] ?? name) : name
   if (!/^[A-Za-z]\w*$/.test(format)) throw new UsageError(`--format must be the name of a format, not "${format}".`)
-  const limitSeconds = /^\d{1,4}$/.test(values.timeout) ? Number(values.timeout) : 0
-  if (limitSeconds < 1 || limitSeconds > MAX_SECONDS) {
-    throw new UsageError(`--timeout must be a whole number of seconds from 1 to ${MAX_SECONDS}.`)
-  }
+  const limitSeconds = parseInteger('--timeout', values.timeout, 1, MAX_SECONDS)
   const [query = await text(io.stdin)] = positionals
   if (query.trim() === '') throw new UsageError('The query is empty. Pass it as an argument, or on standard input.')
   return { format, limitSeconds, query, files: values.files }
-}
-
-function read(args: string[]) {
-  return parseOptions({
-    args,
-    allowPositionals: true,
-    options: { format: { type: 'string' }, timeout: { type: 'string', default: '60' }, files: { type: 'string' } },
-  })
 }

@@ -1,15 +1,12 @@
 import { setMaxListeners } from 'node:events'
-import { readFile } from 'node:fs/promises'
 import { type Call, Connection } from '../../client/connection.js'
 import { MAX_BATCH } from '../../contract/limits.js'
-import { withPath } from '../../lib/failure-text.js'
-import { checkService } from '../check-service.js'
-import { type Command, type CommandIo, parseOptions, UsageError } from '../command.js'
+import { checkService, readProject, TRANSFER_RETRY } from '../check-service.js'
+import { type Command, type CommandIo, parseInteger, parseOptions, UsageError } from '../command.js'
 import { readTime } from '../event-options.js'
 import { HttpTransport } from '../http/keep-alive-fetch.js'
-import { IMPORT_RETRY } from '../import/send.js'
 import { counted, ProgressLine } from '../progress.js'
-import { defaultUrl, normalizeUrl, TARGET_OPTIONS } from '../target.js'
+import { defaultUrl, normalizeUrl, readTarget, TARGET_OPTIONS } from '../target.js'
 import { openProject, PROJECT } from './keys.js'
 import { removeDemo } from './remove.js'
 import { type Sent, shopYear } from './shop.js'
@@ -55,7 +52,7 @@ export const command: Command = {
     const { secretKey, begun } =
       keyFile === undefined
         ? await openProject(io, url)
-        : { secretKey: (await readFile(keyFile, 'utf8').catch(withPath(keyFile))).trim(), begun: undefined }
+        : { ...(await readTarget({ url, 'key-file': keyFile }, io)), begun: undefined }
     const transport = new HttpTransport()
     const connection = new Connection({ url, secretKey, fetch: transport.fetch })
     const until = wanted ?? begun ?? Math.floor(Date.now() / HOUR_MS) * HOUR_MS
@@ -67,7 +64,7 @@ export const command: Command = {
     let isDone = false
     try {
       await checkService(connection, url, 'send', io)
-      if (begun === undefined) await requireOther(connection, secretKey, io.signal)
+      if (begun === undefined) await requireOther(connection, io.signal)
       const progress = new ProgressLine(io.stderr, 'sent', () => ({ events: sent, part: sent / events }))
       try {
         await sendAll(connection, toCalls(shopYear({ events, seed, until, begun })), io.signal, (count) => {
@@ -91,15 +88,11 @@ export const command: Command = {
  * this key would add all of the data again.
  * @throws Error if the key belongs to that project
  */
-async function requireOther(connection: Connection, apiKey: string, signal: AbortSignal): Promise<void> {
-  const call = { method: 'POST', path: '/session', body: JSON.stringify({ apiKey }) } as const
-  const { value } = await connection.call(call, { signal })
-  const { session } = value as unknown as { session: { project: string } | null }
-  if (session?.project === PROJECT) {
-    throw new Error(
-      `The key belongs to project "${PROJECT}". Run the command without --key-file, on the machine of the store.`,
-    )
-  }
+async function requireOther(connection: Connection, signal: AbortSignal): Promise<void> {
+  if ((await readProject(connection, signal)) !== PROJECT) return
+  throw new Error(
+    `The key belongs to project "${PROJECT}". Run the command without --key-file, on the machine of the store.`,
+  )
 }
 
 interface Planned {
@@ -151,7 +144,7 @@ async function sendAll(
     while (!signal.aborted && !failed.signal.aborted) {
       const { value, done } = calls.next()
       if (done) return
-      await connection.call(value.call, { signal }, IMPORT_RETRY)
+      await connection.call(value.call, { signal }, TRANSFER_RETRY)
       onSent(value.count)
     }
   }
@@ -168,30 +161,7 @@ async function sendAll(
 }
 
 async function parse(args: string[], io: CommandIo) {
-  const values = read(args)
-  const { remove, 'key-file': keyFile } = values
-  if (remove && keyFile !== undefined)
-    throw new UsageError('--remove removes the project "demo" only, and needs no key.')
-  const integer = (name: 'events' | 'seed', min: number, max: number) => {
-    const value = Number(values[name])
-    if (Number.isInteger(value) && value >= min && value <= max) return value
-    throw new UsageError(`--${name} must be a whole number from ${min} to ${max}.`)
-  }
-  const time = readTime('--until', values.until)
-  const until = time === undefined ? undefined : Number(time)
-  if (until !== undefined && until <= 366 * DAY_MS) throw new UsageError('--until must be in 1971 or later.')
-  return {
-    events: integer('events', 1, MAX_EVENTS),
-    seed: integer('seed', 0, 2 ** 32 - 1),
-    until,
-    url: normalizeUrl(values.url ?? (await defaultUrl(io.env))),
-    keyFile,
-    remove,
-  }
-}
-
-function read(args: string[]) {
-  return parseOptions({
+  const { values } = parseOptions({
     args,
     options: {
       events: { type: 'string', default: '1000000' },
@@ -200,5 +170,19 @@ function read(args: string[]) {
       ...TARGET_OPTIONS,
       remove: { type: 'boolean', default: false },
     },
-  }).values
+  })
+  const { remove, 'key-file': keyFile } = values
+  if (remove && keyFile !== undefined)
+    throw new UsageError('--remove removes the project "demo" only, and needs no key.')
+  const time = readTime('--until', values.until)
+  const until = time === undefined ? undefined : Number(time)
+  if (until !== undefined && until <= 366 * DAY_MS) throw new UsageError('--until must be in 1971 or later.')
+  return {
+    events: parseInteger('--events', values.events, 1, MAX_EVENTS),
+    seed: parseInteger('--seed', values.seed, 0, 2 ** 32 - 1),
+    until,
+    url: normalizeUrl(values.url ?? (await defaultUrl(io.env))),
+    keyFile,
+    remove,
+  }
 }

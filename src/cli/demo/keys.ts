@@ -17,7 +17,7 @@ export async function openProject(io: CommandIo, url: string): Promise<{ secretK
   const { texts, begun } = await withStore(io, async ({ first }) => {
     const earlier = await listKeys(first, PROJECT)
     const changes = new KeyChanges(openKeyStore(first), COMMAND_LINE)
-    const made = await changes.create((['secret', 'read'] as const).map(describeKey))
+    const made = await changes.create([describeKey('secret', 'Demo'), describeKey('read', 'Demo')])
     return { texts: made.map(({ text }) => text), begun: begunAt([...earlier, ...made]) }
   })
   const [secretKey = '', readKey = ''] = texts
@@ -29,8 +29,9 @@ To ask from here: SECRET_KEY=<the read key> npx tallyhouse query --event purchas
   return { secretKey, begun }
 }
 
-function describeKey(kind: KeyKind) {
-  return { projectId: PROJECT, kind, label: 'Demo', origins: [], eventsOnly: false }
+/** A key of the project, to be created. */
+export function describeKey(kind: KeyKind, label: string) {
+  return { projectId: PROJECT, kind, label, origins: [], eventsOnly: false }
 }
 
 /**

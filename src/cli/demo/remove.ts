@@ -7,7 +7,7 @@ import { checkService } from '../check-service.js'
 import type { CommandIo } from '../command.js'
 import { ERASE_TIMEOUT_MS, eraseProject } from '../erase-project.js'
 import { withStore } from '../store.js'
-import { PROJECT } from './keys.js'
+import { describeKey, PROJECT } from './keys.js'
 
 /** A process refreshes its keys every 5 s, so a revoked key works for that long. */
 const REVOKED_MS = 6_000
@@ -22,14 +22,7 @@ export async function removeDemo(url: string, io: CommandIo): Promise<number> {
     // Revoke the old keys first, so that nothing sends with them any more.
     const earlier = (await listKeys(first, PROJECT)).filter(({ isValid }) => isValid)
     await changes.revoke(earlier, { mayBeLast: true })
-    const removal = {
-      projectId: PROJECT,
-      kind: 'secret',
-      label: 'Removal of the demo',
-      origins: [],
-      eventsOnly: false,
-    } as const
-    const made = await changes.create([removal])
+    const made = await changes.create([describeKey('secret', 'Removal of the demo')])
     const secretKey = made[0]?.text ?? ''
     try {
       if (earlier.length > 0) await wait(REVOKED_MS, undefined, { signal: io.signal })

@@ -3,7 +3,7 @@ import { Connection } from '../../client/connection.js'
 import type { RowFormat } from '../../contract/formats.js'
 import { MAX_EXPORT } from '../../contract/limits.js'
 import { parseCursor } from '../../model/cursor.js'
-import { type Command, UsageError } from '../command.js'
+import { type Command, parseInteger, UsageError } from '../command.js'
 import { parseEventOptions, readTime, warnOfUnknownEvent } from '../event-options.js'
 import { counted, number } from '../progress.js'
 import { READ_TARGET_USAGE, readTarget } from '../target.js'
@@ -122,7 +122,5 @@ export const command: Command = {
 function readRowsPerFile(text: string | undefined, format: RowFormat): number {
   if (text === undefined) return ROWS_PER_FILE
   if (format !== 'parquet') throw new UsageError('--rows-per-file needs --format parquet.')
-  const rows = Number(text)
-  if (/^\d+$/.test(text) && rows >= 1 && rows <= MAX_EXPORT) return rows
-  throw new UsageError(`--rows-per-file must be a whole number from 1 to ${MAX_EXPORT}.`)
+  return parseInteger('--rows-per-file', text, 1, MAX_EXPORT)
 }

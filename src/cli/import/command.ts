@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { describeNameFault, isName, isTimeZone } from '../../contract/limits.js'
 import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
-import { type Command, type CommandIo, parseOptions, UsageError } from '../command.js'
+import { type Command, type CommandIo, parseInteger, parseOptions, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_OPTIONS, TARGET_USAGE } from '../target.js'
 import { CELL_TYPES, type CellTypeName } from './cell-types.js'
@@ -197,7 +197,7 @@ async function readOptions(values: Values, io: CommandIo): Promise<ImportOptions
   return {
     ...readInputOptions(values),
     target: await readTarget(values, io),
-    parallel: readParallel(values.parallel),
+    parallel: parseInteger('--parallel', values.parallel, 1, 32),
     unacknowledged: parseChoice('--unanswered', values.unanswered, UNACKNOWLEDGED) ?? 'check',
     stateFile: values.state,
     rejectsFile: values.rejects,
@@ -296,11 +296,4 @@ function readTypes(list: string | undefined): InputOptions['types'] {
     types.push([column, type])
   }
   return Object.fromEntries(types)
-}
-
-function readParallel(text: string): number {
-  if (!/^\d{1,2}$/.test(text) || Number(text) < 1 || Number(text) > 32) {
-    throw new UsageError('--parallel must be a whole number from 1 to 32.')
-  }
-  return Number(text)
 }

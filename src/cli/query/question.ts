@@ -108,6 +108,12 @@ export function json(what: string, text: string): unknown {
   }
 }
 
+/** Reads a definition of sessions: `id`, a pause, or JSON. @throws UsageError */
+export function readSessions(option: string, text: string): unknown {
+  if (text === 'id') return text
+  return text.startsWith('{') ? json(option, text) : { gap: text }
+}
+
 function guessKind({ steps, start, end, return: back }: Parts): string {
   if (back !== undefined) return 'retention'
   if (start !== undefined || end !== undefined) return 'paths'
@@ -143,8 +149,7 @@ function readText(name: string, schema: Schema, given: string | boolean | string
     case 'Time':
       return /^\d+$/.test(given) ? Number(given) : given
     case 'Sessions':
-      if (given === 'id') return given
-      return given.startsWith('{') ? json(`--${toFlag(name)}`, given) : { gap: given }
+      return readSessions(`--${toFlag(name)}`, given)
     case 'Union':
       return { event: given }
     case 'Array':
