@@ -307,6 +307,16 @@ export function isStoreError(error: unknown, ...names: StoreErrorName[]): error 
   return error instanceof StoreError && names.some((name) => CODES[name] === error.code)
 }
 
+/** Waits for a query, and returns `otherwise` if the user of the connection lacks the right to it. */
+export async function orIfDenied<T>(query: Promise<T>, otherwise: T): Promise<T> {
+  try {
+    return await query
+  } catch (error) {
+    if (isStoreError(error, 'ACCESS_DENIED')) return otherwise
+    throw error
+  }
+}
+
 /** Whether ClickHouse rejected the data itself, and so stored nothing of the block. */
 export function isDataError(error: unknown): error is StoreError {
   return error instanceof StoreError && DATA_ERRORS.has(error.code) && findUnreadablePart(error) === null

@@ -1,5 +1,5 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
-import { isStoreError } from '../clickhouse/errors.js'
+import { orIfDenied } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 
 export interface ServerSettingsOptions {
@@ -104,14 +104,12 @@ export class ServerSettings {
   async #findMemory(): Promise<number> {
     const { shards, memory } = this.#options
     const found = await shards.each(({ clickhouse }) =>
-      clickhouse
-        .rows<{ bytes: string }>(
+      orIfDenied(
+        clickhouse.rows<{ bytes: string }>(
           "SELECT value AS bytes FROM system.server_settings WHERE name = 'max_server_memory_usage'",
-        )
-        .catch((error: unknown) => {
-          if (isStoreError(error, 'ACCESS_DENIED')) return []
-          throw error
-        }),
+        ),
+        [],
+      ),
     )
     const shares = found.flat().map(({ bytes }) => Math.floor(Number(bytes) * MEMORY_SHARE))
     return Math.min(memory, ...shares.filter((bytes) => bytes > 0))

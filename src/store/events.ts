@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import { isStoreError, StoreUnreachableError } from '../clickhouse/errors.js'
+import { orIfDenied, StoreUnreachableError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters, type Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
@@ -88,7 +88,7 @@ export async function findLastStored(
   journalId: number,
   first: Position,
 ): Promise<Position | null> {
-  if (await isInsertingAny(clickhouse, journalId)) {
+  if (await orIfDenied(isInserting(clickhouse, `${journalId}:`), false)) {
     throw new StoreUnreachableError('ClickHouse is still working on an earlier INSERT of this journal')
   }
   const rows = await clickhouse.rows<{ id: string }>(
@@ -99,16 +99,6 @@ export async function findLastStored(
     DELETED_TOO,
   )
   return (rows[0] && parseEventId(rows[0].id)?.position) ?? null
-}
-
-async function isInsertingAny(clickhouse: ClickHouse, journalId: number): Promise<boolean> {
-  try {
-    return await isInserting(clickhouse, `${journalId}:`)
-  } catch (error) {
-    // The user may not read system.processes.
-    if (isStoreError(error, 'ACCESS_DENIED')) return false
-    throw error
-  }
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import { isStoreError } from '../clickhouse/errors.js'
+import { orIfDenied } from '../clickhouse/errors.js'
 import { literal, literalArray } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { type ChangeScope, type EventChange, FENCE_DELAY_MS, FENCED } from './event-changes.js'
@@ -121,13 +121,8 @@ export async function findStepEnd(
 export async function isCarriedOut(clickhouse: ClickHouse, { scope, ageMs }: EventChange): Promise<boolean | null> {
   const running = `SELECT 1 FROM system.processes
     WHERE current_database = currentDatabase() AND ${matchStatements(scope)} LIMIT 1`
-  try {
-    return (await clickhouse.rows(running, { s: (ageMs - FENCE_DELAY_MS) / 1000 })).length > 0
-  } catch (error) {
-    // The user may not read system.processes.
-    if (isStoreError(error, 'ACCESS_DENIED')) return null
-    throw error
-  }
+  const rows = await orIfDenied(clickhouse.rows(running, { s: (ageMs - FENCE_DELAY_MS) / 1000 }), null)
+  return rows && rows.length > 0
 }
 
 /** SQL condition for running statements that may be those of a change. */
@@ -158,16 +153,13 @@ const DISKS = [
 /** Whether a disk that a shard's facts may be on has too little room for copies. */
 export async function isDiskShort(clickhouse: ClickHouse): Promise<boolean> {
   for (const which of DISKS) {
-    try {
-      const rows = await clickhouse.rows(
-        `SELECT 1 FROM system.disks
-         WHERE toFloat64(free_space) < greatest(toFloat64(${MIN_FREE}), least(total_space / 20, toFloat64(${MAX_LEFT})))
-           AND ${which} LIMIT 1`,
-      )
-      return rows.length > 0
-    } catch (error) {
-      if (!isStoreError(error, 'ACCESS_DENIED')) throw error
-    }
+    const short = clickhouse.rows(
+      `SELECT 1 FROM system.disks
+       WHERE toFloat64(free_space) < greatest(toFloat64(${MIN_FREE}), least(total_space / 20, toFloat64(${MAX_LEFT})))
+         AND ${which} LIMIT 1`,
+    )
+    const rows = await orIfDenied(short, null)
+    if (rows) return rows.length > 0
   }
   // The user may not read system.disks.
   return false

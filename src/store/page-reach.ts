@@ -1,5 +1,5 @@
 import type { ReadOptions } from '../clickhouse/client.js'
-import { isStoreError } from '../clickhouse/errors.js'
+import { orIfDenied } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
 import { toMilliseconds } from '../model/position.js'
@@ -113,18 +113,14 @@ function remember(ofProjects: Map<string, number>, projectId: string, value: num
 
 /** Counts the parts of the first shard, because others have about as many; 0 if the user may not read system.parts. */
 async function countParts({ first }: Shards, reading: ReadOptions): Promise<number> {
-  try {
-    const [row] = await first.rows<{ parts: string }>(
-      `SELECT count() AS parts FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events'`,
-      {},
-      {},
-      reading,
-    )
-    return Number(row?.parts)
-  } catch (error) {
-    if (isStoreError(error, 'ACCESS_DENIED')) return 0
-    throw error
-  }
+  const count = first.rows<{ parts: string }>(
+    `SELECT count() AS parts FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events'`,
+    {},
+    {},
+    reading,
+  )
+  const [row] = await orIfDenied(count, [])
+  return Number(row?.parts ?? 0)
 }
 
 /** The least id at the time `ms` after (or in descending order before) `startMs`; null if that is beyond all events. */
