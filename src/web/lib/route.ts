@@ -24,6 +24,11 @@ export function linkTo(parts: string[], query: Record<string, string> = {}): str
   return `#/${parts.map(encodeURIComponent).join('/')}${search}`
 }
 
+/** The number of the page that the query names; 1 if it names none. */
+export function parsePage(query: URLSearchParams): number {
+  return Math.max(1, Math.floor(Number(query.get('page'))) || 1)
+}
+
 function decodePart(part: string): string {
   try {
     return decodeURIComponent(part)

@@ -7,6 +7,7 @@ import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatCount, formatNumber, formatTime } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { readAllPages } from '../../lib/read-all-pages.js'
+import { parsePage } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { TextBlock } from '../../ui/code.js'
@@ -32,7 +33,7 @@ interface DeadLettersProps {
 
 /** Dead letters with their reasons, and a way to replay them. */
 export function DeadLetters({ access, query }: DeadLettersProps) {
-  const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
+  const page = parsePage(query)
   const { value, error, isLoading, reload } = useLoaded(String(page), (signal) => listDeadLetters(page, LIMIT, signal))
   const [idsToReplay, setIdsToReplay] = useState<string[] | null>(null)
   const [result, setResult] = useState<ReplayedDeadLetters | null>(null)

@@ -2,9 +2,10 @@ import type { EventName } from '../../../contract/responses.js'
 import { listEventNames } from '../../api/schema.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { formatAgo, formatCount, formatNumber, formatTime } from '../../lib/format.js'
+import { formatCount, formatNumber } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { Ago } from '../../ui/ago.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
@@ -102,9 +103,7 @@ function Row({ name: { event, count, first_seen, last_seen } }: { name: EventNam
       <td class={tableStyles.number}>{formatNumber(count)}</td>
       {[first_seen, last_seen].map((instant, i) => (
         <td key={i === 0 ? 'first' : 'last'} class={styles.spare}>
-          <time dateTime={new Date(instant).toISOString()} title={formatTime(instant)}>
-            {formatAgo(instant)}
-          </time>
+          <Ago instant={instant} />
         </td>
       ))}
       <td>

@@ -13,6 +13,7 @@ import {
   type Display,
   type Draft,
   dropIncompleteFilters,
+  type ExploreState,
   findGaps,
   type Kind,
   linkToExplore,
@@ -59,7 +60,7 @@ export default function Explore({ access, route }: ViewProps) {
   const text = shown.text || JSON.stringify(firstQuestion(first.value?.[0]?.value ?? ''))
   return (
     <SuggestionsContext.Provider value={suggestions}>
-      <Question text={text} display={shown.display} saved={shown.saved} canSave={access.keyKind === 'secret'} />
+      <Question {...shown} text={text} canSave={access.keyKind === 'secret'} />
     </SuggestionsContext.Provider>
   )
 }
@@ -68,10 +69,7 @@ function firstQuestion(event: string): object {
   return toQuestion(createDraft('series', event))
 }
 
-interface QuestionProps {
-  text: string
-  display: Display
-  saved: string
+interface QuestionProps extends ExploreState {
   canSave: boolean
 }
 

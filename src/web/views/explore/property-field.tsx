@@ -17,23 +17,14 @@ interface PropertyFieldProps {
 }
 
 /** A property of events or users. */
-export function PropertyField({
-  label,
-  value,
-  onChange,
-  events,
-  areNumbers = false,
-  hidesLabel,
-  placeholder,
-}: PropertyFieldProps) {
+export function PropertyField({ value, onChange, events, areNumbers = false, ...combobox }: PropertyFieldProps) {
   const suggestions = useSuggestions()
   const problem = useProblem()(value)
   return (
     <Combobox
-      label={label}
-      hidesLabel={hidesLabel ?? false}
+      placeholder="Choose a property"
+      {...combobox}
       value={formatField(value)}
-      placeholder={placeholder ?? 'Choose a property'}
       suggest={(text) => suggestions.suggestFields({ events, areNumbers }, text)}
       problem={problem}
       onChange={(text) => onChange(parseField(text))}

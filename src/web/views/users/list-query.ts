@@ -2,6 +2,7 @@ import type { Filter } from '../../../contract/filters.js'
 import { isFilter } from '../../lib/filters.js'
 import { parseJson } from '../../lib/json-text.js'
 import { linkTo } from '../../lib/navigation.js'
+import { parsePage } from '../../lib/route.js'
 
 /** The state of the list of users, which is kept in the URL. */
 export interface ListQuery {
@@ -21,7 +22,7 @@ export function parseListQuery(query: URLSearchParams): ListQuery {
     search: query.get('search') ?? '',
     filter: isFilter(filter) ? filter : null,
     columns: Array.isArray(columns) ? columns.filter((name) => typeof name === 'string') : [],
-    page: Math.max(1, Math.floor(Number(query.get('page'))) || 1),
+    page: parsePage(query),
   }
 }
 

@@ -1,9 +1,9 @@
 import type { ListedUser } from '../../api/users.js'
 import { labelPerson } from '../../lib/display-name.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { formatAgo, formatTime } from '../../lib/format.js'
 import { readMembers } from '../../lib/json-text.js'
 import { linkTo } from '../../lib/navigation.js'
+import { Ago } from '../../ui/ago.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Scrollable } from '../../ui/scrollable.js'
 import * as tableStyles from '../../ui/table.module.css'
@@ -76,14 +76,6 @@ function Row({ user, columns }: { user: ListedUser; columns: string[] }) {
 
 function Value({ value }: { value: string | number | null }) {
   return value === null ? <span class={textStyles.hint}>–</span> : <bdi>{escapeInvisible(String(value))}</bdi>
-}
-
-function Ago({ instant }: { instant: number }) {
-  return (
-    <time dateTime={new Date(instant).toISOString()} title={formatTime(instant)}>
-      {formatAgo(instant)}
-    </time>
-  )
 }
 
 /** A property of a user for a table: a text, a number that is shown exactly, or other values as JSON; null if not set. */
