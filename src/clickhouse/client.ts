@@ -27,7 +27,7 @@ export interface StoreOptions extends ReplicasOptions {
   /** timeout of an INSERT in ms; the block is then retried, and its token prevents duplicates */
   insertTimeoutMs?: number
   /** how streamed results share connections; default: `SLOT_LIMITS` */
-  slotLimits?: SlotLimits
+  slotLimits?: SlotLimits | undefined
   /** the projects that send requests; one that reads a lot yields to the others. Default: none yields */
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
   /** called with the time that a read of a project took, ms */

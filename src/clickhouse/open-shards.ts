@@ -1,19 +1,14 @@
 import { shardUrls } from '../config.js'
 import type { Log } from '../lib/log.js'
 import { ClickHouse, type StoreOptions } from './client.js'
-import type { SlotLimits } from './read-slots.js'
 import { Shards } from './shards.js'
 
-export interface OpenShardsOptions {
+/** How the reads of projects are limited and measured, and which rows are hidden from them. */
+export type ReadingOptions = Pick<StoreOptions, 'slotLimits' | 'owners' | 'hide' | 'onRead'>
+
+export interface OpenShardsOptions extends ReadingOptions {
   /** the setting CLICKHOUSE_CLUSTER */
   cluster?: string | undefined
-  slotLimits?: SlotLimits | undefined
-  /** see `StoreOptions.owners` */
-  owners?: StoreOptions['owners']
-  /** see `StoreOptions.hide` */
-  hide?: StoreOptions['hide']
-  /** see `StoreOptions.onRead` */
-  onRead?: StoreOptions['onRead']
   /** logs when another replica of a shard takes over; default: none */
   log?: Pick<Log, 'warn'>
 }
@@ -21,23 +16,13 @@ export interface OpenShardsOptions {
 /**
  * Creates clients for the shards of CLICKHOUSE_URL, each with one URL or those of its replicas. Sends no request yet.
  */
-export function openShards(
-  url: string,
-  { cluster, slotLimits, owners, hide, onRead, log }: OpenShardsOptions = {},
-): Shards {
+export function openShards(url: string, { cluster, log, ...reading }: OpenShardsOptions = {}): Shards {
   const shards = shardUrls({ CLICKHOUSE_URL: url }).map((urls, number) => {
     const name = urls.map((one) => new URL(one).host).join('|')
     const onSwitch = (from: string, to: string) => {
       log?.warn({ shard: number, from, to }, 'ClickHouse has failed over to another replica')
     }
-    const clickhouse = new ClickHouse({
-      url: urls.join('|'),
-      onSwitch,
-      owners,
-      hide,
-      onRead,
-      ...(slotLimits && { slotLimits }),
-    })
+    const clickhouse = new ClickHouse({ url: urls.join('|'), onSwitch, ...reading })
     return { number, name, clickhouse, urls }
   })
   return new Shards(shards, { cluster })

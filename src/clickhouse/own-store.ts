@@ -3,12 +3,11 @@ import { join, resolve } from 'node:path'
 import { type Config, usesDataDir } from '../config.js'
 import { CloseStack } from '../lib/close-stack.js'
 import type { Log } from '../lib/log.js'
-import type { ClickHouse, StoreOptions } from './client.js'
+import type { ClickHouse } from './client.js'
 import { lockDataFolder } from './embedded/data-dir.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/engine.js'
 import { canSetPriorities } from './embedded/priorities.js'
-import { openShards } from './open-shards.js'
-import type { SlotLimits } from './read-slots.js'
+import { openShards, type ReadingOptions } from './open-shards.js'
 import type { Shards } from './shards.js'
 
 /** ClickHouse, opened by the process that owns the data folder. */
@@ -25,16 +24,9 @@ export interface OwnStore {
   close(): Promise<void>
 }
 
-export interface OwnStoreOptions {
+export interface OwnStoreOptions extends ReadingOptions {
   /** default: none */
   log?: Pick<Log, 'info' | 'warn' | 'error'>
-  slotLimits?: SlotLimits | undefined
-  /** see `StoreOptions.owners` */
-  owners?: StoreOptions['owners']
-  /** see `StoreOptions.hide` */
-  hide?: StoreOptions['hide']
-  /** see `StoreOptions.onRead` */
-  onRead?: StoreOptions['onRead']
   /** whether missing folders are an error; by default, they are created */
   mustExist?: boolean
   /** whether commands may use the embedded engine too, while this process runs (default true) */
@@ -58,7 +50,7 @@ export const SETTINGS = 'CLICKHOUSE_URL or DATA_DIR as for the service'
  */
 export async function openOwnStore(
   config: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'> & Partial<Pick<Config, 'REDIS_URL' | 'CLICKHOUSE_CLUSTER'>>,
-  { log = QUIET, slotLimits, owners, hide, onRead, mustExist = false, isShared = true }: OwnStoreOptions,
+  { log = QUIET, mustExist = false, isShared = true, ...reading }: OwnStoreOptions,
 ): Promise<OwnStore> {
   const { CLICKHOUSE_URL, DATA_DIR } = config
   const parts = new CloseStack()
@@ -79,9 +71,7 @@ export async function openOwnStore(
       if (isShared) await folder?.announce(engine.url)
     }
     const url = CLICKHOUSE_URL ?? engine?.url ?? ''
-    const shards = parts.add(
-      openShards(url, { cluster: config.CLICKHOUSE_CLUSTER, slotLimits, owners, hide, onRead, log }),
-    )
+    const shards = parts.add(openShards(url, { cluster: config.CLICKHOUSE_CLUSTER, log, ...reading }))
     return {
       shards,
       clickhouse: shards.first,

@@ -1,6 +1,7 @@
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { KEPT, type Kept, keptSince, type ProjectSettings } from '../contract/project-settings.js'
+import type { Expired } from '../contract/responses.js'
 import type { Journal } from '../journal/journal.js'
 import { forEachInBatches } from '../lib/for-each-in-batches.js'
 import type { Log } from '../lib/log.js'
@@ -14,7 +15,6 @@ import {
   countExpiredEvents,
   countExpiredSessions,
   deleteExpiredSessions,
-  type Expired,
   findUnseenProfiles,
 } from '../store/retention.js'
 import { claimTurn, countTurns, readLastTurn } from '../store/turns.js'

@@ -27,8 +27,9 @@ export function findPageColumn(chosen: 'first' | 'last' | 'entry' | 'exit', name
 const DISTANCES = [-2, -1, 0, 1]
 const MAX = 2n ** 64n - 1n
 
-interface Range {
-  /** epoch ms; absent: no lower bound */
+/** The sessions that a question reads. */
+export interface SessionRange {
+  /** epoch ms of the question's range, from which sessions reach a day to either side; absent: no lower bound */
   from?: number | undefined
   to: number
   /** whether the question counts only inside the range; default: no */
@@ -53,7 +54,7 @@ interface Column {
  */
 export class SessionFacts {
   readonly #statement: Statement
-  readonly #range: Pick<Range, 'from' | 'to'>
+  readonly #range: Pick<SessionRange, 'from' | 'to'>
   readonly #isWhole: boolean
   readonly #definition: string
   /** the first day, since 1970, of the lists */
@@ -70,7 +71,7 @@ export class SessionFacts {
   #changed: readonly string[] | null = null
 
   /** @returns null if no day of the range, which sessions reach a day beyond, is covered */
-  static find(statement: Statement, range: Range): SessionFacts | null {
+  static find(statement: Statement, range: SessionRange): SessionFacts | null {
     const { facts } = statement.context
     const days = facts?.findSessions?.() ?? []
     if (days.length === 0) return null
@@ -86,7 +87,7 @@ export class SessionFacts {
     return found
   }
 
-  private constructor(statement: Statement, { from, to, isWhole }: Range, days: readonly SessionDay[]) {
+  private constructor(statement: Statement, { from, to, isWhole }: SessionRange, days: readonly SessionDay[]) {
     this.#statement = statement
     this.#range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS }
     this.#isWhole = isWhole ?? false

@@ -18,21 +18,23 @@ import {
 import { buildCondition } from './filter.js'
 import { isPageView, PageColumns } from './page-columns.js'
 import { Paths } from './property-paths.js'
-import { ENTRY_FIELDS, EXIT_FIELDS, findPageColumn, groupNames, hadEvent, SessionFacts } from './session-facts.js'
+import {
+  ENTRY_FIELDS,
+  EXIT_FIELDS,
+  findPageColumn,
+  groupNames,
+  hadEvent,
+  SessionFacts,
+  type SessionRange,
+} from './session-facts.js'
 import type { Statement } from './statement.js'
 import { NOBODY_HASH, selectAliasEnds, userHashSql, userSql } from './users-join.js'
 
 const DAY_MS = 86_400_000
 
 /** Which sessions a question is about. */
-export interface SessionsScope {
+export interface SessionsScope extends SessionRange {
   definition: SessionsDefinition
-  /** epoch ms of the question's range, from which sessions reach a day to either side; absent: no lower bound */
-  from?: number | undefined
-  to: number
-  /** see `SessionFacts` */
-  isWhole?: boolean | undefined
-  areAlone?: boolean | undefined
   timezone: string
 }
 

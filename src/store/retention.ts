@@ -3,6 +3,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import type { Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Kept } from '../contract/project-settings.js'
+import type { Expired } from '../contract/responses.js'
 import { newestRows } from './newest-rows.js'
 import { mutate } from './rewrite.js'
 import { removeSessionFacts } from './session-facts.js'
@@ -36,16 +37,6 @@ export function hideExpired(kept: KeptTimes): ClickHouseSettings {
   return Object.keys(filters).length === 0 ? {} : { additional_table_filters: SettingsMap.from(filters) }
 }
 
-/** The data that is older than a time. */
-export interface Expired {
-  count: number
-  /** the earliest and the latest time of it, epoch ms; null if there is none */
-  from: number | null
-  to: number | null
-  /** bytes on the disk, estimated from the share of the rows of each month or table */
-  bytes: number
-}
-
 /** Time limit for counting, ms, which reads the times of all events of a project. */
 const COUNT_LIMIT_MS = 10 * 60_000
 
@@ -73,6 +64,7 @@ export async function countExpiredSessions(shards: Shards, projectId: string, be
   )
 }
 
+/** Estimates the bytes from the share of the rows of each month or table. */
 async function countOnShards(shards: Shards, table: string, values: Parameters, counts: string): Promise<Expired> {
   const found = await shards.each(({ clickhouse }) =>
     clickhouse.rows<{ count: string; first: number; last: number; bytes: string }>(
