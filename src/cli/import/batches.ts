@@ -42,7 +42,7 @@ export interface Batch {
 
 export const FIRST_BODY_BYTES = 256 * 1024
 const MAX_REJECTS = 1000
-const MAX_PEOPLE = 1000
+const MAX_CHANGES = 1000
 const SHOWN_ROW_BYTES = 2000
 
 /** Turns bytes into rows, and rows into events. */
@@ -66,7 +66,9 @@ export class Batches {
   #rejects: Reject[] = []
   #haveIds = true
   #people: Batch['people'] = []
-  #peopleLength = 0
+  /** number and length of the changes among `#people`, without aliases */
+  #changes = 0
+  #changesLength = 0
   #skipped = 0
   #misfits = noCounts()
   #end: InputOffset
@@ -118,7 +120,7 @@ export class Batches {
       for (const name of row.misfits) this.#misfits[name] = (this.#misfits[name] ?? 0) + 1
       this.#end.offset = row.next.offset
       this.#end.line = row.next.line
-      if (this.#rejects.length === MAX_REJECTS || this.#isFullOfPeople()) yield this.#close()
+      if (this.#rejects.length === MAX_REJECTS || this.#isFullOfChanges()) yield this.#close()
     }
     // The next rows are in another buffer.
     this.#copyRun()
@@ -137,12 +139,15 @@ export class Batches {
   #addPeople({ people, events }: VendorOutcome, line: number): void {
     for (const change of people) {
       this.#people.push({ ...change, line, hasEvent: events.length > 0 })
-      this.#peopleLength += change.members.length
+      // A resumed import does not know which aliases repeat earlier ones, so these must not decide where a batch ends.
+      if (change.kind === 'alias') continue
+      this.#changes++
+      this.#changesLength += change.members.length
     }
   }
 
-  #isFullOfPeople(): boolean {
-    return this.#people.length >= MAX_PEOPLE || this.#peopleLength >= this.#limits.bytes
+  #isFullOfChanges(): boolean {
+    return this.#changes >= MAX_CHANGES || this.#changesLength >= this.#limits.bytes
   }
 
   /** @param bytes of the events of a row, which are in one batch because an import resumes between two rows */
@@ -214,7 +219,8 @@ export class Batches {
     this.#rejects = []
     this.#haveIds = true
     this.#people = []
-    this.#peopleLength = 0
+    this.#changes = 0
+    this.#changesLength = 0
     this.#skipped = 0
     this.#misfits = noCounts()
   }
