@@ -156,7 +156,7 @@ export class Checkpoint {
     this.state = state
     this.#file = file
     this.#now = now
-    this.#recorded = state.sent.at(-1)?.upTo ?? 0
+    this.#recorded = state.sent.at(-1)?.upTo ?? state.done.batches
     this.#sent = this.#recorded
     this.#savedAt = now()
   }

@@ -2,6 +2,7 @@ import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import type { CommandIo } from '../../../src/cli/command.js'
+import { Checkpoint, newImport } from '../../../src/cli/import/checkpoint.js'
 import type { ImportOptions } from '../../../src/cli/import/options.js'
 import { chooseImportPaths } from '../../../src/cli/import/resume.js'
 
@@ -17,4 +18,19 @@ t.test('inputs of the same name in read-only directories do not share their prog
   t.strictSame(await pathsIn('/missing/a'), one)
   stderr.end()
   t.match(await text(stderr), `progress is kept in ${one.state}; resume from this directory.`)
+})
+
+t.test('after a clean interruption, the next batches are recorded before they are sent', async (t) => {
+  const state = newImport({} as Parameters<typeof newImport>[0])
+  state.done = { ...state.done, batches: 1000 }
+  let written = ''
+  const file = {
+    write: async (next: typeof state) => {
+      written = JSON.stringify(next)
+    },
+  }
+  const checkpoint = new Checkpoint(state, file, Date.now)
+  await checkpoint.recordSending(1000)
+  const [recorded] = JSON.parse(written).sent
+  t.ok(recorded.upTo > 1000, `up to ${recorded.upTo}`)
 })
