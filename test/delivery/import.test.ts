@@ -259,6 +259,8 @@ t.test('an import that cannot be resumed says why', async (t) => {
   await begun({})
   await writeFile(path, '{"event":"b","distinct_id":"u"}\n')
   t.match(await run(), { code: 1, stderr: /has changed since its import began/ })
+  await begun({ finishedAt: finished.finishedAt })
+  t.match(await run(), { code: 1, stderr: /has changed since it was imported at 2.* undo that import first: .*--undo/ })
   await writeFile(state, '{"version":')
   t.match(await run(), { code: 1, stderr: /is damaged/ })
   t.equal(await countOf(service), 1)

@@ -163,7 +163,7 @@ function isSameTarget(one: ImportState, other: ImportState): boolean {
 function checkSame(earlier: ImportState, now: ImportState, path: string, file: string): void {
   const restart = `To start over, which stores the same events a second time, remove ${file}.`
   if (JSON.stringify(earlier.input) !== JSON.stringify(now.input)) {
-    throw new Error(`${path} has changed since its import began, so the import cannot be resumed. ${restart}`)
+    throw new Error(changedText(earlier, path))
   }
   if (earlier.url !== now.url) {
     throw new Error(
@@ -176,6 +176,14 @@ function checkSame(earlier: ImportState, now: ImportState, path: string, file: s
   if (JSON.stringify(earlier.options) !== JSON.stringify(now.options)) {
     throw new Error(`The import of ${path} was started with other options. Rerun it with the same ones. ${restart}`)
   }
+}
+
+function changedText({ finishedAt, done }: ImportState, path: string): string {
+  const since =
+    finishedAt === null ? 'its import began, so the import cannot be resumed' : `it was imported at ${finishedAt}`
+  // The end of a row that was still being written is missing.
+  const rejected = done.rejected > 0 ? ` ${counted(done.rejected, 'row')} of it had been rejected.` : ''
+  return `${path} has changed since ${since}.${rejected} To import it as it is now, undo that import first: tallyhouse import --undo ${path}`
 }
 
 /**

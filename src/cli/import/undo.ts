@@ -1,12 +1,14 @@
+import { access } from 'node:fs/promises'
 import { createInterface } from 'node:readline/promises'
 import { Connection } from '../../client/connection.js'
+import { MAX_BATCH } from '../../contract/limits.js'
 import { INSERT_ID_BUCKET_MS, OLD_ID_BUCKETS } from '../../journal/insert-id-memory.js'
 import { type FileLock, lockFile } from '../../lib/file-lock.js'
 import type { StateFile } from '../../lib/state-file.js'
 import { checkService, TRANSFER_RETRY } from '../check-service.js'
 import type { CommandIo } from '../command.js'
 import { counted, number, ProgressLine } from '../progress.js'
-import { type ImportState, readImport } from './checkpoint.js'
+import { type ImportState, isUnchanged, readImport } from './checkpoint.js'
 import type { ImportOptions } from './options.js'
 import { chooseImportPaths } from './resume.js'
 import { openStoredBatches, type StoredBatches } from './stored-batches.js'
@@ -74,7 +76,7 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
     let isWhole = true
     for (const each of imports) {
       if (!(await remove(connection, each, io))) return 1
-      isWhole &&= !each.state.done.uncertain
+      isWhole &&= !each.state.done.uncertain && countUnclear(each.state) === 0
     }
     return isWhole ? 0 : 1
   } finally {
@@ -91,13 +93,26 @@ async function readRecord(path: string, statePath: string, url: string) {
     )
   }
   if (state.url !== url) throw new Error(`${path} was imported at ${state.url}, not at ${url}. Undo it there.`)
-  const isUnclear = state.finishedAt === null && state.sent.length > 0
-  if (isUnclear && !state.undoneSince) {
+  if (countUnclear(state) > 0 && !state.undoneSince && (await canResume(path, state))) {
     throw new Error(
       `The import of ${path} was interrupted while batches were being sent, and it is unknown which of them are stored. Rerun it without --undo to resume it, then undo it.`,
     )
   }
   return { state, file }
+}
+
+/** An import of a file that has changed or is gone cannot be resumed. */
+async function canResume(path: string, { input }: ImportState): Promise<boolean> {
+  const exists = await access(path).then(
+    () => true,
+    () => false,
+  )
+  return exists && (await isUnchanged(path, input))
+}
+
+/** The events of batches that may have been sent when the import was interrupted, at most. */
+function countUnclear({ finishedAt, sent, done }: ImportState): number {
+  return finishedAt === null ? MAX_BATCH * Math.max((sent.at(-1)?.upTo ?? 0) - done.batches, 0) : 0
 }
 
 async function count(connection: Connection, stored: StoredBatches, signal: AbortSignal): Promise<Found> {
@@ -189,7 +204,8 @@ async function remove(
   return true
 }
 
-function whatStays(path: string, { done, finishedAt }: ImportState, { withInsertId }: Found): string[] {
+function whatStays(path: string, state: ImportState, { withInsertId }: Found): string[] {
+  const { done, finishedAt } = state
   const sentences: string[] = []
   if (done.profiles) {
     sentences.push(`${counted(done.profiles, 'change')} of profiles and aliases from the import of ${path} remain.`)
@@ -203,6 +219,12 @@ function whatStays(path: string, { done, finishedAt }: ImportState, { withInsert
   if (done.uncertain) {
     sentences.push(
       `Up to ${number(done.uncertain)} more events of ${path} may be stored. The ids of their batches are unknown: a proxy removed them, or they were sent more than 23 hours before the import was resumed.`,
+    )
+  }
+  const unclear = countUnclear(state)
+  if (unclear > 0) {
+    sentences.push(
+      `Up to ${number(unclear)} more events of ${path} may be stored: the import was interrupted while it was sending them.`,
     )
   }
   return sentences

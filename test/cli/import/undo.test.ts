@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { appendFile, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import t, { type Test } from 'tap'
@@ -201,7 +201,11 @@ t.test('undo refuses imports that cannot be undone', async (t) => {
   await writeFile(statePath, JSON.stringify({ ...state, done: { ...state.done, storedBytes: 1000 } }))
   await fails(/is missing or incomplete/)
   t.strictSame(await counts(), { file: 10 })
-  await writeFile(statePath, JSON.stringify({ ...state, done: { ...state.done, uncertain: 3 } }))
-  await fails(/10 events deleted.*Up to 3 more events/s)
+  const sent = [{ upTo: state.done.batches + 64, at: state.finishedAt }]
+  const unclear = { ...state, done: { ...state.done, uncertain: 3 }, sent, finishedAt: null }
+  await writeFile(statePath, JSON.stringify(unclear))
+  await fails(/Rerun it without --undo to resume it/)
+  await appendFile(file, '\n')
+  await fails(/10 events deleted.*Up to 3 more events.*Up to 64 000 more events/s)
   t.strictSame(await counts(), {})
 })
