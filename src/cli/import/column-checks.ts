@@ -52,9 +52,11 @@ function oneColumn(beginning: Buffer, delimiter: string, input: string): string 
   const [best] = DELIMITERS.filter((char) => char !== delimiter && header.includes(char))
     .map((char) => ({ char, count: header.split(char).length }))
     .sort((one, other) => other.count - one.count)
-  const hint = best
-    ? `--delimiter ${best.char === '\t' ? 'tab' : `'${best.char}'`} would give ${best.count}`
-    : 'name its delimiter with --delimiter, if it is CSV. Other formats are NDJSON and a JSON array'
+  const hint = /^sep=.$/i.test(header)
+    ? 'remove its first line, which only names the delimiter'
+    : best
+      ? `--delimiter ${best.char === '\t' ? 'tab' : `'${best.char}'`} would give ${best.count}`
+      : 'name its delimiter with --delimiter, if it is CSV. Other formats are NDJSON and a JSON array'
   return `As CSV, ${input} has only one column: ${hint}. It begins with ${quote(beginning)}.`
 }
 

@@ -4,6 +4,7 @@ import type { Head } from './input.js'
 
 const CARRIAGE_RETURN = 0x0d
 const SHOWN = 200
+const COMPRESSED = /\.(?:gz|gzip|zst|zstd|br|zip)$/i
 /** First bytes of binary formats, from their specifications. */
 const SIGNATURES: [start: string, what: string][] = [
   ['PAR1', 'a Parquet file: convert it to NDJSON or CSV'],
@@ -45,7 +46,7 @@ export function findTextFault({ bytes, isWhole }: Head, name: string): string | 
   const isHarmless =
     /^\s*\[/.test(bytes.toString('latin1', 0, 400)) || lines.indexOf(CARRIAGE_RETURN) === lines.length - 1
   if (hasOldLineEnds && !((isWhole || hasEnd) && isHarmless)) {
-    return `The lines of ${name} end with a carriage return alone, as on old Macs. Convert it: tr '\\r' '\\n' < ${shellWord(name)} > new-file. It begins with ${quote(bytes)}.`
+    return `The lines of ${name} end with a carriage return alone, as on old Macs. ${conversion("tr '\\r' '\\n' <", name)}. It begins with ${quote(bytes)}.`
   }
   return null
 }
@@ -99,7 +100,13 @@ function likelyEncoding(bytes: Buffer): string {
 }
 
 function reencoding(encoding: string, name: string): string {
-  return `Convert it: iconv -f ${encoding.toUpperCase()} -t UTF-8 ${shellWord(name)} > new-file`
+  return conversion(`iconv -f ${encoding.toUpperCase()} -t UTF-8`, name)
+}
+
+function conversion(command: string, name: string): string {
+  const isCompressed = COMPRESSED.test(name)
+  const how = isCompressed ? 'Decompress it, and convert what was in it' : 'Convert it'
+  return `${how}: ${command} ${isCompressed ? 'FILE' : shellWord(name)} > new-file`
 }
 
 function shellWord(name: string): string {

@@ -19,8 +19,9 @@ const PAUSE_MS = 500
 
 /** Matches a hidden file in an archive. */
 const HIDDEN = /(^|\/)\.(?!\/)/
-/** Matches a table in an archive. */
+/** Matches a table or JSON in an archive. */
 const TABLE = /\.[ct]sv(?:\.(?:gz|gzip|zst|zstd|br))?$/i
+const JSON_FILE = /\.json(?:\.(?:gz|gzip|zst|zstd|br))?$/i
 /** How much of a table is compared with the beginning of the first one. */
 const HEADER_BYTES = 16 * 1024
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
@@ -32,7 +33,7 @@ export interface Head {
   /** whether this is all of the text */
   isWhole: boolean
   /** why nothing of the text should be stored */
-  failure?: TablesError
+  failure?: ArchiveError
 }
 
 /** Text to import: a file, which can be read again from any offset, or a stream. */
@@ -71,21 +72,19 @@ export class CompressedDataError extends Error {
   }
 }
 
-/** The tables of an archive have different columns, so rows of the second would get names of the first. */
-class TablesError extends Error {
-  override readonly name = 'TablesError'
+/** The files of an archive cannot be read as one text. */
+class ArchiveError extends Error {
+  override readonly name = 'ArchiveError'
 
-  constructor(path: string, one: string, other: string) {
-    super(
-      `${path} has tables with different columns, such as ${one} and ${other}. Unpack it into a folder, and import the files or the folder.`,
-    )
+  constructor(path: string, what: string) {
+    super(`${path} has ${what}. Unpack it into a folder, and import the files or the folder.`)
   }
 }
 
 /** @throws Error if the file cannot be read */
 export async function openFile(path: string): Promise<Input> {
   const info = await stat(path)
-  if (!info.isFile()) throw new Error(`${path} is not a file.`)
+  if (!info.isFile()) throw new Error(`${path} is not a file. To import from a pipe, write to standard input.`)
   const start = await firstBytes(path)
   const compression = detectCompression(start, path)
   const isPlain = compression === null
@@ -95,7 +94,7 @@ export async function openFile(path: string): Promise<Input> {
     size: info.size,
     bytesRead: 0,
     head: async () => {
-      const failure = compression === 'zip' ? await compareTables(path) : undefined
+      const failure = compression === 'zip' ? await checkArchive(path) : undefined
       return { ...(await readHead(input.read(0))), ...(failure && { failure }) }
     },
     async *read(offset: number, isBrief = false): Chunks {
@@ -181,20 +180,33 @@ async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Bu
   }
 }
 
-/** Compares the headers of all tables in an archive. @returns the fault if they differ */
-async function compareTables(path: string): Promise<TablesError | undefined> {
+/**
+ * Checks that the files of an archive can be read as one text. Rows of a table with other columns would get the names of
+ * the first one, and nothing may follow the end of a JSON array. @returns the fault if they cannot
+ */
+async function checkArchive(path: string): Promise<ArchiveError | undefined> {
   const { unzip } = await import('./zip.js')
   let first: { name: string; header: string } | undefined
+  let files = 0
+  let array: string | undefined
   for await (const { name, content } of unzip(path)) {
-    if (HIDDEN.test(name) || !TABLE.test(name)) continue
-    // A damaged table ends the import when it is read.
+    if (HIDDEN.test(name)) continue
+    files++
+    const isTable = TABLE.test(name)
+    if (!isTable && !JSON_FILE.test(name)) continue
+    // A damaged file ends the import when it is read.
     const head = await readHead(skip(decompress(content, name), 0), HEADER_BYTES).catch(() => null)
-    const [header = ''] = head?.bytes.toString().trimStart().split(/\r?\n/, 1) ?? []
+    const text = head?.bytes.toString().trimStart() ?? ''
+    if (!isTable && text.startsWith('[')) array ??= name
+    const [header = ''] = isTable ? text.split(/\r?\n/, 1) : []
     if (header === '') continue
     first ??= { name, header }
-    if (header !== first.header) return new TablesError(path, first.name, name)
+    if (header !== first.header) {
+      return new ArchiveError(path, `tables with different columns, such as ${first.name} and ${name}`)
+    }
   }
-  return undefined
+  if (array === undefined || files === 1) return undefined
+  return new ArchiveError(path, `several files, and ${array} is a JSON array`)
 }
 
 async function* map(chunks: Chunks, change: (chunk: Buffer) => Buffer): Chunks {
@@ -216,8 +228,10 @@ function detectCompression(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip'
   if (/\.br$/i.test(name)) return 'brotli'
   if (start.length >= 2 && start.readUInt16BE() === 0x1f8b) return 'gzip'
   if (start.length < 4) return null
-  if (start.readUInt32LE() === 0xfd2fb528) return 'zstd'
-  return start.readUInt32LE() === 0x04034b50 ? 'zip' : null
+  const magic = start.readUInt32LE()
+  // Some compressors, such as pzstd, begin with a skippable frame (RFC 8878, 3.1.2).
+  if (magic === 0xfd2fb528 || magic >>> 4 === 0x184d2a5) return 'zstd'
+  return magic === 0x04034b50 ? 'zip' : null
 }
 
 /** @param name of the file; empty if there is none */

@@ -1,5 +1,5 @@
 import { EventScan } from '../../model/scan.js'
-import type { TimeFormat } from '../../vendors/time.js'
+import { type TimeFormat, toMilliseconds } from '../../vendors/time.js'
 import type { VendorName } from '../../vendors/vendors.js'
 import type { Row } from './lines.js'
 import { FIRST_PLAUSIBLE_MS } from './row-times.js'
@@ -84,9 +84,16 @@ export class FirstTime {
    */
   see(text: string): void {
     if (this.#isKnown) return
-    const number = Number(text.replaceAll('"', ''))
+    const content = text.replaceAll('"', '').trim()
+    const number = content === '' ? Number.NaN : Number(content)
     const fault = (what: string) => new Error(`The first timestamp of the input is ${text.slice(0, 100)}, ${what}`)
-    if (Number.isNaN(number)) throw fault('which is not a number: --time iso reads ISO 8601.')
+    if (Number.isNaN(number)) {
+      throw fault(
+        toMilliseconds(content, 'iso') === null
+          ? 'which is neither a number nor ISO 8601, such as 2026-11-26T08:00:00Z. Convert the times, or name another field with --map timestamp=FIELD.'
+          : 'which is not a number: --time iso reads ISO 8601.',
+      )
+    }
     if (number < FIRST_PLAUSIBLE_MS) {
       throw fault('which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.')
     }

@@ -94,7 +94,13 @@ t.test('the head of an input', async (t) => {
     'an array that is damaged from the start': ['[1 2]', /\S/],
     'times that cannot be read': [
       'event,distinct_id,timestamp\na,u,yesterday\nb,v,soon\n',
-      /The first timestamp of the input is "yesterday", which is not a number/,
+      /The first timestamp of the input is "yesterday", which is neither a number nor ISO 8601.*--map timestamp/,
+    ],
+    'a time that is empty': ['{"event":"a","distinct_id":"u","timestamp":""}\n', /"", which is neither a number nor/],
+    'a line that names the delimiter': [
+      'sep=;\nevent;distinct_id\na;u\n',
+      /only one column: remove its first line, which only names the delimiter/,
+      ...['--delimiter', ';'],
     ],
     'times that Excel has shortened': [
       'event,distinct_id,timestamp\na,u,1.70E+12\n',

@@ -238,6 +238,9 @@ t.test('compressed files are read as the text in them', async (t) => {
   const zstd = join(DATA, 'two-frames.ndjson.zst')
   t.strictSame(eventsOf(await batchesOf(await openFile(zstd))), lines)
   t.strictSame(eventsOf(await batchesOf(pieces(await readFile(zstd), [999]))), lines, 'from a stream, too')
+  const skippable = Buffer.from('502a4d180400000001020304', 'hex')
+  const frames = pieces(Buffer.concat([skippable, await readFile(zstd), skippable]), [999])
+  t.strictSame(eventsOf(await batchesOf(frames)), lines, 'with skippable frames')
 })
 
 /** A zip archive, as in PKWARE's APPNOTE 6.3.9. */
@@ -271,7 +274,7 @@ function zipOf(files: Record<string, Buffer>, isDeflated = false): Buffer {
   return Buffer.concat([...parts, entries, end])
 }
 
-t.test('tables of one archive are read together only if they have the same columns', async (t) => {
+t.test('files of one archive are read together only if they can be one text', async (t) => {
   const path = join(await temporaryFolder(t), 'tables.zip')
   const table = (...lines: string[]) => Buffer.from(lines.join('\r\n'))
   const first = table('event,distinct_id,n', 'a,u,1')
@@ -289,6 +292,13 @@ t.test('tables of one archive are read together only if they have the same colum
   const message = /tables\.zip has tables with different columns, such as one\.csv and two\.csv\. Unpack it/
   const options = { names: OWN_NAMES, time: undefined, from: undefined, format: undefined, delimiter: ',', types: {} }
   await t.rejects(inspect(await openFile(path), options), { message }, 'before anything is stored')
+  const array = Buffer.from('[{"event":"a","distinct_id":"u"}]')
+  await writeFile(path, zipOf({ 'one.json': array, 'two.json': array }))
+  await t.rejects(inspect(await openFile(path), options), {
+    message: /several files, and one\.json is a JSON array\. Unpack/,
+  })
+  await writeFile(path, zipOf({ 'one.json': array }))
+  t.equal((await inspect(await openFile(path), options)).rows, 1)
 })
 
 t.test('files in a zip archive are checked by size and CRC-32', async (t) => {
@@ -417,6 +427,27 @@ t.test('batches do not depend on chunks, or on where reading resumes', async (t)
         },
       ),
       { numRuns: 15 },
+    )
+  }
+})
+
+t.test('batches do not depend on aliases that an interrupted run has sent', async (t) => {
+  const row = (n: number) => ({
+    event_type: '$identify',
+    user_id: `u${n % 500}`,
+    device_id: `d${n % 500}`,
+    time: 1733788800000,
+  })
+  const path = join(await temporaryFolder(t), 'amplitude.ndjson')
+  await writeFile(path, Array.from({ length: 1200 }, (_, n) => `${JSON.stringify(row(n))}\n`).join(''))
+  const read = async (start = START) => await batchesOf(await openFile(path), { from: 'amplitude' }, start)
+  const whole = await read()
+  t.ok(whole.length > 1, `${whole.length} batches`)
+  for (const [i, { end }] of whole.entries()) {
+    const rest = await read(end)
+    t.strictSame(
+      rest.map((batch) => batch.end),
+      whole.slice(i + 1).map((batch) => batch.end),
     )
   }
 })
