@@ -95,7 +95,7 @@ export function openServer(
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
   server.decorateRequest('grant', null)
-  decorateFew(server, ['keyRefusal', 'signIn', 'account', 'toll', 'failure'])
+  decorateFew(server, ['keyRefusal', 'signIn', 'account', 'json', 'toll', 'failure'])
   requestLog.watch(server)
   const requests = countRequests(server)
   const limitCounts = countLimits(server)

@@ -66,7 +66,7 @@ export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (a
   app.post('/users/batch', { ...CALLS.changeUsers, bodyLimit }, async (request) => {
     const { body, rawBody } = request
     const takeTurn = () => admission.turn(request)
-    const json = await readBodyInTurns(rawBody, MAX_BATCH_WEIGHT, request, takeTurn)
+    const json = request.json ?? (await readBodyInTurns(rawBody, MAX_BATCH_WEIGHT, request, takeTurn))
     const values = json?.member('changes')?.elements() ?? []
     const rejected: { index: number; message: string }[] = []
     const understood: Message[] = []

@@ -28,6 +28,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** the body's bytes, decompressed; absent if there was no body */
     rawBody: Buffer
+    /** the JSON of a body that was read in pieces; null for any other */
+    json: JsonValue | null
   }
 }
 
@@ -289,6 +291,7 @@ async function parseInTurns(
 ): Promise<unknown> {
   const { maxWeight = MAX_WEIGHT } = request.routeOptions.config
   const json = await readBodyInTurns(raw, maxWeight, request, takeTurn)
+  request.json = json
   // If it is not accepted, parsing it at once tells why.
   return json ? await makeValueInTurns(json, takeTurn) : parseAtOnce(raw, request)
 }
