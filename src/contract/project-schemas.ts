@@ -80,7 +80,11 @@ const Keep = Type.String({
 })
 const QuotaSchema = Type.Object(
   {
-    limit: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, message: 'must be a whole number above 0' }),
+    limit: Type.Integer({
+      minimum: 1,
+      maximum: Number.MAX_SAFE_INTEGER,
+      message: `must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}`,
+    }),
     mode: Type.Union([Type.Literal('soft'), Type.Literal('hard')], { message: 'must be soft or hard' }),
     locked: optional(
       Type.Literal(true, {

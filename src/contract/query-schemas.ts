@@ -1,6 +1,6 @@
 import { Kind, type TProperties, Type, TypeRegistry } from '@sinclair/typebox'
 import { FORMATS, ROW_FORMATS } from './formats.js'
-import { isName, MAX_EXPORT, MAX_NAME, MAX_PAGE } from './limits.js'
+import { isName, MAX_EXPORT, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.js'
 import { FIELD_MESSAGE } from './question-schemas.js'
 import { Name } from './schemas.js'
 
@@ -22,15 +22,9 @@ export const Page = {
   page: Type.Integer({ ...pageNumber, default: 1 }),
 }
 
+const milliseconds = { minimum: 0, message: 'must be a whole number of milliseconds since 1970' }
 const time = (description: string) =>
-  Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: Number.MAX_SAFE_INTEGER,
-      message: 'must be a whole number of milliseconds since 1970',
-      description,
-    }),
-  )
+  Type.Optional(Type.Integer({ ...milliseconds, maximum: Number.MAX_SAFE_INTEGER, description }))
 
 /**
  * The parameters of a read. Unknown ones are refused: a mistyped filter must not return
@@ -74,9 +68,16 @@ export const SendQuery = Type.Object({ visitor, timezone })
 /** For a batch of events. */
 export const BatchQuery = Type.Object({
   ...SendQuery.properties,
-  stored_before: time(
-    'Skips events if an event of the same user with the same `insert_id` was stored before this time (milliseconds since ' +
-      '1970), however long ago. Secret keys only. `skipped` counts them.',
+  stored_before: Type.Optional(
+    Type.Integer({
+      ...milliseconds,
+      // Event ids, with which it is compared, have no room for later times.
+      maximum: MAX_TIMESTAMP,
+      message: `${milliseconds.message}, at most ${MAX_TIMESTAMP}`,
+      description:
+        'Skips events if an event of the same user with the same `insert_id` was stored before this time (milliseconds since ' +
+        '1970), however long ago. Secret keys only. `skipped` counts them.',
+    }),
   ),
 })
 

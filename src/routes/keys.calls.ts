@@ -90,8 +90,8 @@ export const CALLS = describeCalls('Keys', {
     config: { access: 'manage' },
     summary: 'Read who changed what in the project, newest first',
     description:
-      'Changes of keys and settings, and erasures of the whole project, whether by the API, the page or the command line; ' +
-      'there will be others. Entries are kept for a year.',
+      'Changes of keys and settings, erasures of users and of the whole project, and deletions of batches, whether by the API, ' +
+      'the page or the command line; there will be others. Entries are kept for a year.',
     parameters: { limit: 10, page: 1 },
     response: {
       schema: AuditLogPage,

@@ -73,7 +73,11 @@ for (const storage of LANES) {
         [{ keep: { events: '30' } }, '/keep/events', /such as 90d/],
         [{ keep: { events: '0d' } }, '/keep/events', /such as 90d/],
         [{ keep: { event: '30d' } }, '/keep/event', /events, sessions, profiles/],
-        [{ quotas: { events_per_day: { limit: 0, mode: 'hard' } } }, '/quotas/events_per_day/limit', /above 0/],
+        [
+          { quotas: { events_per_day: { limit: 0, mode: 'hard' } } },
+          '/quotas/events_per_day/limit',
+          /whole number from 1/,
+        ],
         [{ quotas: { events_per_day: 5 } }, '/quotas/events_per_day', /limit/],
         [
           { quotas: { new_event_names_per_day: { limit: 5, mode: 'hard' } } },

@@ -65,6 +65,8 @@ t.test('stored_before', async (t) => {
   const refused = await call('POST', '/public/track/batch?stored_before=x', { events: of('a') })
   t.equal(refused.statusCode, 400)
   t.match(refused.json().error, /stored_before must be a whole number/)
+  const tooLate = await call('POST', '/public/track/batch?stored_before=9007199254740991', { events: of('a') })
+  t.match([tooLate.statusCode, tooLate.json().error], [400, /stored_before must be .*, at most 9999999999999/])
 })
 
 t.test('stored_before needs a secret key', async (t) => {

@@ -32,10 +32,7 @@ export function acceptDailyVisitors(scope: FastifyInstance, nameVisitor: NameVis
     if (access !== 'send' && access !== 'session') return
     const { visitor } = request.query as { visitor?: unknown }
     if (visitor !== undefined && changesUsers) {
-      throw new ApiError(
-        'invalid_request',
-        'visitor=daily is for events and sessions: a visitor of a day has no profile.',
-      )
+      throw invalidField('/visitor', 'is for events and sessions: a visitor of a day has no profile')
     }
     if (visitor !== undefined) setVisitor(request, visitor, nameVisitor)
     // Calls about users refuse these names with any key.
@@ -44,7 +41,7 @@ export function acceptDailyVisitors(scope: FastifyInstance, nameVisitor: NameVis
 }
 
 function setVisitor(request: FastifyRequest, visitor: unknown, nameVisitor: NameVisitor): void {
-  if (visitor !== 'daily') throw new ApiError('invalid_request', 'visitor must be daily, or absent.')
+  if (visitor !== 'daily') throw invalidField('/visitor', 'must be daily, or absent')
   if (request.keyKind === null || !isBrowserKey(request.keyKind)) {
     throw new ApiError(
       'wrong_key_kind',
@@ -55,7 +52,7 @@ function setVisitor(request: FastifyRequest, visitor: unknown, nameVisitor: Name
   const named = listNamed(body)
   // The events of a body that was scanned all have names.
   if (body instanceof ScannedBody || named.some(({ distinct_id }) => distinct_id !== undefined)) {
-    throw new ApiError('invalid_request', 'With visitor=daily, leave out distinct_id: the service makes one.')
+    throw invalidField('/distinct_id', 'must be absent with visitor=daily: the service makes one')
   }
   const { projectId, headers } = request
   const name = nameVisitor({ projectId, address: clientAddress(request), userAgent: headers['user-agent'] ?? '' })

@@ -24,7 +24,7 @@ export function parseIdempotencyKey(request: FastifyRequest): IdempotencyKey | u
   const sender = getSender(request)
   return {
     key: hash('sha256', JSON.stringify([senderName(sender), key]), 'hex'),
-    // The route's pattern is enough, because these calls have no query parameters.
+    // Only the route's pattern: the query of these calls does not change which events they are about.
     fingerprint: createHash('sha256').update(`${routeOptions.url}\n`).update(rawBody).digest('hex'),
   }
 }
