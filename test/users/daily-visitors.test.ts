@@ -117,12 +117,21 @@ for (const storage of LANES) {
     t.test('says what is wrong with a call', async (t) => {
       const event = uniqueEvent()
       const named = { event, distinct_id: 'ada' }
-      isRefused(t, await send(`/public/track${DAILY}`, named), 400, 'invalid_request')
-      isRefused(t, await send(`/public/track${DAILY}`, { ...named, events: [] }), 400, 'invalid_request')
-      isRefused(t, await send(`/public/track/batch${DAILY}`, { events: [{ event }, named] }), 400, 'invalid_request')
-      isRefused(t, await send('/public/track?visitor=weekly', { event }), 400, 'invalid_request')
+      isRefused(t, await send(`/public/track${DAILY}`, named), 400, 'invalid_request', '/distinct_id')
+      isRefused(
+        t,
+        await send(`/public/track${DAILY}`, { ...named, events: [] }),
+        400,
+        'invalid_request',
+        '/distinct_id',
+      )
+      for (const [i, others] of [[], [{ event }]].entries()) {
+        const batch = await send(`/public/track/batch${DAILY}`, { events: [...others, named] })
+        isRefused(t, batch, 400, 'invalid_request', `/events/${i}/distinct_id`)
+      }
+      isRefused(t, await send('/public/track?visitor=weekly', { event }), 400, 'invalid_request', '/visitor')
       isRefused(t, await send(`/public/track${DAILY}`, { event }, { key: keys.secret }), 403, 'wrong_key_kind')
-      isRefused(t, await send(`/public/users/identify${DAILY}`, { properties: {} }), 400, 'invalid_request')
+      isRefused(t, await send(`/public/users/identify${DAILY}`, { properties: {} }), 400, 'invalid_request', '/visitor')
       isRefused(t, await send(`/public/track${DAILY}`, {}), 400, 'invalid_request', '/event')
       isRefused(t, await send(`/public/track/batch${DAILY}`, { events: [7] }), 400, 'invalid_request', '/events/0')
       t.strictSame(await events(`&event=${event}`), [])

@@ -51,8 +51,13 @@ function setVisitor(request: FastifyRequest, visitor: unknown, nameVisitor: Name
   const { body } = request
   const named = listNamed(body)
   // The events of a body that was scanned all have names.
-  if (body instanceof ScannedBody || named.some(({ distinct_id }) => distinct_id !== undefined)) {
-    throw invalidField('/distinct_id', 'must be absent with visitor=daily: the service makes one')
+  const first =
+    body instanceof ScannedBody
+      ? Number(request.routeOptions.url?.endsWith('/track') === false)
+      : named.findIndex(({ distinct_id }) => distinct_id !== undefined)
+  if (first !== -1) {
+    const path = first === 0 ? '' : `/events/${first - 1}`
+    throw invalidField(`${path}/distinct_id`, 'must be absent with visitor=daily: the service makes one')
   }
   const { projectId, headers } = request
   const name = nameVisitor({ projectId, address: clientAddress(request), userAgent: headers['user-agent'] ?? '' })
