@@ -60,7 +60,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       day,
       events,
       bytes,
-      read_seconds: readMs / 1000,
+      read_seconds: Math.round(readMs) / 1000,
     }))
     if (format === 'csv') {
       reply.header('content-type', 'text/csv; charset=utf-8')
