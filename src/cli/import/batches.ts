@@ -43,6 +43,8 @@ export interface Batch {
 export const FIRST_BODY_BYTES = 256 * 1024
 const MAX_REJECTS = 1000
 const MAX_CHANGES = 1000
+/** Rows without an event may have an alias each. */
+const MAX_ROWS_WITHOUT_EVENT = 10_000
 const SHOWN_ROW_BYTES = 2000
 
 /** Turns bytes into rows, and rows into events. */
@@ -69,6 +71,7 @@ export class Batches {
   /** number and length of the changes among `#people`, without aliases */
   #changes = 0
   #changesLength = 0
+  #rowsWithoutEvent = 0
   #skipped = 0
   #misfits = noCounts()
   #end: InputOffset
@@ -110,17 +113,19 @@ export class Batches {
         this.#haveIds = false
       } else if (outcome === 'skipped') {
         this.#skipped++
+        this.#rowsWithoutEvent++
       } else if ('events' in outcome) {
         if (!this.#hasRoom(outcome.events.length, joinedLength(outcome.events))) yield this.#close()
         this.#addEvents(outcome, row.line)
         this.#addPeople(outcome, row.line)
+        if (outcome.events.length === 0) this.#rowsWithoutEvent++
       } else {
         this.#rejects.push(rejected(row, outcome.fault))
       }
       for (const name of row.misfits) this.#misfits[name] = (this.#misfits[name] ?? 0) + 1
       this.#end.offset = row.next.offset
       this.#end.line = row.next.line
-      if (this.#rejects.length === MAX_REJECTS || this.#isFullOfChanges()) yield this.#close()
+      if (this.#isFullOfOthers()) yield this.#close()
     }
     // The next rows are in another buffer.
     this.#copyRun()
@@ -146,8 +151,14 @@ export class Batches {
     }
   }
 
-  #isFullOfChanges(): boolean {
-    return this.#changes >= MAX_CHANGES || this.#changesLength >= this.#limits.bytes
+  /** Whether it has as much as it may have besides events. */
+  #isFullOfOthers(): boolean {
+    return (
+      this.#rejects.length === MAX_REJECTS ||
+      this.#rowsWithoutEvent === MAX_ROWS_WITHOUT_EVENT ||
+      this.#changes >= MAX_CHANGES ||
+      this.#changesLength >= this.#limits.bytes
+    )
   }
 
   /** @param bytes of the events of a row, which are in one batch because an import resumes between two rows */
@@ -221,6 +232,7 @@ export class Batches {
     this.#people = []
     this.#changes = 0
     this.#changesLength = 0
+    this.#rowsWithoutEvent = 0
     this.#skipped = 0
     this.#misfits = noCounts()
   }
