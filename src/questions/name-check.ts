@@ -21,7 +21,7 @@ import {
   type PropertyRow,
   queryNameInTexts,
   queryPropertyNames,
-  queryUserProperties,
+  queryRowProperties,
   readLastReplay,
 } from './names.js'
 import type { CheckedNames, EventUse, PropertyUse } from './names-used.js'
@@ -38,8 +38,17 @@ const MAX_EVENTS = 3
 const MAX_SAMPLES = 5
 /** Maximum difference of the clocks of two machines, ms. */
 const CLOCK_SLACK_MS = 60_000
-/** How many profiles are read for the properties of users. */
-const PROFILES = 10_000
+/** How many profiles or sessions are read for their properties. */
+const ROWS = 10_000
+/** Where a field of each source begins. */
+const PREFIXES = { properties: ['properties'], user: ['user'], session: ['session', 'properties'] } as const
+/** Where the properties of anything but events are, and what has them. */
+const TABLES = {
+  user: { table: 'profiles', one: 'profile' },
+  session: { table: 'sessions', one: 'session' },
+} as const
+
+type TableSource = keyof typeof TABLES
 
 export interface NameCheckOptions {
   shards: Shards
@@ -60,8 +69,8 @@ interface Looked {
   isWhole: boolean
 }
 
-/** Profiles that were sampled. */
-interface SampledProfiles {
+/** Profiles or sessions that were sampled. */
+interface SampledRows {
   begunAt: number
   deletions: number
   rows: PropertyRow[]
@@ -73,11 +82,11 @@ interface SampledProfiles {
  */
 export class NameCheck {
   readonly #options: NameCheckOptions
-  readonly #profiles: RefreshingCache<SampledProfiles>
+  readonly #rows: RefreshingCache<SampledRows>
 
   constructor(options: NameCheckOptions) {
     this.#options = options
-    this.#profiles = new RefreshingCache<SampledProfiles>({
+    this.#rows = new RefreshingCache<SampledRows>({
       room: ROOM,
       weigh: (key, { rows }) =>
         estimateSize(
@@ -125,8 +134,8 @@ export class NameCheck {
   #wasSeen(projectId: string, use: PropertyUse): boolean {
     const { properties } = this.#options
     const samples =
-      use.source === 'user'
-        ? [this.#profiles.last(projectId)?.rows ?? []]
+      use.source !== 'properties'
+        ? [this.#rows.last(toKey(use.source, projectId))?.rows ?? []]
         : listSampledNames(use).flatMap((event) => properties.last({ projectId, event }))
     const known = mergeProperties(samples.map(toKnownProperties))
     return known.byPath.size > 0 && findPropertyFaults(use, known).length === 0
@@ -146,8 +155,8 @@ export class NameCheck {
       const isKnown = names.every((event) => read.has(event))
       if (use.source === 'properties' && (names.length === 0 || (!isKnown && read.size >= MAX_SAMPLES))) continue
       const looked =
-        use.source === 'user'
-          ? await this.#lookAtProfiles(projectId, point)
+        use.source !== 'properties'
+          ? await this.#lookAtRows(use.source, projectId, point)
           : await this.#lookAtEvents(projectId, names, { counts, point, read })
       for (const fault of findPropertyFaults(use, looked.known)) {
         const warning = await this.#describe(projectId, use, fault, looked, point)
@@ -178,15 +187,16 @@ export class NameCheck {
     return { known, subject, isWhole }
   }
 
-  async #lookAtProfiles(projectId: string, { deletions }: ReadPoint): Promise<Looked> {
+  async #lookAtRows(source: TableSource, projectId: string, { deletions }: ReadPoint): Promise<Looked> {
     const { clock, questions } = this.#options
+    const { table, one } = TABLES[source]
     const askedAt = clock()
     const make = async () => {
       const begunAt = clock()
-      const rows = await questions.read(projectId, (asked) => queryUserProperties(asked, PROFILES))
+      const rows = await questions.read(projectId, (asked) => queryRowProperties(asked, table, ROWS))
       return { begunAt, deletions, rows: rows as PropertyRow[] }
     }
-    const { rows } = await this.#profiles.get(projectId, {
+    const { rows } = await this.#rows.get(toKey(source, projectId), {
       projectId,
       isCurrent: ({ begunAt }) => begunAt >= askedAt,
       suffices: () => false,
@@ -194,8 +204,8 @@ export class NameCheck {
       renew: make,
     })
     const known = toKnownProperties(rows)
-    const isWhole = known.sampled < PROFILES
-    return { known, subject: isWhole ? 'No profile' : `None of ${PROFILES} profiles`, isWhole }
+    const isWhole = known.sampled < ROWS
+    return { known, subject: isWhole ? `No ${one}` : `None of ${ROWS} ${one}s`, isWhole }
   }
 
   /** @returns null if it may be no mistake */
@@ -237,7 +247,7 @@ export class NameCheck {
 
   /** Whether a property that a sample lacks is elsewhere, or the sample says too little to call it unknown. */
   async #isOlder(projectId: string, { source, names, events }: PropertyUse, hasSuggestion: boolean): Promise<boolean> {
-    if (source === 'user') return !hasSuggestion
+    if (source !== 'properties') return !hasSuggestion
     try {
       const name = names.at(-1) ?? ''
       const found = await this.#options.questions.read(projectId, (asked) => queryNameInTexts(asked, { name, events }))
@@ -249,13 +259,13 @@ export class NameCheck {
     }
   }
 
-  /** The field of the same name of users instead of events, or the other way round, if an earlier sample has it. */
+  /** The field of the same name of events, or of users instead of events, if an earlier sample has it. */
   async #findInOther(projectId: string, use: PropertyUse, point: ReadPoint): Promise<FieldName | undefined> {
     const { source, names } = use
-    const other = source === 'user' ? 'properties' : 'user'
+    const other = source === 'properties' ? 'user' : 'properties'
     const { known } =
       other === 'user'
-        ? await this.#lookAtProfiles(projectId, point)
+        ? await this.#lookAtRows('user', projectId, point)
         : {
             known: mergeProperties(
               this.#options.properties.last({ projectId, event: undefined }).map(toKnownProperties),
@@ -276,13 +286,22 @@ function listMostFrequent({ names }: Counts): string[] {
 }
 
 /** The field of a property that belongs to the same event as another one. */
-function toUsed({ within }: PropertyUse, source: PropertyUse['source'], names: readonly string[]): FieldName {
-  return within ? toField(within[0], [within[1], source, ...names]) : toField(source, names)
+function toUsed(use: PropertyUse, source: PropertyUse['source'], names: readonly string[]): FieldName {
+  // A session has the properties of its calls; those of its events are the first event's, for example.
+  const within = use.source === 'session' && source !== 'session' ? ['session', 'first'] : (use.within ?? [])
+  const [first = '', ...rest] = [...within, ...PREFIXES[source], ...names]
+  return toField(first, rest)
+}
+
+function toKey(source: TableSource, projectId: string): string {
+  return `${source} ${projectId}`
 }
 
 /** Quotes the names of a path as in a field, but without its source if that is not ambiguous. */
 function formatNames(source: PropertyUse['source'], names: readonly string[]): string {
-  return names.some((name) => name.includes('.')) ? JSON.stringify([source, ...names]) : `“${names.join('.')}”`
+  return names.some((name) => name.includes('.'))
+    ? JSON.stringify([...PREFIXES[source], ...names])
+    : `“${names.join('.')}”`
 }
 
 function quoteField(field: FieldName): string {

@@ -12,11 +12,11 @@ export interface EventUse {
   name: string
 }
 
-/** A property of events or users in a question. */
+/** A property of events, users or the session calls in a question. */
 export interface PropertyUse {
   /** a JSON pointer into the question as it was sent */
   path: string
-  source: 'properties' | 'user'
+  source: 'properties' | 'user' | 'session'
   /** the event of a session that has it, such as `session` and `first`; absent for a property of the event itself */
   within?: readonly [string, string]
   /** the name at the top level and those within it */
@@ -203,6 +203,10 @@ function collectField(field: FieldName, place: Place, { properties, values, fiel
     return
   }
   const [which = '', inner = '', ...innerNames] = names
+  if (source === 'session' && which === 'properties') {
+    properties.push({ types: null, values: [], ...used, events: null, source, names: names.slice(1) })
+    return
+  }
   if (isEventOfSession(source, which) && isPropertySource(inner)) {
     const within = [source, which] as const
     properties.push({ types: null, values: [], ...used, events: null, within, source: inner, names: innerNames })
@@ -211,7 +215,7 @@ function collectField(field: FieldName, place: Place, { properties, values, fiel
   values.push(...(used.values ?? []).map((compared) => ({ ...compared, field })))
 }
 
-function isPropertySource(source: string): source is PropertyUse['source'] {
+function isPropertySource(source: string): source is 'properties' | 'user' {
   return source === 'properties' || source === 'user'
 }
 

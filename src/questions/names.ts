@@ -192,12 +192,15 @@ export function queryPropertyNames(asked: QueryContext, range: IdRange): Query {
   return queryProperties(statement, selectSample(statement, range))
 }
 
-/** Query for the PropertyRows of some profiles, in the order of their names. @param most number of profiles */
-export function queryUserProperties(asked: QueryContext, most: number): Query {
+/**
+ * Query for the PropertyRows of some profiles or sessions of the calls, in the order of their keys.
+ * @param most number of rows
+ */
+export function queryRowProperties(asked: QueryContext, table: 'profiles' | 'sessions', most: number): Query {
   const statement = new Statement(asked)
   const keys = `project_id = ${statement.project}`
-  const profiles = newestRows(asked.shards, 'profiles', { keys, columns: ['properties'] })
-  return queryProperties(statement, `(SELECT properties FROM ${profiles} WHERE ${keys} LIMIT ${statement.count(most)})`)
+  const rows = newestRows(asked.shards, table, { keys, columns: ['properties'] })
+  return queryProperties(statement, `(SELECT properties FROM ${rows} WHERE ${keys} LIMIT ${statement.count(most)})`)
 }
 
 /** @param rows operand of FROM with `properties` */

@@ -9,7 +9,7 @@ const RANGE = { from: '2026-04-20', to: '2026-04-22' }
 
 for (const storage of LANES) {
   t.test(storage, async (t) => {
-    const { call } = await startApp(t, { ...(await settingsFor(t, storage)), FACTS: 'on' })
+    const { app, call } = await startApp(t, { ...(await settingsFor(t, storage)), FACTS: 'on' })
     const send = async (...events: [event: string, properties?: object][]) => {
       const body = events.map(([event, properties = {}], i) => {
         return { event, distinct_id: 'ada', timestamp: START + i, properties }
@@ -163,6 +163,37 @@ for (const storage of LANES) {
       t.notOk('warnings' in (await ask(seriesOf('*', { metric: 'avg', property: 'user.age' }))))
       await call('POST', '/public/users/identify', { distinct_id: 'bob', properties: { team: 'red' } })
       t.notOk('warnings' in (await ask({ ...seriesOf('*'), where: ['set', 'user.team'] })), 'as soon as it is there')
+    })
+
+    await t.test('a property of the session calls', async (t) => {
+      const by = (field: unknown) => seriesOf('$session', { where: ['is', field, ['ads']] })
+      t.strictSame(await warned(by('session.properties.campain')), [
+        { path: '/series/0/where/1', message: 'No session has the property “campain”.' },
+      ])
+      const publicKey = (await call('POST', '/public/keys', { kind: 'public' })).json().apiKey
+      const start = async (session_id: string, properties?: object) => {
+        const body = { apiKey: publicKey, distinct_id: 'ada', session_id, properties }
+        t.equal((await app.inject({ method: 'POST', url: '/public/sessions/start', payload: body })).statusCode, 200)
+      }
+      await start('s1', { campaign: 'ads', 'a.b': 'ads' })
+      await start('s2')
+      t.match(await warned(by('session.properties.campain')), [
+        {
+          message: 'No session has the property “campain”. Did you mean “campaign”?',
+          suggestion: 'session.properties.campaign',
+        },
+      ])
+      t.match(await warned(by('session.properties.ab')), [
+        {
+          message: 'No session has the property “ab”. Did you mean ["session","properties","a.b"]?',
+          suggestion: ['session', 'properties', 'a.b'],
+        },
+      ])
+      t.match(await warned(by('session.properties.plan')), [{ suggestion: 'session.first.properties.plan' }])
+      t.match(await warned({ ...seriesOf('purchased'), breakdown: ['session.properties.campaigns'] }), [
+        { path: '/breakdown/0', suggestion: 'session.properties.campaign' },
+      ])
+      t.notOk('warnings' in (await ask(by('session.properties.campaign'))))
     })
 
     await t.test('a property of an event of the session', async (t) => {
