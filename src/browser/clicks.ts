@@ -11,17 +11,23 @@ export interface ClickOptions {
 
 /** Watches clicks and submitted forms for elements with `data-event` and, if the options say so, for links. */
 export function watchClicks(track: Track, { outbound, downloads }: ClickOptions): void {
+  /** the element that the current turn has counted a click on */
+  let counted: Element | undefined
   const watch = (event: Event) => {
     if ((event as MouseEvent).button > 1) return
     // From the innermost element, which may be inside a web component, to the document and the window.
-    const path = event.composedPath() as Partial<Element>[]
+    const find = (selector: string) =>
+      (event.composedPath() as Partial<Element>[]).find((node) => node.matches?.(selector))
     const isSubmit = event.type === 'submit'
-    const element = path.find((node) => node.matches?.('[data-event]')) as Element | undefined
-    if (element && element.matches('form') === isSubmit) {
+    const element = find('[data-event]') as Element | undefined
+    if (element && element !== counted && element.matches('form') === isSubmit) {
       track(element.getAttribute('data-event') as string, readProperties(element))
+      // After a click on a label, the browser clicks its input in the same turn.
+      counted = element
+      setTimeout(() => (counted = undefined))
     }
-    const link = path.find((node) => node.matches?.('a')) as HTMLAnchorElement | undefined
-    if (isSubmit || !link || !/^http/.test(link.protocol)) return
+    const link = find('a') as HTMLAnchorElement | undefined
+    if (isSubmit || !link?.protocol.startsWith('http')) return
     if (downloads && (link.hasAttribute('download') || DOWNLOADS.test(link.pathname))) {
       track('$download', { url: link.href })
     } else if (outbound && link.host !== location.host) track('$outbound_link', { url: link.href })

@@ -117,7 +117,7 @@ export class Tallyhouse {
   /** Stops recording on this site, and removes everything from the browser except this choice. */
   optOut(): void {
     this.#storage.clear()
-    this.#waiting.length = 0
+    this.#waiting.splice(0)
     this.#choices.write('choice', 'out')
   }
 
@@ -196,11 +196,11 @@ export class Tallyhouse {
   async #sendHeartbeat(): Promise<void> {
     const visit = this.#findVisit()
     if (!visit || this.#options.visitor) return
-    const { distinct_id, session_id, startedAt, seenAt } = visit
-    const body = { distinct_id, session_id, duration: (seenAt - startedAt) / 1000 }
+    const { startedAt, seenAt, ...names } = visit
+    const body = { ...names, duration: (seenAt - startedAt) / 1000 }
     const [status] = await this.#outbox.call('sessions/start', JSON.stringify(body))
     // Somebody has ended the session.
-    if (status === 409 && this.#findVisit()?.session_id === session_id) this.#storage.remove('visit')
+    if (status === 409 && this.#findVisit()?.session_id === names.session_id) this.#storage.remove('visit')
   }
 
   /** Records a page view if there is one to record. @returns whether the page is visible and may record */
@@ -226,8 +226,7 @@ export class Tallyhouse {
   }
 
   #record(event: string, properties?: object): void {
-    const body = { event, ...this.#findNames(), insert_id: newId(), properties }
-    this.#outbox.add('event', body, !this.#isShown)
+    this.#outbox.add('event', { event, ...this.#findNames(), insert_id: newId(), properties }, !this.#isShown)
   }
 
   /** The fields of an event that name the visitor and the visit. */

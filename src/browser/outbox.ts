@@ -44,7 +44,12 @@ export class Outbox {
     this.#lastAt = Math.max(this.#lastAt + 1, Date.now())
     const name = `${key} ${kind} ${this.#lastAt} ${newId()}`
     const kept = storage.list(key)
-    if (kept.length >= MAX_KEPT) storage.remove(kept[0] as string)
+    if (kept.length >= MAX_KEPT) {
+      const oldest = kept[0] as string
+      // Of a page that records so many in one turn, none is on its way yet. The body is too long for `keepalive`.
+      if (!this.#inFlight.has(oldest)) void this.send(true, Infinity)
+      storage.remove(oldest)
+    }
     this.#own.add(name)
     storage.write(name, JSON.stringify(body))
     // Entries that are added in the same turn share a request.
@@ -54,25 +59,25 @@ export class Outbox {
   /**
    * Sends the entries that are due. One request is in flight at a time, so that the service gets events in order.
    * @param isLeaving whether the page may be gone before a request in flight is answered
+   * @param room maximum length of a body
    */
-  async send(isLeaving?: boolean): Promise<void> {
+  async send(isLeaving?: boolean, room = MAX_BODY): Promise<void> {
     if (this.#inFlight.size > 0 && !isLeaving) return
     const { key, storage } = this.#options
     const due = storage.list(key).filter((name) => {
       const age = computeAge(name)
-      if (age > KEPT_MS) storage.remove(name)
-      return age <= KEPT_MS && (age > CALL_MS || this.#own.has(name)) && !this.#inFlight.has(name)
+      if (age > KEPT_MS) return storage.remove(name)
+      return (age > CALL_MS || this.#own.has(name)) && !this.#inFlight.has(name)
     })
-    let room = MAX_BODY
     const names = due.filter((name, index) => {
       room -= (storage.read(name) ?? '').length
       // Aliases come last, each in a separate request.
-      return index === 0 || (room > 0 && !isAlias(name))
+      return !index || (room > 0 && !isAlias(name))
     })
-    if (names.length === 0) return
+    if (!names[0]) return
     const isDone = this.#deliver(names)
     // A page that is being left cannot wait.
-    if (isLeaving || (await isDone)) await this.send(isLeaving)
+    if (isLeaving || (await isDone)) void this.send(isLeaving)
   }
 
   /**
@@ -97,7 +102,7 @@ export class Outbox {
     if (status > 499 || [0, 404, 408, 429].includes(status)) return false
     if (status < 400) for (const name of names) storage.remove(name)
     // The service refuses a whole batch for one bad event.
-    else if (names.length > 1) for (const name of names) await this.#deliver([name])
+    else if (names[1]) for (const name of names) await this.#deliver([name])
     else {
       console.error('Tallyhouse:', text)
       storage.remove(names[0] as string)
@@ -137,5 +142,5 @@ export class Outbox {
 }
 
 const isAlias = (name: string) => name.includes(' user ')
-const readTime = (name: string) => Number(name.split(' ')[2])
+const readTime = (name: string) => +(name.split(' ')[2] as string)
 const computeAge = (name: string) => Date.now() - readTime(name)

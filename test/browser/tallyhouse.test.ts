@@ -552,6 +552,7 @@ t.test('the script in a browser', async (t) => {
     const body = `
       <button data-event="signed up" data-event-plan="pro" data-event-seats="3"><b id="inner">Sign up</b></button>
       <form data-event="searched" action="/found"><input id="field" name="q"></form>
+      <label data-event="agreed"><b id="label">I agree</b> <input id="box" type="checkbox"></label>
       <a id="out" href="http://127.0.0.2:1/away?x">out</a>
       <a id="file" href="/report.PDF">file</a>`
     const site = await startSite(t, service, { attributes: 'data-outbound data-downloads', body })
@@ -559,6 +560,8 @@ t.test('the script in a browser', async (t) => {
     await waitForScript(page)
     await page.click('#inner')
     await page.click('#field')
+    await page.click('#label')
+    await page.click('#box')
     await run(page, "addEventListener('click', (event) => event.preventDefault())")
     await page.click('#out')
     await page.click('#file')
@@ -578,6 +581,8 @@ t.test('the script in a browser', async (t) => {
     const { events, names } = await site.waitFor(
       '/clicks',
       'signed up',
+      'agreed',
+      'agreed',
       '$outbound_link',
       '$download',
       'component',
@@ -586,11 +591,16 @@ t.test('the script in a browser', async (t) => {
       '/f',
     )
     const marked = ['component', '$outbound_link', 'searched']
-    t.strictSame(names, ['/clicks', 'signed up', '$outbound_link', '$download', ...marked, '/found?q=shoes'])
+    t.strictSame(names, [
+      ...['/clicks', 'signed up', 'agreed', 'agreed', '$outbound_link', '$download'],
+      ...[...marked, '/found?q=shoes'],
+    ])
     t.strictSame(
-      events.slice(1, 7).map(({ properties }) => properties),
+      events.slice(1, 9).map(({ properties }) => properties),
       [
         { plan: 'pro', seats: '3' },
+        {},
+        {},
         { url: 'http://127.0.0.2:1/away?x' },
         { url: `${site.origin}/report.PDF` },
         {},
@@ -654,6 +664,16 @@ t.test('the script in a browser', async (t) => {
     const events = await site.waitForEvents(3, 'eve')
     t.strictSame(site.describe(events), ['/early', 'early', 'late'])
     t.match(events, [{}, { properties: { n: 1 } }, { distinct_id: 'eve' }])
+  })
+
+  t.test('no event of a long turn is lost', async (t) => {
+    const site = await startSite(t, service)
+    const { page } = await openPage(t, browser, `${site.origin}/long`)
+    await site.waitFor('/long')
+    await run(page, "for (let i = 0; i < 560; i++) tallyhouse.track('event ' + i, { text: 'x'.repeat(50) })")
+    const names = site.describe(await site.waitForEvents(561))
+    t.equal(new Set(names).size, 561)
+    t.strictSame(await waitingOf(page), [])
   })
 
   t.test('an event that is refused takes no other along', async (t) => {
