@@ -41,7 +41,8 @@ const PRUNE_FACTOR = 6
 const MAX_RANGE_DAYS = 8
 const MAX_RANGE_EVENTS = 2_000_000
 /**
- * After a fill has failed, its project gets smaller fills for this long, ms; a single day that failed is not retried.
+ * After a fill has failed, its project gets smaller fills for this long, ms; a single day that failed twice is not
+ * retried.
  */
 const FAILED_MS = 3_600_000
 /** After this many failures in a row, the whole project pauses for FAILED_MS. */
@@ -93,6 +94,8 @@ export class SessionFiller {
   readonly #interruptions = new Map<string, number>()
   /** by project and day: when a failed day may be retried, `performance.now()` */
   readonly #failed = new Map<string, number>()
+  /** keys of the days whose last fill failed for the first time */
+  readonly #doubtful = new Set<string>()
   #askedAt = Number.NEGATIVE_INFINITY
   #prunedAt = performance.now()
 
@@ -260,6 +263,7 @@ export class SessionFiller {
       }
       this.#failures.delete(projectId)
       this.#interruptions.delete(projectId)
+      this.#doubtful.delete(toKey(projectId, range.first))
     } catch (error) {
       this.#noteFailure(projectId, range, error)
       // ClickHouse may still be running the statement; the next leader waits for it.
@@ -286,26 +290,32 @@ export class SessionFiller {
   /** Makes the next ranges smaller, or postpones a single day that failed, unless something else was the cause. */
   #noteFailure(projectId: string, { first, last }: DayRange, error: unknown): void {
     const isOwn = !isPassing(error) || (isTooLarge(error) && last > first)
+    this.#plans.delete(projectId)
     // A column was dropped.
     if (!isOwn || isStoreError(error, 'UNKNOWN_IDENTIFIER')) {
-      this.#plans.delete(projectId)
       this.#retrySoon(projectId)
       if (error instanceof StoreError)
         this.#options.log.warn({ err: error, project: projectId }, 'session facts could not be filled; retrying')
       return
     }
+    const days = last - first + 1
+    const key = toKey(projectId, first)
+    if (days === 1 && !this.#doubtful.delete(key)) {
+      // Something else may be the cause, such as a ClickHouse that hangs or stops.
+      this.#doubtful.add(key)
+      this.#retrySoon(projectId)
+      return
+    }
     const failures = (this.#failures.get(projectId) ?? 0) + 1
     this.#failures.set(projectId, failures)
     const until = performance.now() + FAILED_MS
-    const days = last - first + 1
-    this.#plans.delete(projectId)
     if (failures >= MAX_FAILURES) this.#pause(projectId, 0)
     if (days > 1) {
       this.#maxDays.set(projectId, { days: Math.ceil(days / 2), until })
       return
     }
     if (this.#failed.size >= MAX_FAILED) this.#failed.clear()
-    this.#failed.set(toKey(projectId, first), until)
+    this.#failed.set(key, until)
     const day = toDay(first * DAY_MS)
     this.#options.log.warn(
       { err: error, project: projectId, day },

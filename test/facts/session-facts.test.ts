@@ -396,6 +396,8 @@ t.test('a fill that was interrupted is soon tried again', async (t) => {
     // a start of ClickHouse in the meantime
     new StoreUnreachableError('the connection was lost'),
     new StoreError(236, new Error('Server is shutting down')),
+    // a ClickHouse that hangs
+    new StoreTimeoutError('ClickHouse did not respond in time'),
     // a column that was dropped in the meantime
     new StoreError(47, new Error('Unknown identifier')),
   ]
