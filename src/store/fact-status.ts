@@ -5,7 +5,7 @@ import { readLeftOut, SETTLED } from './event-changes.js'
 export interface FactsStatus {
   /** rows of `events`, without those of projects that are not copied */
   events: number
-  /** rows of facts, by the counts of their parts */
+  /** rows of facts of the same projects */
   facts: number
   /** events of projects that are too small to be copied */
   few: number
@@ -30,15 +30,17 @@ export async function readFactsStatus(
   const leftOut = [...(await readLeftOut(clickhouse))]
   const counts = await countCopied(clickhouse, { least, leftOut }, signal)
   const [row] = await clickhouse.rows<Record<'facts' | 'bytes' | 'reached' | 'silent' | 'changes', string>>(
+    // The counts of parts include deleted rows.
     `WITH (SELECT argMax((generation, written_at), version) FROM facts_state) AS state
-     SELECT sumIf(rows, table = 'event_facts') AS facts, sum(bytes_on_disk) AS bytes,
+     SELECT (SELECT count() FROM event_facts WHERE project_id NOT IN {leftOut:Array(String)}) AS facts,
+       sum(bytes_on_disk) AS bytes,
        (SELECT toString(bitShiftRight(max(hi), 80)) FROM facts_progress WHERE generation = state.1) AS reached,
        if(state.1 = 0, -1, date_diff('millisecond', state.2, now64(3))) AS silent,
        (SELECT count() FROM event_changes FINAL WHERE state < ${SETTLED}) AS changes
      FROM system.parts
      WHERE database = currentDatabase() AND table IN ('event_facts', 'session_facts') AND active
        AND NOT startsWith(partition_id, 'patch-')`,
-    {},
+    { leftOut },
     {},
     { signal },
   )

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { command } from '../../src/cli/facts.js'
+import { readFactsStatus } from '../../src/store/fact-status.js'
 import { openStore } from '../../src/store/open.js'
 import { completeFacts, countDifferences } from '../facts/shard.js'
 import { ANY_STORAGE, settingsFor, startApp, until } from '../helper.js'
@@ -48,6 +49,7 @@ for (const storage of ANY_STORAGE) {
     await completeFacts(clickhouse, ['default'])
     t.equal(await count(), 10)
     t.equal(await countDifferences(clickhouse), 0)
+    t.equal((await readFactsStatus(clickhouse, 0)).facts, 10, 'without those that were removed')
   })
 }
 
