@@ -3,6 +3,7 @@ import { openOwnStore } from '../../clickhouse/own-store.js'
 import type { Config } from '../../config.js'
 import { lanePlace } from '../../lanes/open-journal.js'
 import { layoutNumber } from '../../model/layout.js'
+import { checkFactsAgain } from '../../store/fact-check.js'
 import { findLastPosition, readJournals } from '../../store/journals.js'
 import { readLayouts } from '../../store/layouts.js'
 import type { CommandIo } from '../command.js'
@@ -39,6 +40,8 @@ export async function rebuildJournals(config: Config, { stderr, signal }: Comman
   }
   const whole = await openWholeStore(config, { mustExist: true })
   try {
+    // What the store lacks may be older than what facts have.
+    await whole.shards.each(({ clickhouse }) => checkFactsAgain(clickhouse))
     await drain(whole, report, signal)
   } finally {
     await whole.close()
