@@ -52,8 +52,9 @@ export class FactBacklog {
     this.#setbacks = setbacks
   }
 
-  /** An upper bound on the number of waiting events. */
-  get rows(): number {
+  /** An upper bound on the number of waiting events; null before the first call of `look`. */
+  get rows(): number | null {
+    if (this.#counted === null) return null
     return [...this.#waiting.values()].reduce((sum, { rows }) => sum + rows, 0)
   }
 
