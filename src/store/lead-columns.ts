@@ -83,8 +83,8 @@ export class LeadColumns {
     const missing = paths.filter((path) => !this.#columns.has(nameValueColumn(path))).slice(0, room)
     if (missing.length === 0) return
     await this.#assertLeads()
-    // If the project already has facts, columns are filled only when questions ask for them, because that may take
-    // longer than copying.
+    // Before its first events are copied, the project has no facts to fill, and those of other projects may take longer
+    // than copying.
     await addValueColumns(this.#clickhouse, missing, { isFilled: range.lo > 0n })
     await this.load()
   }
