@@ -10,8 +10,10 @@ import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Log } from '../lib/log.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import { checkPart, listPartsToCheck } from '../store/check-parts.js'
+import { askForFacts } from '../store/event-changes.js'
+import { detachNotes } from '../store/fact-check.js'
 import type { KnownPart } from '../store/part-notes.js'
-import { findLaggingTables, listParts, type PartList } from '../store/parts.js'
+import { FACT_NOTES, FACT_TABLES, findLaggingTables, listParts, type PartList } from '../store/parts.js'
 import { lookForLost } from './look-for-lost.js'
 import { describeLoss, type Loss, WHAT_TO_DO } from './loss.js'
 import { noteParts } from './note-parts.js'
@@ -55,6 +57,8 @@ interface Watched {
   lost: Loss[]
   /** active parts that a read found damaged, by table and name */
   unreadable: Map<string, Loss>
+  /** keys of damaged parts of facts, which are rebuilt */
+  repaired: Set<string>
   /** keys of the logged losses */
   logged: Set<string>
   hasLooked: boolean
@@ -82,7 +86,15 @@ export class PartsWatch {
   constructor(options: PartsWatchOptions) {
     this.#options = options
     this.#shards = options.shards.all.map((shard) => {
-      return { shard, known: [], lost: [], unreadable: new Map(), logged: new Set(), hasLooked: false }
+      return {
+        shard,
+        known: [],
+        lost: [],
+        unreadable: new Map(),
+        repaired: new Set(),
+        logged: new Set(),
+        hasLooked: false,
+      }
     })
   }
 
@@ -158,11 +170,28 @@ export class PartsWatch {
       if (!known && shards.length > 1) continue
       const table = found.table ?? known?.table ?? 'events'
       const key = `${table}/${part}`
-      if (watched.unreadable.has(key)) continue
+      if (watched.unreadable.has(key) || watched.repaired.has(key)) continue
+      if (FACT_TABLES.includes(table)) {
+        watched.repaired.add(key)
+        void this.#repair(watched, { table, part })
+        continue
+      }
       const { rows = null, projects = {}, partition = part.split('_')[0] ?? '' } = known ?? {}
       const { number: shard } = watched.shard
       watched.unreadable.set(key, { shard, table, part, partition, state: 'unreadable', reason: '', rows, projects })
       this.#logNew(watched)
+    }
+  }
+
+  /** Has the facts rebuilt without an unreadable part. Never rejects. */
+  async #repair({ shard: { name, clickhouse } }: Watched, damaged: UnreadablePart): Promise<void> {
+    const { table, part } = damaged
+    this.#options.log.warn({ table, part }, 'a part of the facts is damaged; copying them again')
+    try {
+      if (FACT_NOTES.includes(table ?? '')) await detachNotes(clickhouse, damaged)
+      else await askForFacts(clickhouse, 'rebuild', '')
+    } catch (error) {
+      this.#warn(name, error)
     }
   }
 

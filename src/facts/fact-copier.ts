@@ -8,6 +8,7 @@ import {
   isTooLarge,
   StoreError,
   StoreUnreachableError,
+  type UnreadablePart,
 } from '../clickhouse/errors.js'
 import { ApiError } from '../contract/errors.js'
 import type { Journal } from '../journal/journal.js'
@@ -25,7 +26,9 @@ import {
   readOpenChanges,
 } from '../store/event-changes.js'
 import { isCarriedOut, isDiskShort } from '../store/fact-backlog.js'
-import { FactLead, LeadLostError } from '../store/fact-lead.js'
+import { detachNotes } from '../store/fact-check.js'
+import { BEAT_MS, FactLead, LeadLostError } from '../store/fact-lead.js'
+import { FACT_NOTES } from '../store/parts.js'
 import type { SessionFactsMaker } from '../store/session-facts.js'
 import { type CountedRange, FactBacklog } from './fact-backlog.js'
 import { SessionFiller, type SessionsPace } from './session-filler.js'
@@ -70,8 +73,6 @@ const GUESS_EVERY = 1_000_000
 const PAUSE_MS = 1_000
 /** How often a process that does not lead checks whether it should take over. */
 const FOLLOWER_PAUSE_MS = 3_000
-/** How often a leader records that it still leads. */
-const BEAT_MS = 3_000
 /** How often changes that facts have followed are removed. */
 const FORGET_MS = 5 * 60_000
 /** How often the free space of the disk is checked. */
@@ -156,7 +157,7 @@ export class FactCopier {
 
   /**
    * Upper bound on the number of stored events that are not copied yet, as of the last check; null if this process does
-   * not copy.
+   * not copy, or has not checked yet.
    */
   get waiting(): number | null {
     return this.#lead && this.#options.isOn ? this.#backlog.rows : null
@@ -202,13 +203,31 @@ export class FactCopier {
         if (signal.aborted) break
         failures++
         await this.#report(error, failures)
+        if (await this.#detach(findUnreadablePart(error))) continue
         await wait(backoffMs(BACKOFF, failures), undefined, { signal }).catch(() => undefined)
       }
     }
     await this.#lead?.release().catch(() => undefined)
   }
 
-  /** Records that this process leads, even during a long statement: others take over after ten seconds without it. */
+  /**
+   * Puts aside an unreadable part that every process would meet again, and every edit; facts are rebuilt then.
+   * @returns whether that was possible
+   */
+  async #detach(damaged: UnreadablePart | null): Promise<boolean> {
+    if (!damaged || ![...FACT_NOTES, 'facts_left_out'].includes(damaged.table ?? '')) return false
+    const { table, part } = damaged
+    try {
+      await detachNotes(this.#options.clickhouse, damaged)
+    } catch {
+      // Another process may have done it.
+      return false
+    }
+    this.#options.log.warn({ table, part }, 'an unreadable part of a table about facts was put aside')
+    return true
+  }
+
+  /** Records that this process leads, even during a long statement. */
   async #beat(): Promise<void> {
     while (await pause(BEAT_MS, this.#stop.signal)) {
       const isDue = performance.now() - this.#beatAt > BEAT_MS
@@ -386,7 +405,7 @@ export class FactCopier {
   async #check(lead: FactLead): Promise<boolean> {
     const found = await lead.check()
     if (found !== 'different') return found === 'equal'
-    const reason = 'facts differ from their events, perhaps because ClickHouse has lost a part; copying them again'
+    const reason = 'facts may differ from their events, because ClickHouse has lost a part; copying them again'
     await this.#rebuild(lead, reason)
     return true
   }

@@ -106,7 +106,7 @@ export class FactsReads {
         const damaged = findUnreadablePart(error)
         // A column was dropped.
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
-        else if (damaged?.table === 'event_facts') void facts.noteDamage().catch(() => undefined)
+        else if (damaged?.table === 'event_facts') void facts.noteDamage('event_facts').catch(() => undefined)
         else if (damaged?.table === 'session_facts') void facts.noteDamagedSessions(projectId).catch(() => undefined)
         // The damaged table is unknown, so it may be the facts; `events` has the same data.
         else if (!damaged || damaged.table !== null) {
@@ -147,6 +147,8 @@ export class FactsReads {
     if (isTimeout(error)) await this.#checkStore()
     // Some table about facts may be damaged.
     else if (!(error instanceof StoreError) || isPassing(error)) throw error
+    const damaged = findUnreadablePart(error)
+    if (damaged?.table) void this.#options.facts?.noteDamage(damaged.table).catch(() => undefined)
     return null
   }
 }

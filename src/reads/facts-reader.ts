@@ -5,6 +5,7 @@ import type { Journal } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 import { readShardOrder } from '../store/distributed.js'
 import { askForColumn, askForFacts, noteCalls } from '../store/event-changes.js'
+import { checkFactsAgain } from '../store/fact-check.js'
 import { compareWithPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
 import {
   type ColumnSource,
@@ -13,6 +14,7 @@ import {
   noteColumnsUsed,
   readValueColumns,
 } from '../store/fact-values.js'
+import { FACT_NOTES } from '../store/parts.js'
 import { askForSessionFacts, readSessionDays, type SessionDay } from '../store/session-facts.js'
 
 /** How long a point is reused, ms; questions read later events from `events`. */
@@ -106,7 +108,8 @@ export class FactsReader {
   readonly #used = new Map<string, number>()
   /** by project whose questions need session facts: number of slow ones, and when session facts were requested */
   readonly #ofSessions = new Map<string, { questions: number; askedAt: number }>()
-  #damagedAt = Number.NEGATIVE_INFINITY
+  /** by table: when damage was reported */
+  readonly #damagedAt = new Map<string, number>()
   #sessionsDamagedAt = Number.NEGATIVE_INFINITY
   #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
 
@@ -230,11 +233,18 @@ export class FactsReader {
     this.#columns.readAt = Number.NEGATIVE_INFINITY
   }
 
-  /** Requests that the facts are copied again, because a question could not read a part of them. */
-  async noteDamage(): Promise<void> {
-    if (performance.now() - this.#damagedAt < DAMAGE_MS) return
-    this.#damagedAt = performance.now()
-    await this.#shards.each(({ clickhouse }) => askForFacts(clickhouse, 'rebuild', ''))
+  /**
+   * Requests that the facts are copied again, because a question could not read a part of them; or that they are
+   * compared again, because it could not read another table about them. The copier meets the damage then.
+   */
+  async noteDamage(table: string): Promise<void> {
+    const isOfFacts = table === 'event_facts'
+    if (!isOfFacts && !FACT_NOTES.includes(table)) return
+    if (performance.now() - (this.#damagedAt.get(table) ?? Number.NEGATIVE_INFINITY) < DAMAGE_MS) return
+    this.#damagedAt.set(table, performance.now())
+    await this.#shards.each(({ clickhouse }) => {
+      return isOfFacts ? askForFacts(clickhouse, 'rebuild', '') : checkFactsAgain(clickhouse)
+    })
     for (const journal of this.#journals) journal.wakeWriter()
   }
 

@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import { isStoreError } from '../clickhouse/errors.js'
+import { isStoreError, type UnreadablePart } from '../clickhouse/errors.js'
 import { literalArray } from '../clickhouse/parameters.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
@@ -24,6 +24,16 @@ export async function checkFactsAgain(clickhouse: ClickHouse): Promise<void> {
     // Who may not do this cannot have copied facts.
     if (!isStoreError(error, 'ACCESS_DENIED')) throw error
   })
+}
+
+/**
+ * Puts aside an unreadable part of a table that says what facts have, after which they are rebuilt.
+ * @throws StoreError if another process has done that
+ */
+export async function detachNotes(clickhouse: ClickHouse, { table, part }: UnreadablePart): Promise<void> {
+  // The order matters: nobody may read the facts until they are rebuilt.
+  await checkFactsAgain(clickhouse)
+  await clickhouse.command(`ALTER TABLE ${table} DETACH PART '${part}'`, {}, {}, DELETE_LIMIT_MS)
 }
 
 /** The result of comparing the facts of a shard with its events. */

@@ -7,11 +7,12 @@ import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ABANDONED, type ChangeScope, type EventChange, SETTLED } from './event-changes.js'
 import { matchEntries } from './events.js'
 import { FACTS_COMMENT, type FactRange } from './fact-backlog.js'
-import { type Comparison, FactCheck, isChecked } from './fact-check.js'
+import { type Comparison, checkFactsAgain, FactCheck, isChecked } from './fact-check.js'
 import { hashName, insertFacts, toDay } from './fact-columns.js'
 import { STILL_LEADS } from './fact-points.js'
 import { LeadColumns } from './lead-columns.js'
 import { LeadState } from './lead-state.js'
+import { FACT_NOTES, FACT_TABLES, hasDetachedParts } from './parts.js'
 import { ANY_SIZE, DAY_MS, SessionDays } from './session-days.js'
 
 /** Another process leads now. */
@@ -37,6 +38,8 @@ const KEY_OF_EVENT = `toString(event_id) AS id, event, toString(${toDay('timesta
   toString(${hashName('distinct_id')}) AS user`
 const KEY_OF_FACT = 'toString(event_id) AS id, event, toString(day) AS day, toString(user) AS user'
 
+/** How often a leader records that it still leads: others take over after ten seconds without it. */
+export const BEAT_MS = 3_000
 const POLL_MS = 50
 /** Events whose facts one statement recomputes. It names them, so a last change may exceed this. */
 const EVENTS_TOGETHER = 2_000
@@ -117,10 +120,17 @@ export class FactLead {
     const state = await LeadState.claim(clickhouse, process, isShared)
     if (!state) return null
     const lead = new FactLead(clickhouse, state)
-    await lead.#waitForOthers(signal)
-    await state.catchUp()
-    await lead.#load()
-    await lead.beat()
+    // Without this, others would take over during a long wait or statement, and might take turns forever.
+    const beating = isShared && setInterval(() => void state.beat().catch(() => undefined), BEAT_MS)
+    try {
+      await lead.#waitForOthers(signal)
+      await state.catchUp()
+      await lead.#load()
+    } finally {
+      if (beating) clearInterval(beating)
+    }
+    await state.confirm()
+    await lead.assertLeads()
     return lead
   }
 
@@ -182,6 +192,8 @@ export class FactLead {
     // The next leader waits until this statement has ended.
     const settings = { ...ANY_SIZE, log_comment: FACTS_COMMENT }
     await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, settings, DELETE_LIMIT_MS)
+    // It cannot check the epoch, so it may have removed the facts of a later leader.
+    if (!(await this.#state.stillLeads())) await checkFactsAgain(this.#clickhouse)
     await this.columns.drop()
     await this.#noteChecked()
   }
@@ -193,6 +205,8 @@ export class FactLead {
   async check(): Promise<Comparison> {
     const { generation } = this.#state
     if (await isChecked(this.#clickhouse, generation)) return 'equal'
+    // Without a lost change, facts would miss an edit, which does not change their number.
+    if (await hasDetachedParts(this.#clickhouse, FACT_NOTES)) return 'different'
     const found = await this.#comparison.run(generation)
     if (found === 'equal') await this.#noteChecked()
     return found
@@ -203,13 +217,10 @@ export class FactLead {
     await this.#change(`INSERT INTO facts_checked (generation) SELECT ${this.#state.generation} WHERE ${STILL_LEADS}`)
   }
 
-  /**
-   * Removes the parts that ClickHouse put aside at its start because they were damaged: they are no longer needed, and
-   * may have data that is erased later.
-   */
+  /** Removes the parts that were put aside: they are no longer needed, and may have data that is erased later. */
   async #dropDetached(): Promise<void> {
     await this.assertLeads()
-    for (const table of ['event_facts', 'session_facts']) {
+    for (const table of FACT_TABLES) {
       const drop = `ALTER TABLE ${table} DROP DETACHED PARTITION ALL`
       await this.#clickhouse.command(drop, {}, { allow_drop_detached: 1 }).catch((error: unknown) => {
         // The next start tries again.

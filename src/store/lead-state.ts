@@ -40,16 +40,20 @@ export class LeadState {
   readonly #clickhouse: ClickHouse
   readonly #process: string
   readonly #state: State
-  /** whether no process has led before */
-  readonly #isFirst: boolean
+  #leading = TAKING_LEAD
 
   private constructor(clickhouse: ClickHouse, process: string, last: LastState | null) {
     const { epoch, begun, generation, engine } = last ?? NOBODY
     this.isContinued = last?.process === process
     this.#clickhouse = clickhouse
     this.#process = process
-    this.#state = { version: (epoch + 1) * VERSIONS_OF_EPOCH, epoch: epoch + 1, begun, generation, engine }
-    this.#isFirst = last === null
+    this.#state = { version: 0, epoch, begun, generation, engine }
+    this.#beginEpoch()
+  }
+
+  #beginEpoch(): void {
+    this.#state.epoch++
+    this.#state.version = this.#state.epoch * VERSIONS_OF_EPOCH
   }
 
   /**
@@ -85,34 +89,43 @@ export class LeadState {
   }
 
   async #claim(): Promise<boolean> {
-    const insert = this.#insert(TAKING_LEAD)
-    await this.#clickhouse.command(insert.query, insert.parameters, {
-      insert_deduplication_token: `epoch ${this.epoch}`,
-      deduplicate_insert_select: 'force_enable',
-    })
-    const rows = await this.#clickhouse.rows(
-      'SELECT 1 FROM facts_state WHERE leader = {process:UUID} AND epoch = (SELECT max(epoch) FROM facts_state)',
-      { process: this.#process },
-    )
-    return rows.length > 0
-  }
-
-  /** Notes what the previous leader has begun since this one claimed the lead. */
-  async catchUp(): Promise<void> {
-    this.#state.begun = Math.max(this.begun, (await readLast(this.#clickhouse))?.begun ?? 0)
-    if (this.#isFirst) await this.#avoidKnown()
+    for (;;) {
+      const insert = this.#insert(TAKING_LEAD)
+      await this.#clickhouse.command(insert.query, insert.parameters, {
+        insert_deduplication_token: `epoch ${this.epoch}`,
+        deduplicate_insert_select: 'force_enable',
+      })
+      const [row] = await this.#clickhouse.rows<{ latest: number; own: number }>(
+        'SELECT max(epoch) AS latest, maxIf(epoch, leader = {process:UUID}) AS own FROM facts_state',
+        { process: this.#process },
+      )
+      const latest = row?.latest ?? 0
+      if (latest >= this.epoch) return latest === this.epoch && row?.own === this.epoch
+      // ClickHouse has lost the rows of this epoch, but not its token.
+      this.#beginEpoch()
+    }
   }
 
   /**
-   * Chooses numbers that no step and no generation has used, because the state may be lost although the progress is
-   * not.
+   * Notes what the previous leader has finished since this one claimed the lead, and avoids numbers whose state
+   * ClickHouse has lost although it still has the progress.
    */
-  async #avoidKnown(): Promise<void> {
-    const [row] = await this.#clickhouse.rows<{ generation: number; step: number }>(
-      'SELECT max(generation) AS generation, max(step) AS step FROM facts_progress',
+  async catchUp(): Promise<void> {
+    const [row] = await this.#clickhouse.rows<{ step: number; generation: number }>(
+      'SELECT max(step) AS step, max(generation) AS generation FROM facts_progress',
     )
-    this.#state.begun = Math.max(this.begun, row?.step ?? 0)
-    this.#state.generation = Math.max(this.generation, row?.generation ?? 0)
+    const { step = 0, generation = 0 } = row ?? {}
+    this.#state.begun = Math.max(this.begun, step)
+    if (generation <= this.generation) return
+    // It is unknown what wrote the facts, so they are rebuilt.
+    this.#state.generation = generation
+    this.#state.engine = ''
+  }
+
+  /** Ends the takeover: the unfinished step of the previous leader is removed. */
+  async confirm(): Promise<void> {
+    this.#leading = LEADING
+    await this.#write({})
   }
 
   /** Begins the next step. @returns its number */
@@ -142,7 +155,7 @@ export class LeadState {
     return row?.epoch === this.epoch
   }
 
-  async #write(changes: Partial<State>, leading = LEADING): Promise<void> {
+  async #write(changes: Partial<State>, leading = this.#leading): Promise<void> {
     Object.assign(this.#state, changes)
     const { query, parameters } = this.#insert(leading, STILL_LEADS)
     await this.#clickhouse.command(query, parameters)

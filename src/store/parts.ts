@@ -57,8 +57,12 @@ const OTHER_TABLES = ['dead_letter_replays', 'journals', 'layouts'] as const
 
 const KNOWN_TABLES = [...PROJECT_TABLES, ...OTHER_TABLES].map((name) => `'${name}'`).join(', ')
 const OF_TABLES = `database = currentDatabase() AND table IN (${KNOWN_TABLES})`
-/** Tables that are rebuilt from events when rows are missing. */
-const DERIVED_TABLES = ['event_facts', 'facts_state', 'facts_progress', 'session_facts']
+/** Tables that say what facts have. If ClickHouse loses a part of one, the service rebuilds all facts from the events. */
+export const FACT_NOTES: readonly string[] = ['facts_state', 'facts_progress', 'event_changes']
+/** Tables that are rebuilt from events. */
+export const FACT_TABLES: readonly string[] = [...FACT_NOTES, 'event_facts', 'session_facts']
+/** Tables whose losses need no operator. */
+const DERIVED_TABLES = [...FACT_TABLES, 'facts_columns_used']
 /** Patches contain edits and deletes of events, in separate partitions until a merge applies them. */
 const PATCH = 'patch-'
 /** Reasons for which ClickHouse detaches parts whose rows are also in others or were never acknowledged. */
@@ -135,6 +139,23 @@ async function readDetached(clickhouse: ClickHouse): Promise<DetachedPart[]> {
     const blocks = isNamed ? { table, partition, first: Number(first), last: Number(last) } : null
     return { table, blocks, name, reason }
   })
+}
+
+/**
+ * Whether ClickHouse, or an operator, has detached a part of these tables. False if the user lacks the right to see
+ * that.
+ */
+export async function hasDetachedParts(clickhouse: ClickHouse, tables: readonly string[]): Promise<boolean> {
+  const fields = new QueryParameters()
+  const detached = `SELECT 1 FROM system.detached_parts
+    WHERE database = currentDatabase() AND table IN ${fields.array([...tables])}
+      AND ifNull(reason, '') NOT IN ${fields.array(HARMLESS)} LIMIT 1`
+  try {
+    return (await clickhouse.rows(detached, fields.parameters)).length > 0
+  } catch (error) {
+    if (isStoreError(error, 'ACCESS_DENIED')) return false
+    throw error
+  }
 }
 
 /** The tables whose parts this replica still has to fetch or merge; none without replicas. */

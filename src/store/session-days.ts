@@ -115,12 +115,12 @@ export class SessionDays {
   async clear(): Promise<void> {
     this.#voids++
     await this.#change('ALTER TABLE session_fact_days DELETE WHERE 1')
-    await this.#assertLeads()
     await this.#truncate()
     this.#projects.clear()
   }
 
   async #truncate(): Promise<void> {
+    await this.#assertLeads()
     // The next leader waits until this statement has ended.
     const settings = { ...ANY_SIZE, log_comment: FACTS_COMMENT }
     await this.#clickhouse.command('TRUNCATE TABLE session_facts', {}, settings, DELETE_LIMIT_MS)
@@ -167,7 +167,6 @@ export class SessionDays {
        SELECT project, generateUUIDv4(), 'calls', '{"keys":null}', ${ENDED}
        FROM (SELECT arrayJoin(${literalArray([...this.#projects])}) AS project) WHERE ${STILL_LEADS}`,
     )
-    await this.#assertLeads()
     await this.#truncate()
   }
 

@@ -2,7 +2,7 @@ import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { StoreTimeoutError } from '../../src/clickhouse/errors.js'
+import { StoreError, StoreTimeoutError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
 import { PartsWatch } from '../../src/damage/parts-watch.js'
 import {
@@ -226,4 +226,11 @@ t.test('PartsWatch compares checksums when three reads took too long, and finds 
   watch.noteError(tooLong)
   await until('the damaged part', () => watch.unreadable)
   t.match(watch.losses, [{ part: parts[1]?.name, state: 'unreadable', rows: EVENTS, projects: { default: EVENTS } }])
+  const ofFacts =
+    "Checksum doesn't match: (while reading from part /store/202611_1_1_0/ in table analytics.event_facts)"
+  watch.noteError(new StoreError(40, new Error(ofFacts)))
+  await until('a request to copy the facts again', async () => {
+    return (await shards.first.rows("SELECT 1 FROM event_changes WHERE kind = 'rebuild'")).length > 0
+  })
+  t.equal(watch.losses.length, 1, 'the facts need no operator')
 })

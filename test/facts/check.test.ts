@@ -10,8 +10,9 @@ import { askForFacts, logChange } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { isDiskShort } from '../../src/store/fact-backlog.js'
 import { checkFactsAgain, FactCheck } from '../../src/store/fact-check.js'
-import { damage } from '../damage/damaged-store.js'
-import { silent, temporaryFolder } from '../helper.js'
+import { readFactsPoint } from '../../src/store/fact-points.js'
+import { ACCIDENTS, damage } from '../damage/damaged-store.js'
+import { silent, temporaryFolder, until } from '../helper.js'
 import { openShard } from './shard.js'
 
 const EVENT = { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 20), properties: '{}' }
@@ -135,13 +136,15 @@ t.test('facts are rebuilt however large they are', async (t) => {
   t.equal(await shard.countDifferences(), 0)
 })
 
-t.test('questions are answered although a table about facts is damaged', async (t) => {
+t.test('questions are answered although a table about facts is damaged, and it is repaired', async (t) => {
   const shard = await openShard(t)
   const { clickhouse, shards } = shard
   const ids = await shard.store('a', [EVENT, EVENT, EVENT])
   const copier = shard.copier()
   await shard.complete(['a'])
-  await new EventEdits(shards).apply({ projectId: 'a', eventId: ids[0] ?? '', properties: '{"edited":true}' })
+  const edits = new EventEdits(shards)
+  const edit = async (properties: string) => edits.apply({ projectId: 'a', eventId: ids[0] ?? '', properties })
+  await edit('{"edited":true}')
   await shard.complete(['a'])
   await copier.close()
   const count = async () => {
@@ -159,8 +162,95 @@ t.test('questions are answered although a table about facts is damaged', async (
   }
   t.equal(await count(), 3)
   await clickhouse.command('SYSTEM STOP MERGES')
-  for (const table of ['facts_columns_used', 'facts_progress', 'facts_state', 'event_changes']) {
+  const tables = ['facts_progress', 'facts_state', 'event_changes', 'facts_left_out']
+  for (const table of ['facts_columns_used', ...tables]) {
     await damageTable(clickhouse, table)
     t.equal(await count(), 3, table)
+  }
+  await askForFacts(clickhouse, 'take_in', 'a')
+  shard.copier({ log: silent })
+  for (const table of [null, ...tables]) {
+    if (table !== null) await damageTable(clickhouse, table)
+    await until(`facts after damage of ${table}`, async () => {
+      // As each question does; a damaged log also fails edits until it is repaired.
+      t.equal(await count(), 3, `${table}`)
+      await edit(`{"edited":"${table}"}`).catch(() => undefined)
+      return await shard.complete(['a']).then(
+        () => true,
+        () => false,
+      )
+    })
+    t.equal(await edit('{"edited":"again"}'), true)
+    await shard.complete(['a'])
+    t.equal(await shard.countDifferences(), 0)
+    t.equal(await shard.countFacts(), 3)
+  }
+})
+
+t.test('facts are right after ClickHouse has started without parts of a table about them', async (t) => {
+  const path = await temporaryFolder(t)
+  let shard = await openShard(t, path)
+  let count = 0
+  const store = async (n = 5) => {
+    count += n
+    return await shard.store(
+      'a',
+      Array.from({ length: n }, () => EVENT),
+    )
+  }
+  const list = async (table: string) => {
+    return await shard.clickhouse.rows<{ path: string; last: string }>(
+      `SELECT path, max_block_number AS last FROM system.parts
+       WHERE database = currentDatabase() AND table = {table:String} AND active`,
+      { table },
+    )
+  }
+  const cases: [table: string, accident: string, isAll: boolean][] = [
+    ['facts_state', 'whose folder is gone', false],
+    ['facts_state', 'whose folder is gone', true],
+    ['facts_progress', 'whose folder is gone', false],
+    ['facts_progress', 'with damaged checksums', true],
+    ['event_changes', 'with damaged checksums', true],
+  ]
+  for (const [table, accident, isAll] of cases) {
+    await shard.clickhouse.command('SYSTEM STOP MERGES')
+    const ids = await store()
+    const first = shard.copier({ log: silent })
+    await shard.complete(['a'])
+    await first.close()
+    const kept = new Set((isAll ? [] : await list(table)).map(({ path }) => path))
+    // Another leader, and another generation.
+    const second = shard.copier({ log: silent })
+    await askForFacts(shard.clickhouse, 'rebuild', '')
+    await shard.complete(['a'])
+    await store()
+    await shard.complete(['a'])
+    await second.close()
+    const edits = new EventEdits(shard.shards)
+    await edits.apply({ projectId: 'a', eventId: ids[0] ?? '', properties: `{"edited":"${table}"}` })
+    await edits.close()
+    const lost = (await list(table)).filter(({ path }) => !kept.has(path))
+    t.ok(lost.length > 0)
+    await shard.stop()
+    const happen = ACCIDENTS.find(([name]) => name === accident)?.[1]
+    for (const part of lost) await happen?.(part as never)
+
+    shard = await openShard(t, path)
+    for (let leader = 1; leader <= 2; leader++) {
+      const next = shard.copier({ log: silent })
+      await shard.complete(['a'])
+      await store()
+      await shard.complete(['a'])
+      const what = `${table}, ${isAll ? 'all' : 'the latest'} parts ${accident}, leader ${leader}`
+      t.equal(await shard.countDifferences(), 0, what)
+      t.equal(await shard.countFacts(), count, what)
+      const { point } = await readFactsPoint(shard.clickhouse, 'a')
+      const late = await shard.clickhouse.rows('SELECT 1 FROM event_facts WHERE step > {step:UInt32}', {
+        step: point?.step ?? 0,
+      })
+      t.strictSame(late, [], 'a reading that is bounded by the step has them all')
+      await next.close()
+    }
+    t.strictSame(await shard.clickhouse.rows("SELECT table FROM system.detached_parts WHERE reason != ''"), [])
   }
 })

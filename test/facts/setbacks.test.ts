@@ -184,22 +184,26 @@ t.test('a leader and a change from before the clock was set back do not stop the
   t.equal(await shard.countDifferences(), 0)
 })
 
-t.test('a leader says that it leads while a statement takes long', async (t) => {
+t.test('a leader says that it leads while a statement takes long, also before it has taken over', async (t) => {
   const { clickhouse, ...shard } = await openShard(t)
   const proxy = await TcpProxy.open(t, shard.url)
   const proxied = new ClickHouse({ url: proxy.url })
   t.teardown(() => proxied.close())
   await shard.store('a', some(10))
-  const { held, release } = proxy.hold('INSERT INTO event_facts')
-  shard.copier({ clickhouse: proxied, isShared: true })
-  await held
   const written = async () => {
     const [row] = await clickhouse.rows<{ at: string }>('SELECT max(written_at) AS at FROM facts_state')
     return row?.at
   }
-  const before = await written()
-  await until('a later note', async () => (await written()) !== before)
-  await release()
+  let { held, release } = proxy.hold('TRUNCATE TABLE event_facts')
+  shard.copier({ clickhouse: proxied, isShared: true })
+  for (const next of ['INSERT INTO event_facts', null]) {
+    await held
+    const before = await written()
+    await until('a later note', async () => (await written()) !== before)
+    const earlier = release
+    if (next !== null) ({ held, release } = proxy.hold(next))
+    await earlier()
+  }
   await shard.complete(['a'])
   t.equal(await readEpoch(clickhouse), 1)
 })
