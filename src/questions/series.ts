@@ -34,7 +34,10 @@ const REST = '$other'
 
 export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer, users }
 
-/** Maximum number of values, each in each bucket, that a breakdown keeps until it knows which of them have a line. */
+/**
+ * Maximum number of values, each in each bucket, that a breakdown keeps for a series until it knows which of them have a
+ * line.
+ */
 const MAX_GROUPS = 500_000
 
 /** A UNION ALL of passes, each over the events or sessions of one part of the series. */
@@ -46,7 +49,7 @@ function query(question: SeriesQuestion, asked: QueryContext): Query {
   const sql = splitSeries(question, hasLines && !isRanked)
     .map((part) => select(statement, question, part))
     .join(' UNION ALL ')
-  const limit = isRanked && { max_rows_to_group_by: String(MAX_GROUPS) }
+  const limit = isRanked && { max_rows_to_group_by: String(MAX_GROUPS * question.series.length) }
   return { ...statement.query(sql, { output_format_json_quote_denormals: 1, ...limit }), isGreedy: isRanked }
 }
 
