@@ -27,7 +27,8 @@ export function watchClicks(track: Track, { outbound, downloads }: ClickOptions)
       setTimeout(() => (counted = undefined))
     }
     const link = find('a') as HTMLAnchorElement | undefined
-    if (isSubmit || !link?.protocol.startsWith('http')) return
+    // Links of SVG have no `protocol`.
+    if (isSubmit || !link || !/^http/.test(link.protocol)) return
     if (downloads && (link.hasAttribute('download') || DOWNLOADS.test(link.pathname))) {
       track('$download', { url: link.href })
     } else if (outbound && link.host !== location.host) track('$outbound_link', { url: link.href })

@@ -46,8 +46,8 @@ export class Outbox {
     const kept = storage.list(key)
     if (kept.length >= MAX_KEPT) {
       const oldest = kept[0] as string
-      // Of a page that records so many in one turn, none is on its way yet. The body is too long for `keepalive`.
-      if (!this.#inFlight.has(oldest)) void this.send(true, Infinity)
+      // A page that records this many at once has sent none of them yet. After an outage, they wait for the next beat.
+      if (computeAge(oldest) < CALL_MS) void this.send(isLeaving, Infinity)
       storage.remove(oldest)
     }
     this.#own.add(name)

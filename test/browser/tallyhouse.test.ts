@@ -554,7 +554,8 @@ t.test('the script in a browser', async (t) => {
       <form data-event="searched" action="/found"><input id="field" name="q"></form>
       <label data-event="agreed"><b id="label">I agree</b> <input id="box" type="checkbox"></label>
       <a id="out" href="http://127.0.0.2:1/away?x">out</a>
-      <a id="file" href="/report.PDF">file</a>`
+      <a id="file" href="/report.PDF">file</a>
+      <svg width="40" height="20"><a id="drawn" href="#drawn"><text y="15">drawn</text></a></svg>`
     const site = await startSite(t, service, { attributes: 'data-outbound data-downloads', body })
     const { page } = await openPage(t, browser, `${site.origin}/clicks`)
     await waitForScript(page)
@@ -565,6 +566,7 @@ t.test('the script in a browser', async (t) => {
     await run(page, "addEventListener('click', (event) => event.preventDefault())")
     await page.click('#out')
     await page.click('#file')
+    await page.click('#drawn')
     await page.click('#next')
     await run(
       page,
