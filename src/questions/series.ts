@@ -161,19 +161,21 @@ type SharedMeasure = Measure & { places: number[] }
 /** The measures of all series of a part, each once; the `place` of a row tells which of them it is about. */
 function shareMeasures(statement: Statement, question: SeriesQuestion, part: Part): SharedMeasure[] {
   const fields = listValueFields(part.map(({ definition }) => definition)).map((field) => JSON.stringify(field))
-  const found = new Map<string, SharedMeasure>()
+  const found = new Map<string, { definition: SeriesDefinition; places: number[] }>()
   for (const [place, { definition }] of part.entries()) {
     const { metric, property, p } = definition
     const key = JSON.stringify([metric, property, p])
-    const position = fields.indexOf(JSON.stringify(property))
-    const known = found.get(key) ?? {
-      ...computeMeasure(statement, question, definition, { number: found.size, matches: '1', position }),
-      places: [],
-    }
+    const known = found.get(key) ?? { definition, places: [] }
     known.places.push(place)
     found.set(key, known)
   }
-  return [...found.values()]
+  return Array.from(found.values(), ({ definition, places }, number) => {
+    const position = fields.indexOf(JSON.stringify(definition.property))
+    const bits = places.reduce((all, place) => all + 2 ** place, 0)
+    // The users of a rare event, for example, are collected from that event alone.
+    const matches = places.length === part.length ? '1' : `bitAnd(mask, ${bits}) != 0`
+    return { ...computeMeasure(statement, question, definition, { number, matches, position }), places }
+  })
 }
 
 function joinMeasures(measures: readonly Measure[]) {
