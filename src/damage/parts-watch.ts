@@ -173,7 +173,10 @@ export class PartsWatch {
       if (watched.unreadable.has(key) || watched.repaired.has(key)) continue
       if (FACT_TABLES.includes(table)) {
         watched.repaired.add(key)
-        void this.#repair(watched, { table, part })
+        void this.#repair(watched, { table, part }).catch((err: unknown) => {
+          watched.repaired.delete(key)
+          this.#options.log.warn({ err, table, part }, 'a damaged part of the facts could not be replaced; retrying')
+        })
         continue
       }
       const { rows = null, projects = {}, partition = part.split('_')[0] ?? '' } = known ?? {}
@@ -183,16 +186,12 @@ export class PartsWatch {
     }
   }
 
-  /** Has the facts rebuilt without an unreadable part. Never rejects. */
-  async #repair({ shard: { name, clickhouse } }: Watched, damaged: UnreadablePart): Promise<void> {
+  /** Has the facts rebuilt without an unreadable part. */
+  async #repair({ shard: { clickhouse } }: Watched, damaged: UnreadablePart): Promise<void> {
     const { table, part } = damaged
     this.#options.log.warn({ table, part }, 'a part of the facts is damaged; copying them again')
-    try {
-      if (FACT_NOTES.includes(table ?? '')) await detachNotes(clickhouse, damaged)
-      else await askForFacts(clickhouse, 'rebuild', '')
-    } catch (error) {
-      this.#warn(name, error)
-    }
+    if (FACT_NOTES.includes(table ?? '')) await detachNotes(clickhouse, damaged)
+    else await askForFacts(clickhouse, 'rebuild', '')
   }
 
   async close(): Promise<void> {

@@ -211,7 +211,8 @@ export class FactCopier {
   }
 
   /**
-   * Puts aside an unreadable part that every process would meet again, and every edit; facts are rebuilt then.
+   * Puts aside an unreadable part, which would also fail edits and the next leader. Facts are then compared, and rebuilt if
+   * the part was about them.
    * @returns whether that was possible
    */
   async #detach(damaged: UnreadablePart | null): Promise<boolean> {
@@ -405,7 +406,7 @@ export class FactCopier {
   async #check(lead: FactLead): Promise<boolean> {
     const found = await lead.check()
     if (found !== 'different') return found === 'equal'
-    const reason = 'facts may differ from their events, because ClickHouse has lost a part; copying them again'
+    const reason = 'facts may differ from their events; copying them again'
     await this.#rebuild(lead, reason)
     return true
   }
