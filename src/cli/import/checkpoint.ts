@@ -5,7 +5,7 @@ import type { Guesses } from './inspect.js'
 import type { InputOffset } from './lines.js'
 
 /** The version of the file's format. */
-const VERSION = 2
+const VERSION = 3
 
 /** The progress of an import, kept in a file next to its input, so that the import can be killed at any time and resume. */
 export interface ImportState {
