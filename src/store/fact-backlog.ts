@@ -94,7 +94,36 @@ export async function countEventsBetween(
  */
 export async function findStepEnd(
   clickhouse: ClickHouse,
-  { projectId, lo, hi }: { projectId: string; lo: bigint; hi: bigint },
+  range: FactRange,
+  most: Waiting,
+): Promise<({ hi: bigint } & Waiting) | null> {
+  // To read in the order of the ids, ClickHouse takes a block from each part that may have some: those of one month are few.
+  for (const last of await listMonthEnds(clickhouse, range.lo)) {
+    if (last >= range.hi) break
+    const end = await findEnd(clickhouse, { ...range, hi: last }, most)
+    if (end) return end
+  }
+  return await findEnd(clickhouse, range, most)
+}
+
+/** The last possible ids of the months that have events, in order, from the month of an id on. */
+async function listMonthEnds(clickhouse: ClickHouse, from: bigint): Promise<bigint[]> {
+  const months = await clickhouse.rows<{ month: string }>(
+    `SELECT DISTINCT partition_id AS month FROM system.parts
+     WHERE database = currentDatabase() AND table = 'events' AND active AND NOT startsWith(partition_id, 'patch-')
+     ORDER BY month`,
+  )
+  const ends = months.map(({ month }) => {
+    const next = Date.UTC(Number(month.slice(0, 4)), Number(month.slice(4)))
+    // The upper 48 bits are the time at which the event was accepted.
+    return (BigInt(next) << 80n) - 1n
+  })
+  return ends.filter((end) => end > from)
+}
+
+async function findEnd(
+  clickhouse: ClickHouse,
+  { projectId, lo, hi }: FactRange,
   most: Waiting,
 ): Promise<({ hi: bigint } & Waiting) | null> {
   const [row] = await clickhouse.rows<{ hi: string; count: string; bytes: string }>(

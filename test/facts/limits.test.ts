@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { type ChangeScope, logChange, readOpenChanges } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
+import { findStepEnd } from '../../src/store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../../src/store/fact-lead.js'
 import { openShard } from './shard.js'
 
@@ -67,6 +68,35 @@ t.test('new events are copied while others are edited all the time', async (t) =
   t.equal(copied, '50')
   await shard.complete(['edited', 'new'])
   t.equal(await shard.countDifferences(), 0)
+})
+
+t.test('a step ends at the last event that fits, or with a month that has some', async (t) => {
+  const { clickhouse } = await openShard(t)
+  const idAt = (day: string) => BigInt(Date.parse(day)) << 80n
+  const toUuid = (id: bigint) =>
+    id
+      .toString(16)
+      .padStart(32, '0')
+      .replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+  const days = ['2025-01-05', '2025-01-31T23:59:59.999', '2025-04-01', '2025-04-02', '2025-04-03']
+  const ids = days.map((day) => idAt(`${day.padEnd(23, 'T00:00:00.000')}Z`))
+  const rows = ids.map((id) => `('p', '${toUuid(id)}', 'e', 'u', 0, 0, '{}', '')`)
+  await clickhouse.command(
+    `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id) VALUES
+     ${rows}, ('other', '${toUuid(idAt('2025-02-01'))}', 'e', 'u', 0, 0, '{}', '')`,
+  )
+  const hi = idAt('2025-05-01')
+  const find = async (lo: bigint, to = hi) => {
+    const end = await findStepEnd(clickhouse, { projectId: 'p', lo, hi: to }, { rows: 2, bytes: 100 })
+    return end && [ids.indexOf(end.hi), end.rows]
+  }
+  t.strictSame(await find(0n), [1, 2])
+  t.strictSame(await find(ids[0] ?? 0n), [1, 1], 'the month ends')
+  t.strictSame(await find(ids[1] ?? 0n), [3, 2], 'without months between that have none')
+  t.strictSame(await find(ids[1] ?? 0n, ids[2]), [2, 1])
+  t.strictSame(await find(ids[3] ?? 0n), [4, 1])
+  t.equal(await find(ids[4] ?? 0n), null)
+  t.equal(await find(ids[1] ?? 0n, idAt('2025-03-31')), null)
 })
 
 t.test('a restarted copier does not count what facts have', async (t) => {
