@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { findUnreadablePart, isStoreError, StoreError } from '../clickhouse/errors.js'
+import { findUnreadablePart, orIfDenied, StoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, literalRows, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ABANDONED, type ChangeScope, type EventChange, SETTLED } from './event-changes.js'
@@ -138,17 +138,11 @@ export class FactLead {
   async #waitForOthers(signal: AbortSignal): Promise<void> {
     const deadline = performance.now() + OTHERS_LIMIT_MS
     for (;;) {
-      const running = await this.#clickhouse
-        .rows(
-          `SELECT 1 FROM system.processes
-           WHERE current_database = currentDatabase() AND Settings['log_comment'] = '${FACTS_COMMENT}' LIMIT 1`,
-        )
-        .catch((error: unknown) => {
-          // The user may not read system.processes.
-          if (isStoreError(error, 'ACCESS_DENIED')) return []
-          throw error
-        })
-      if (running.length === 0) return
+      const running = this.#clickhouse.rows(
+        `SELECT 1 FROM system.processes
+         WHERE current_database = currentDatabase() AND Settings['log_comment'] = '${FACTS_COMMENT}' LIMIT 1`,
+      )
+      if ((await orIfDenied(running, [])).length === 0) return
       if (performance.now() > deadline) throw new Error('ClickHouse does not end what an earlier process has sent')
       await wait(POLL_MS, undefined, { signal })
     }

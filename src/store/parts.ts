@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import { isStoreError } from '../clickhouse/errors.js'
+import { orIfDenied } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 
 /** Blocks of a partition, from `first` to `last`. An INSERT adds a block to each partition that its rows belong to. */
@@ -115,12 +115,7 @@ export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
  * lacks the right to see them; missing parts are noticed anyway.
  */
 export async function listDetachedParts(clickhouse: ClickHouse): Promise<DetachedPart[]> {
-  try {
-    return await readDetached(clickhouse)
-  } catch (error) {
-    if (isStoreError(error, 'ACCESS_DENIED')) return []
-    throw error
-  }
+  return await orIfDenied(readDetached(clickhouse), [])
 }
 
 async function readDetached(clickhouse: ClickHouse): Promise<DetachedPart[]> {
@@ -150,26 +145,16 @@ export async function hasDetachedParts(clickhouse: ClickHouse, tables: readonly 
   const detached = `SELECT 1 FROM system.detached_parts
     WHERE database = currentDatabase() AND table IN ${fields.array([...tables])}
       AND ifNull(reason, '') NOT IN ${fields.array(HARMLESS)} LIMIT 1`
-  try {
-    return (await clickhouse.rows(detached, fields.parameters)).length > 0
-  } catch (error) {
-    if (isStoreError(error, 'ACCESS_DENIED')) return false
-    throw error
-  }
+  return (await orIfDenied(clickhouse.rows(detached, fields.parameters), [])).length > 0
 }
 
 /** The tables whose parts this replica still has to fetch or merge; none without replicas. */
 export async function findLaggingTables(clickhouse: ClickHouse): Promise<Set<string>> {
   if (!clickhouse.hasReplicas) return new Set()
-  try {
-    const rows = await clickhouse.rows<{ table: string }>(
-      'SELECT DISTINCT table FROM system.replication_queue WHERE database = currentDatabase()',
-    )
-    return new Set(rows.map(({ table }) => table))
-  } catch (error) {
-    if (isStoreError(error, 'ACCESS_DENIED')) return new Set()
-    throw error
-  }
+  const queued = clickhouse.rows<{ table: string }>(
+    'SELECT DISTINCT table FROM system.replication_queue WHERE database = currentDatabase()',
+  )
+  return new Set((await orIfDenied(queued, [])).map(({ table }) => table))
 }
 
 /** Counts rows of parts by project, limited to the projects with the most rows. Patches have no projects. */

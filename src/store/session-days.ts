@@ -1,6 +1,6 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { findUnreadablePart, isStoreError, isTimeout, StoreError } from '../clickhouse/errors.js'
+import { findUnreadablePart, isTimeout, orIfDenied, StoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ENDED } from './event-changes.js'
@@ -144,16 +144,11 @@ export class SessionDays {
    * all rows, as above.
    */
   async #deleteLater(which: string): Promise<void> {
-    const earlier = await this.#clickhouse
-      .rows<{ failed: number }>(
-        `SELECT max(latest_fail_reason != '') AS failed FROM system.mutations
-         WHERE database = currentDatabase() AND table = 'session_facts' AND NOT is_done HAVING count() > 0`,
-      )
-      .catch((error: unknown) => {
-        // The user may not read system.mutations.
-        if (!isStoreError(error, 'ACCESS_DENIED')) throw error
-        return []
-      })
+    const removals = this.#clickhouse.rows<{ failed: number }>(
+      `SELECT max(latest_fail_reason != '') AS failed FROM system.mutations
+       WHERE database = currentDatabase() AND table = 'session_facts' AND NOT is_done HAVING count() > 0`,
+    )
+    const earlier = await orIfDenied(removals, [])
     if (earlier[0]?.failed === 1) await this.#discard()
     if (earlier.length > 0) return
     await this.#change(`ALTER TABLE session_facts DELETE WHERE ${which}`, {}, { mutations_sync: '0' })
