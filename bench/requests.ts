@@ -8,7 +8,7 @@ const EVENTS = fileURLToPath(new URL('../../../test/data/npm-releases.ndjson', i
 export const BATCH = 1000
 
 export interface HttpRequest {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   path: string
   body?: string
   headers?: Record<string, string>

@@ -1,10 +1,13 @@
 import { type Benchmark, eachRound, untilVisible, WARM_UP_SECONDS } from '../benchmark.js'
+import { call } from '../calls.js'
 import { spreadOf } from '../figures.js'
 import { load, pacedLoad } from '../load.js'
 import { pageSingles, singles, writeRequests } from '../requests.js'
 import { Store } from '../store.js'
 
 const CONNECTIONS = 64
+/** Far from reached: what is measured is the counting. */
+const QUOTA = { limit: 1_000_000_000_000, mode: 'hard' }
 
 /** Single events: how many per second, and the response time at half of that rate. */
 export const track: Benchmark = async (bench) => {
@@ -29,6 +32,15 @@ export const track: Benchmark = async (bench) => {
     over: 'a secret key',
     goal: { of: 'ratio', target: 0.85, stretch: 0.95 },
   })
+  const acceptedCounted = bench.figure('accepted with quotas, embedded journal', {
+    unit: 'req/s',
+    over: 'no quota',
+    goal: { of: 'ratio', target: 0.97, stretch: 0.99 },
+  })
+  const setQuotas = async (quota: typeof QUOTA | null) => {
+    const quotas = { events_per_month: quota, events_per_day: quota, stored_bytes: quota }
+    await call(embedded.url, { method: 'PATCH', path: '/public/project', body: JSON.stringify({ quotas }) })
+  }
   const median = bench.figure('p50 at half of the rate', {
     unit: 'ms',
     over: 'bare route',
@@ -54,6 +66,11 @@ export const track: Benchmark = async (bench) => {
     const alone = await load(servers, { ...stretch, url: embedded.url })
     await untilVisible(embedded.url)
     acceptedEmbedded(alone.perSecond, limit.perSecond)
+    await setQuotas(QUOTA)
+    const counted = await load(servers, { ...stretch, url: embedded.url })
+    await untilVisible(embedded.url)
+    acceptedCounted(counted.perSecond, alone.perSecond)
+    await setQuotas(null)
     const pages = await load(servers, { ...stretch, requests: ofPages, url: embedded.url })
     await untilVisible(embedded.url)
     acceptedOfPages(pages.perSecond, alone.perSecond)

@@ -1,10 +1,10 @@
 import type { Call, Connection } from '../client/connection.js'
 import { TallyhouseError } from '../client/errors.js'
-import { type RetryPolicy, retry } from '../client/retry.js'
+import { CALL_RETRY, type RetryPolicy, retry } from '../client/retry.js'
 import type { CommandIo } from './command.js'
 
 /** About six minutes of pauses in all, enough for a restart of the service or its machine. */
-export const TRANSFER_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
+export const TRANSFER_RETRY: RetryPolicy = { ...CALL_RETRY, attempts: 30 }
 /** Describes the key. The call stores and reads no data. */
 const PROBE: Call = { method: 'GET', path: '/public/key' }
 const ONCE = { attempts: 1, baseDelayMs: 0, maxDelayMs: 0 }

@@ -12,16 +12,26 @@ export interface RetryPolicy {
   maxDelayMs: number
   /** no attempt begins later than this after the first one, in milliseconds; default: any time */
   withinMs?: number
+  /**
+   * a failure is final if the service asks for a longer pause, in milliseconds, as for a quota that resets next month;
+   * default: none is
+   */
+  maxRetryAfterMs?: number
 }
 
 /** For calls that someone waits for: at most half a minute of pauses. */
-export const CALL_RETRY: RetryPolicy = { attempts: 8, baseDelayMs: 250, maxDelayMs: 15_000 }
+export const CALL_RETRY: RetryPolicy = { attempts: 8, baseDelayMs: 250, maxDelayMs: 15_000, maxRetryAfterMs: 60_000 }
 
 /**
  * For queued events, which nobody waits for and which exist nowhere else: about 50 minutes of
  * pauses. That is well within the 24 hours for which the service remembers an `Idempotency-Key`.
  */
-export const QUEUE_RETRY: RetryPolicy = { attempts: 100, baseDelayMs: 250, maxDelayMs: 30_000 }
+export const QUEUE_RETRY: RetryPolicy = {
+  attempts: 100,
+  baseDelayMs: 250,
+  maxDelayMs: 30_000,
+  maxRetryAfterMs: 3_600_000,
+}
 
 /**
  * Statuses below 500 after which the same request can succeed. From 500 on it always can, because proxies use various
@@ -64,6 +74,7 @@ export async function retry<T>(
       return await attempt()
     } catch (error) {
       if (!isRetryable(error) || failures >= policy.attempts) throw error
+      if ((error.retryAfterMs ?? 0) > (policy.maxRetryAfterMs ?? Number.POSITIVE_INFINITY)) throw error
       const pause = pauseMs(policy, failures, error.retryAfterMs)
       if (performance.now() + pause - begun > (policy.withinMs ?? Number.POSITIVE_INFINITY)) throw error
       onRetry?.(error)

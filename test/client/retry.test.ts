@@ -39,6 +39,10 @@ t.test('retry ends with success, a permanent failure, or the last attempt', asyn
   const paused = failing(Number.POSITIVE_INFINITY, asked)
   await t.rejects(retry(paused.attempt, { attempts: 4, baseDelayMs: 0, maxDelayMs: 60_000, withinMs: 30_000 }), asked)
   t.equal(paused.calls(), 1, 'the pause counts, too')
+  const nextMonth = new TallyhouseError('quota_exceeded', 'no', { status: 429, retryAfterMs: 86_400_000 })
+  const full = failing(Number.POSITIVE_INFINITY, nextMonth)
+  for (const policy of [CALL_RETRY, QUEUE_RETRY]) await t.rejects(retry(full.attempt, policy), nextMonth)
+  t.equal(full.calls(), 2, 'nobody waits for a quota to be reset')
 
   const refused = failing(1, new TallyhouseError('unauthorized', 'no', { status: 401 }))
   await t.rejects(retry(refused.attempt, AT_ONCE), { code: 'unauthorized' })

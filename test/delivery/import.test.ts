@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { appendFileSync } from 'node:fs'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { gzipSync } from 'node:zlib'
@@ -261,6 +261,10 @@ t.test('an import that cannot be resumed says why', async (t) => {
   t.match(await run(), { code: 1, stderr: /has changed since its import began/ })
   await begun({ finishedAt: finished.finishedAt })
   t.match(await run(), { code: 1, stderr: /has changed since it was imported at 2.* undo that import first: .*--undo/ })
+  const moved = join(await temporaryFolder(t), 'state.json')
+  await rename(state, moved)
+  t.match(await run('--state', moved), { code: 1, stderr: `--undo ${path} --state ${moved}\n` })
+  await rename(moved, state)
   await writeFile(state, '{"version":')
   t.match(await run(), { code: 1, stderr: /is damaged/ })
   t.equal(await countOf(service), 1)

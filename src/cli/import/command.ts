@@ -14,6 +14,7 @@ import { findInputs } from './input-files.js'
 import { inspect } from './inspect.js'
 import { type FieldNames, OWN_NAMES } from './native-rows.js'
 import type { ImportOptions, InputOptions } from './options.js'
+import { formatUndo } from './resume.js'
 
 const USAGE = `Usage: tallyhouse import [options] [FILE...]
        tallyhouse import --undo [--yes] FILE...
@@ -133,7 +134,7 @@ async function importAllFiles(paths: string[], options: ImportOptions, io: Comma
     io.stderr.write(`${path === '-' ? 'standard input' : path}: ${described(imported)}.\n`)
     if (imported.hasChanged) {
       io.stderr.write(
-        `${path} has changed while it was imported, so what was stored may be neither its old nor its new content. To import it as it is now, undo this import first: tallyhouse import --undo ${path}\n`,
+        `${path} has changed while it was imported, so what was stored may be neither its old nor its new content. To import it as it is now, undo this import first: ${formatUndo(path, options.stateFile)}\n`,
       )
     }
     if (!imported.isWhole) {

@@ -19,7 +19,7 @@ export async function findInputs(named: readonly string[]): Promise<InputFiles> 
   const found: InputFiles = { paths: [], unsupported: [] }
   for (const path of named) {
     const info = path === '-' ? null : await stat(path).catch(() => null)
-    // If the file cannot be read, its import will say why.
+    // If the file cannot be read, its import says why.
     if (!info?.isDirectory()) {
       found.paths.push(path)
       continue
@@ -42,7 +42,8 @@ async function filesIn(folder: string): Promise<string[]> {
         const path = join(folder, entry.name)
         // Links to directories are not followed, because they may form a cycle.
         if (entry.isDirectory()) return await filesIn(path)
-        return (await stat(path)).isFile() ? [path] : []
+        const info = await stat(path).catch(() => null)
+        return !info || info.isFile() ? [path] : []
       }),
   )
   return files.flat()

@@ -73,7 +73,7 @@ export async function beginOrResume(
   const { state: found, file } = await readImport(paths.state)
   if (found?.undoneSince !== undefined) {
     throw new Error(
-      `The undo of the import of ${path} is not complete. Finish it first: tallyhouse import --undo ${path}`,
+      `The undo of the import of ${path} is not complete. Finish it first: ${formatUndo(path, paths.state)}`,
     )
   }
   const earlier = await usable(found, paths.rejects)
@@ -163,7 +163,7 @@ function isSameTarget(one: ImportState, other: ImportState): boolean {
 function checkSame(earlier: ImportState, now: ImportState, path: string, file: string): void {
   const restart = `To start over, which stores the same events a second time, remove ${file}.`
   if (JSON.stringify(earlier.input) !== JSON.stringify(now.input)) {
-    throw new Error(changedText(earlier, path))
+    throw new Error(changedText(earlier, path, file))
   }
   if (earlier.url !== now.url) {
     throw new Error(
@@ -178,12 +178,25 @@ function checkSame(earlier: ImportState, now: ImportState, path: string, file: s
   }
 }
 
-function changedText({ finishedAt, done }: ImportState, path: string): string {
+function changedText({ finishedAt, done }: ImportState, path: string, file: string): string {
   const since =
     finishedAt === null ? 'its import began, so the import cannot be resumed' : `it was imported at ${finishedAt}`
   // The end of a row that was still being written is missing.
   const rejected = done.rejected > 0 ? ` ${counted(done.rejected, 'row')} of it had been rejected.` : ''
-  return `${path} has changed since ${since}.${rejected} To import it as it is now, undo that import first: tallyhouse import --undo ${path}`
+  return `${path} has changed since ${since}.${rejected} To import it as it is now, undo that import first: ${formatUndo(path, file)}`
+}
+
+/**
+ * Formats the command that undoes an import.
+ * @param statePath of its state; default: next to the input
+ */
+export function formatUndo(path: string, statePath = nameState(path)): string {
+  const state = statePath === nameState(path) ? '' : ` --state ${statePath}`
+  return `tallyhouse import --undo ${path}${state}`
+}
+
+function nameState(path: string): string {
+  return `${path}.import.json`
 }
 
 /**
@@ -207,11 +220,11 @@ export async function chooseImportPaths(
   const base = isWritable ? path : join('.', `${basename(path)}.${place}`)
   if (!isWritable && options.stateFile === undefined) {
     stderr.write(
-      `${dirname(path)} is not writable, so progress is kept in ${base}.import.json; resume from this directory.\n`,
+      `${dirname(path)} is not writable, so progress is kept in ${nameState(base)}; resume from this directory.\n`,
     )
   }
   return {
-    state: options.stateFile ?? `${base}.import.json`,
+    state: options.stateFile ?? nameState(base),
     rejects: options.rejectsFile ?? `${base}.rejects.ndjson`,
   }
 }
