@@ -43,9 +43,9 @@ export class Figures {
     }
   }
 
-  /** Removes the results of a benchmark that failed, perhaps in the middle of a round. */
-  drop(benchmark: string): void {
-    this.all = this.all.filter((figure) => figure.benchmark !== benchmark)
+  /** Removes the figures that a failed benchmark did not come to. */
+  dropEmpty(): void {
+    this.all = this.all.filter(({ values }) => values.length > 0)
   }
 }
 

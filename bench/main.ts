@@ -115,7 +115,7 @@ async function main({ names, options }: ReturnType<typeof readArguments>): Promi
     } catch (error) {
       if (endedBy) throw error
       console.error(`\n${name} failed.\n${servers.output()}`, error)
-      figures.drop(name)
+      figures.dropEmpty()
       failed.push(name)
     } finally {
       await servers.close()
@@ -130,7 +130,8 @@ async function main({ names, options }: ReturnType<typeof readArguments>): Promi
   console.log(table(figures.all, baseline))
   for (const note of figures.notes) console.log(`\n${note}`)
   if (baseline) console.log(`\nBaseline: ${describeRun(baseline)}`)
-  if (options.save) await keep({ ...run, figures: figures.all })
+  const whole = figures.all.filter(({ benchmark }) => !failed.includes(benchmark))
+  if (options.save) await keep({ ...run, figures: whole })
   if (failed.length > 0) throw new Error(`These benchmarks failed: ${failed.join(', ')}.`)
 }
 
