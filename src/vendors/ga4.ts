@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
+import { isNumber } from '../json/texts.js'
 import { ANONYMOUS } from '../model/user-names.js'
 import { type Decoded, makeAlias, makeInsertId } from './message.js'
-import { JsonRow, NoEvent, RowFault } from './row.js'
+import { JsonRow, NoEvent, RowFault, unquotedNumber, withNumbers } from './row.js'
 import { readTimestamp, type Vendor } from './vendor.js'
 import { findUtm, makeWebEvent, PAGE_VIEW, readField, readUser, type WebContext, type WebPage } from './web.js'
 
@@ -23,18 +24,22 @@ export const ga4: Vendor = {
     }
     const parameters = readParameters(row)
     const session = readText(parameters, 'ga_session_id')
+    // The number alone is the second in which the session began, which others share.
+    const sessionId = session === undefined || device === undefined ? undefined : `${device}.${session}`
+    const placed = sessionId === undefined ? PAGE_PARAMETERS : [...PAGE_PARAMETERS, 'ga_session_id']
     const event = makeWebEvent({
       event: name === 'page_view' ? PAGE_VIEW : name,
       ...{ distinctId, time },
       insertId: findInsertId(row, parameters),
-      // The number alone is the second in which the session began, which others share.
-      sessionId: session === undefined || device === undefined ? undefined : `${device}.${session}`,
+      sessionId,
       page: readPage(row, parameters),
       properties: [
-        ...[...parameters].filter(([key]) => !PLACED_PARAMETERS.includes(key)),
+        ...[...parameters].filter(([key]) => !placed.includes(key)),
         ...['items', 'ecommerce'].flatMap((key) => {
           const text = row.readText(key)
-          return text === undefined || text === '[]' || text === '{}' ? [] : [[key, text] as const]
+          return text === undefined || text === '[]' || text === '{}'
+            ? []
+            : [[key, withNumbers(text, NUMERIC)] as const]
         }),
       ],
       context: readContext(row),
@@ -56,9 +61,10 @@ const NOT_A_ROW =
 const MARKERS: ReadonlySet<string> = new Set(['session_start', 'first_visit', 'user_engagement'])
 
 const PLACED = ['event_name', 'event_timestamp', 'event_params', 'items', 'ecommerce', 'user_id', 'user_pseudo_id']
-const PLACED_PARAMETERS = ['page_location', 'page_title', 'page_referrer', 'ga_session_id']
-/** A number as JSON writes it. */
-const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?$/i
+const PAGE_PARAMETERS = ['page_location', 'page_title', 'page_referrer']
+/** Numbers of items and purchases. BigQuery writes whole numbers as strings, and in the results of a query all. */
+const NUMERIC =
+  /^(?:(?:price|item_revenue|item_refund|purchase_revenue|(?:refund|shipping|tax)_value)(?:_in_usd)?|quantity|total_item_quantity|unique_items)$/
 
 /**
  * Reads the parameters of an event, as JSON texts by their keys. Google sets one of several typed values. The results
@@ -71,7 +77,8 @@ function readParameters(row: JsonRow): Map<string, string> {
     const key = parameter.value('key')
     const value = parameter.readNestedRow('value')
     if (typeof key !== 'string' || !value) continue
-    const text = value.readText('string_value') ?? NUMBERS.map((type) => readNumber(value, type)).find((one) => one)
+    const number = NUMBERS.map((type) => value.readText(type)).find((text) => text !== undefined)
+    const text = value.readText('string_value') ?? (number && unquotedNumber(number))
     if (text !== undefined) parameters.set(key, text)
   }
   return parameters
@@ -79,15 +86,9 @@ function readParameters(row: JsonRow): Map<string, string> {
 
 const NUMBERS = ['int_value', 'double_value', 'float_value'] as const
 
-/** Reads a number, which may be in a string, as the text of a JSON value. */
-function readNumber(value: JsonRow, type: (typeof NUMBERS)[number]): string | undefined {
-  const spelled = value.readName(type)
-  return typeof spelled === 'string' && NUMBER.test(spelled) ? spelled : value.readText(type)
-}
-
 function readText(parameters: ReadonlyMap<string, string>, key: string): string | undefined {
   const text = parameters.get(key)
-  const value: unknown = text === undefined || NUMBER.test(text) ? text : JSON.parse(text)
+  const value: unknown = text === undefined || isNumber(text) ? text : JSON.parse(text)
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 

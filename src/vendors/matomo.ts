@@ -1,9 +1,9 @@
 import { memberTexts } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { type Decoded, makeAlias, makeInsertId } from './message.js'
-import { JsonRow, NoEvent, objectText, RowFault } from './row.js'
+import { JsonRow, NoEvent, objectText, RowFault, unquotedNumber, withNumbers } from './row.js'
 import { type Origin, readTimestamp, type Vendor } from './vendor.js'
-import { makeWebEvent, PAGE_VIEW, readField, readUser, type WebContext, type WebEvent, type WebPage } from './web.js'
+import { makeWebEvent, PAGE_VIEW, readField, readUser, type WebContext, type WebPage } from './web.js'
 
 /**
  * Matomo's visits, as the method `Live.getLastVisitsDetails` of its Reporting API returns them with `format=json`. Each
@@ -27,17 +27,17 @@ export const matomo: Vendor = {
     const messages: Decoded[] = []
     let source: Pick<WebPage, 'referrer' | 'utm'> = readSource(row)
     for (const { action, time } of readActions(row, actions, { ...options })) {
-      const { event, page, properties } = readAction(action)
+      const { event, page, places = {} } = readAction(action)
       const isView = event === PAGE_VIEW
       const id = ['pageId', 'goalId', 'orderId', 'url'].map((name) => readField(action, name))
       const which = [readField(action, 'type') ?? '', id.find((part) => part !== undefined) ?? '', String(time)]
       messages.push(
         makeWebEvent({
-          ...{ event, distinctId, time, properties, context },
+          ...{ event, distinctId, time, properties: pickTexts(action, places), context },
           insertId: makeInsertId('matomo', visitor ?? '', idVisit, ...which),
           sessionId: idVisit,
           page: isView ? { ...page, ...source } : page,
-          rest: ['$matomo', collectRest(action, page)],
+          rest: ['$matomo', collectRest(action, page, Object.values(places))],
         }),
       )
       // The pages after the first were reached from the site itself.
@@ -83,74 +83,79 @@ function readActions(row: JsonRow, values: readonly JsonValue[], origin: Origin)
 function describeOther(row: JsonRow): string {
   const message = row.value('result') === 'error' ? row.value('message') : undefined
   if (typeof message === 'string') return `Matomo answered with an error instead of visits: ${message.slice(0, 200)}`
-  return 'The row has no actionDetails, unlike visits of Live.getLastVisitsDetails. Other reports of Matomo are totals, which cannot become events.'
+  return 'The row has no actionDetails, unlike visits of Live.getLastVisitsDetails with format=json. Other reports of Matomo are totals, which cannot become events.'
 }
 
-interface Action extends Pick<WebEvent, 'properties'> {
+interface Action {
   event: string
   page: WebPage
+  /** the fields that become properties, by the names of these */
+  places?: Record<string, string>
 }
+
+/** The type of an action about a part of a page such as a banner, for which Matomo has no name. */
+const CONTENT = '13'
 
 /** What an action is, by its `type`. A type that is not known keeps its name. */
 function readAction(action: JsonRow): Action {
   const type = readField(action, 'type') ?? 'action'
   const url = readField(action, 'url')
+  const page = { url, utm: {} }
   switch (type) {
     case 'action':
       return { event: PAGE_VIEW, page: { url, title: readField(action, 'pageTitle') } }
     case 'event': {
-      const properties = pickTexts(action, { category: 'eventCategory', name: 'eventName', value: 'eventValue' })
-      return { event: readField(action, 'eventAction') ?? type, page: { url, utm: {} }, properties }
+      const places = { category: 'eventCategory', name: 'eventName', value: 'eventValue' }
+      return { event: readField(action, 'eventAction') ?? type, page, places }
+    }
+    case CONTENT: {
+      const event = readField(action, 'contentInteraction') === undefined ? 'contentImpression' : 'contentInteraction'
+      const names = { name: 'contentName', piece: 'contentPiece', target: 'contentTarget' }
+      const places = { ...names, interaction: 'contentInteraction' }
+      return { event, page, places }
     }
     case 'outlink':
-      return { event: '$outbound_link', page: { url, utm: {} } }
+      return { event: '$outbound_link', page }
     case 'download':
-      return { event: '$download', page: { url, utm: {} } }
+      return { event: '$download', page }
     case 'search': {
       const places = { query: 'siteSearchKeyword', category: 'siteSearchCategory', results: 'siteSearchCount' }
-      return { event: type, page: { utm: {} }, properties: pickTexts(action, places) }
+      return { event: type, page: { utm: {} }, places }
     }
     case 'ecommerceOrder':
     case 'ecommerceAbandonedCart': {
       const places = { order_id: 'orderId', revenue: 'revenue', items: 'itemDetails' }
-      return { event: type, page: { utm: {} }, properties: pickTexts(action, places) }
+      return { event: type, page: { utm: {} }, places }
     }
-    case 'goal': {
-      const properties = pickTexts(action, { goal_id: 'goalId', revenue: 'revenue' })
-      return { event: readField(action, 'goalName') ?? type, page: { url, utm: {} }, properties }
-    }
+    case 'goal':
+      return { event: readField(action, 'goalName') ?? type, page, places: { goal_id: 'goalId', revenue: 'revenue' } }
     default:
-      return { event: type, page: { url, utm: {} } }
+      return { event: type, page }
   }
 }
+
+/** Fields that are numbers, which many versions of PHP read from a database as strings. */
+const NUMERIC = /^(?:eventValue|siteSearchCount|revenue|goalId|price|quantity)$/
 
 /** Copies fields under other names. */
 function pickTexts(row: JsonRow, places: Record<string, string>): (readonly [name: string, text: string])[] {
   return Object.entries(places).flatMap(([name, place]) => {
     const text = row.readText(place)
-    return text === undefined || text === '""' || text === 'false' ? [] : [[name, text] as const]
+    if (text === undefined || text === '""' || text === 'false') return []
+    return [[name, NUMERIC.test(place) ? unquotedNumber(text) : withNumbers(text, NUMERIC)] as const]
   })
 }
 
-const PLACED = new Set([
-  ...['type', 'timestamp', 'pageId', 'eventAction', 'eventCategory', 'eventName', 'eventValue'],
-  ...[
-    'siteSearchKeyword',
-    'siteSearchCategory',
-    'siteSearchCount',
-    'goalName',
-    'goalId',
-    'orderId',
-    'revenue',
-    'itemDetails',
-  ],
-])
+/** Fields of any action that are stored elsewhere. */
+const PLACED = ['type', 'timestamp', 'pageId', 'eventAction', 'goalName']
 /** Fields that only describe how Matomo shows an action. */
 const SHOWN = /^(?:title|subtitle|icon.*|.*[Pp]retty|.*Icon|.*IconSVG)$/
 
-function collectRest(action: JsonRow, { url, title }: WebPage): string {
+/** @param used the fields that become properties */
+function collectRest(action: JsonRow, { url, title }: WebPage, used: readonly string[]): string {
   const placed = new Set([
     ...PLACED,
+    ...used,
     ...(url === undefined ? [] : ['url']),
     ...(title === undefined ? [] : ['pageTitle']),
   ])

@@ -1,7 +1,7 @@
 import { makeInsertId } from './message.js'
 import { type JsonRow, NoEvent, RowFault } from './row.js'
 import { readTimestamp, type Vendor } from './vendor.js'
-import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS } from './web.js'
+import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS, withoutPlaced } from './web.js'
 
 /**
  * Plausible. Its export is an archive of daily totals, which cannot be turned into events. Those who run it themselves
@@ -45,7 +45,7 @@ export const plausible: Vendor = {
           country: read('country_code'),
           region: read('subdivision1_code'),
         },
-        rest: ['$plausible', row.without(isList(row) ? [...PLACED, ...OWN] : PLACED)],
+        rest: ['$plausible', withoutPlaced(row, isList(row) ? [...PLACED, ...OWN] : PLACED)],
       }),
     ]
   },

@@ -1,4 +1,4 @@
-import { isNumber } from '../json/texts.js'
+import { elementTexts, isArray, isNumber, memberTexts } from '../json/texts.js'
 import { type JsonValue, readJson } from '../json/value.js'
 import { parseDecimal, type TimeFormat, toMilliseconds } from './time.js'
 
@@ -151,6 +151,33 @@ export function parseName(text: string): string | undefined {
   if (isNumber(text)) return text
   const value: unknown = text.startsWith('"') ? JSON.parse(text) : undefined
   return typeof value === 'string' ? value : undefined
+}
+
+/** A number as JSON writes it. */
+const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?$/i
+
+/**
+ * Unwraps a number in a string, as databases write some. Any other value is returned unchanged.
+ * @param text of a JSON value
+ */
+export function unquotedNumber(text: string): string {
+  const spelled = parseName(text)
+  return spelled !== undefined && NUMBER.test(spelled) ? spelled : text
+}
+
+/**
+ * Like `unquotedNumber`, for the members with these names.
+ * @param text of a JSON object, or of a list of these
+ */
+export function withNumbers(text: string, names: RegExp): string {
+  if (isArray(text))
+    return `[${elementTexts(text)
+      .map((one) => withNumbers(one, names))
+      .join(',')}]`
+  if (!text.startsWith('{')) return text
+  return objectText(
+    [...memberTexts(text)].map(([name, value]) => [name, names.test(name) ? unquotedNumber(value) : value]),
+  )
 }
 
 /** @param object the text of a JSON object */

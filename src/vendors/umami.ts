@@ -1,7 +1,7 @@
 import { makeAlias, makeInsertId } from './message.js'
 import { FieldFault, type JsonRow, NoEvent, RowFault } from './row.js'
 import { readTimestamp, type Vendor } from './vendor.js'
-import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS } from './web.js'
+import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS, withoutPlaced } from './web.js'
 
 /**
  * Umami's table `website_event`, as its export or a database writes it as CSV, or its rows as JSON. In Umami a session is
@@ -48,7 +48,7 @@ export const umami: Vendor = {
           city: read('city'),
           language: read('language'),
         },
-        rest: ['$umami', row.without(PLACED)],
+        rest: ['$umami', withoutPlaced(row, PLACED)],
       }),
       ...makeAlias(read('distinct_id'), visitor, 'inferred'),
     ]

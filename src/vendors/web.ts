@@ -1,5 +1,6 @@
 import type { Context } from '../contract/context.js'
 import { isName } from '../contract/limits.js'
+import { memberTexts } from '../json/texts.js'
 import { isPlaceholder } from '../model/user-names.js'
 import type { SdkEvent } from './message.js'
 import { isEmpty, type JsonRow, objectText } from './row.js'
@@ -102,6 +103,12 @@ export const UTM_FIELDS: readonly string[] = UTM.map((name) => `utm_${name}`)
 export function readField(row: JsonRow | undefined, name: string): string | undefined {
   const text = row?.readNonEmpty(name)?.trim()
   return text === '' || text === '\\N' || text === 'NULL' ? undefined : text
+}
+
+/** Returns the text of an object with the fields that are not `placed`, and, of a table, that are not missing. */
+export function withoutPlaced(row: JsonRow, placed: readonly string[]): string {
+  const names = row.isTable ? [...memberTexts(row.text).keys()] : []
+  return row.without([...placed, ...names.filter((name) => readField(row, name) === undefined)])
 }
 
 /** Like `readField`, for the name of a user; undefined for what sites send for visitors who are not signed in. */

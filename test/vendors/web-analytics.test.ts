@@ -98,6 +98,13 @@ t.test('Umami: a table without newer columns, and rows of the same second', asyn
   t.match(events[0], { distinct_id: 's1', session_id: undefined, context: undefined, properties: { url: '/a' } })
 })
 
+t.test('Umami: what a database writes for a missing value is no property', async (t) => {
+  const header = '"session_id","url_path","event_type","created_at","screen","tag","job_id","gclid"\n'
+  const rows = ['"s1","/a",1,"2024-01-01 00:00:00","1920x1080",\\N,NULL,""']
+  const { events } = await readRows(header + rows.join('\n'), 'umami')
+  t.strictSame(events[0]?.properties, { url: '/a', $umami: { screen: '1920x1080' } })
+})
+
 t.test('Umami: a visitor who becomes known stays one, and addresses are whole', async (t) => {
   const row = { session_id: 's1', visit_id: 'v1', hostname: 'shop.example', event_type: '1' }
   const rows = [
@@ -186,6 +193,50 @@ t.test('Matomo: times of actions, which are in the time zone of the site, become
   t.strictSame(rejects, [])
   const { firstActionTimestamp: _, ...unknown } = visits[0] as (typeof visits)[number]
   t.match((await readRows(JSON.stringify([unknown]), 'matomo')).rejects, [[1, /no firstActionTimestamp/]])
+})
+
+t.test('Matomo: actions about a part of a page have a name, and those of plugins keep their fields', async (t) => {
+  const timestamp = 1_700_000_000
+  const content = {
+    ...{ type: '13', url: 'https://a.example/', pageTitle: null, contentName: 'Banner', contentPiece: '/ad.jpg' },
+    ...{ contentTarget: 'https://b.example/', contentInteraction: null, title: 'Content Impression', timestamp },
+  }
+  const actionDetails = [
+    { ...content, pageId: 1 },
+    { ...content, type: 13, pageId: 2, contentInteraction: 'click' },
+    { type: 'form', pageId: 3, revenue: 5, eventName: 'x', goalId: 7, timestamp },
+  ]
+  const visit = { idVisit: 1, visitorId: 'v', firstActionTimestamp: timestamp, actionDetails }
+  const { events } = await readRows(JSON.stringify([visit]), 'matomo')
+  const [name, piece, target, url] = ['Banner', '/ad.jpg', 'https://b.example/', 'https://a.example/']
+  t.strictSame(
+    events.map(({ event, properties }) => [event, properties]),
+    [
+      ['contentImpression', { url, name, piece, target }],
+      ['contentInteraction', { url, name, piece, target, interaction: 'click' }],
+      ['form', { $matomo: { revenue: 5, eventName: 'x', goalId: 7 } }],
+    ],
+  )
+})
+
+t.test('Matomo: numbers that a database returns as strings', async (t) => {
+  const timestamp = 1_700_000_000
+  const itemDetails = [{ itemSKU: '7', price: '9.50', quantity: '2', categories: [] }]
+  const actionDetails = [
+    { type: 'goal', goalId: '3', goalName: 'Found us', revenue: '5', timestamp },
+    { type: 'ecommerceOrder', orderId: '42', revenue: '19.00', items: '2', itemDetails, timestamp },
+    { type: 'search', siteSearchKeyword: '7', siteSearchCount: '12', timestamp },
+  ]
+  const visit = { idVisit: 1, visitorId: 'v', firstActionTimestamp: timestamp, actionDetails }
+  const { events } = await readRows(JSON.stringify([visit]), 'matomo')
+  t.match(
+    events.map(({ properties }) => properties),
+    [
+      { goal_id: 3, revenue: 5 },
+      { order_id: '42', revenue: 19, items: [{ itemSKU: '7', price: 9.5, quantity: 2, categories: [] }] },
+      { query: '7', results: 12 },
+    ],
+  )
 })
 
 t.test('Matomo: a visit of which Matomo has left out actions is rejected', async (t) => {
@@ -310,6 +361,32 @@ t.test('Umami: a name may be that of what every object has', async (t) => {
     [{ browser: 'constructor', os: '__proto__', device: 'other' }],
   )
   t.strictSame(rejects, [])
+})
+
+t.test('Google Analytics 4: numbers that BigQuery writes as strings', async (t) => {
+  const row = {
+    ...{ event_name: 'purchase', event_timestamp: '1711843198000000', user_id: 'ada' },
+    event_params: [{ key: 'ga_session_id', value: { int_value: '1711843190' } }],
+    items: [
+      { item_id: '7', price: '9.50', quantity: '2', item_list_index: '1', item_params: [], coupon: null },
+      { item_id: '8', price: 3, quantity: 'many' },
+    ],
+    ecommerce: { transaction_id: '42', purchase_revenue: '22.5', total_item_quantity: '3' },
+  }
+  const batches = await batchesOf(pieces(JSON.stringify(row)), { from: 'ga4' })
+  const [text = ''] = eventsOf(batches)
+  t.match(text, '"price":9.50')
+  t.match(JSON.parse(text), {
+    session_id: undefined,
+    properties: {
+      ga_session_id: 1711843190,
+      items: [
+        { item_id: '7', price: 9.5, quantity: 2, item_list_index: '1', item_params: [], coupon: null },
+        { item_id: '8', price: 3, quantity: 'many' },
+      ],
+      ecommerce: { transaction_id: '42', purchase_revenue: 22.5, total_item_quantity: 3 },
+    },
+  })
 })
 
 t.test('Google Analytics 4: what Google sends with each visit is left out', async (t) => {
