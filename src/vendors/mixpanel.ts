@@ -30,11 +30,14 @@ export const mixpanel: Vendor = {
   messages: (row, options) => {
     if (row.has('$distinct_id') && !row.has('event')) return [toProfile(row)]
     if (row.readNestedRow('properties') === undefined) {
-      throw new RowFault('The row has no properties, unlike events of Mixpanel.')
+      const isResponse = !row.has('event') && Boolean(row.readElements('results'))
+      throw new RowFault(isResponse ? RESPONSE : 'The row has no properties, unlike events of Mixpanel.')
     }
     return decode(row, { ...options })
   },
 }
+
+const RESPONSE = 'The row is a whole response of /engage. Import its results, as `jq .results` writes them.'
 
 /** The operators of an update, which are the same as in `/users/profile`. */
 const OPERATORS = ['$set', '$set_once', '$add', '$append', '$union', '$remove', '$unset']

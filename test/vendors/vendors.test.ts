@@ -22,6 +22,8 @@ t.test('each vendor decodes the events of its export', async (t) => {
     '{"event":"Song played","distinct_id":"42","timestamp":1704067261000,"insert_id":"Song played:29fc2962-6d9c-455d-95ad-95b84f09b9e4","properties":{"time":1704067261,"distinct_id":42,"$insert_id":"29fc2962-6d9c-455d-95ad-95b84f09b9e4","big":123456789012345678901234567890}}',
   ])
   t.match(mixpanel.rejects, [[3, /no time/]])
+  const response = await batchesOf(pieces('{"page":0,"results":[{"$distinct_id":"ada"}]}'), { from: 'mixpanel' })
+  t.match(rejectsOf(response), [[1, /whole response of \/engage\. Import its results/]])
 
   const amplitude = await vendor('amplitude.zip', 'amplitude')
   t.equal(amplitude.events.length, 2)
