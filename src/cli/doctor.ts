@@ -84,7 +84,7 @@ async function readBack({ url }: SdkTarget, id: string, key: string, io: Command
     }
     await wait(READ_INTERVAL_MS, null, { signal: io.signal })
   } while (Date.now() < deadline)
-  io.stderr.write('The event was accepted, but is not there. Do both keys belong to the same project?\n')
+  io.stderr.write('The event was accepted, but was not found. Do both keys belong to the same project?\n')
   return false
 }
 

@@ -52,6 +52,6 @@ export function readTime(name: string, text: string | undefined): string | undef
   if (text === undefined || /^\d+$/.test(text)) return text
   const ms = toMilliseconds(text, 'iso')
   if (ms === null || ms < 0)
-    throw new UsageError(`${name} must be milliseconds since 1970, or like 2024-01-31T12:00:00Z.`)
+    throw new UsageError(`${name} must be milliseconds since 1970, or a time such as 2024-01-31T12:00:00Z.`)
   return String(ms)
 }

@@ -86,7 +86,7 @@ remove  erases everything of a project, including its settings, through the runn
         be undone, so name the project again with --yes. The secret key must be one of this project.
 ${TARGET_USAGE}
 
-Services apply a change within 10 s. Data that a shorter age removes cannot be brought back.
+Services apply a change within 10 s. Data that a shorter age removes cannot be restored.
 
 The other commands use the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR.`
 

@@ -39,7 +39,7 @@ export const command: Command = {
       },
     })
     const { quick: isQuick, accept: isAccepting, 'rebuild-journal': isRebuilding } = values
-    if (isRebuilding && (isQuick || isAccepting)) throw new UsageError('Use --rebuild-journal alone.')
+    if (isRebuilding && (isQuick || isAccepting)) throw new UsageError('Use --rebuild-journal without other options.')
     const config = loadConfig(io.env)
     if (isRebuilding) return await rebuildJournals(config, io)
     return await verifyStore(config, { isQuick, isAccepting }, io)

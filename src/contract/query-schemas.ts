@@ -133,7 +133,7 @@ export const ExportQuery = query({
   ),
   cursor: Type.Optional(
     Type.String({
-      message: 'must be the `x-next-cursor` of an earlier export, or the `next` of a walk in asc order',
+      message: 'must be the `x-next-cursor` of an earlier export, or the `next` of a page in asc order',
       description: 'The `x-next-cursor` of an earlier export. This one starts where that one ended.',
     }),
   ),

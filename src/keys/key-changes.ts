@@ -67,7 +67,7 @@ export class KeyChanges {
       const since = Date.now() - DAY_MS
       const earlier = (await this.#store.list(projectId)).filter((key) => key.isValid || key.createdAt > since)
       if (earlier.length + keys.filter((key) => key.projectId === projectId).length > MAX_KEYS) {
-        const message = `A project has at most ${MAX_KEYS} keys, those created in the last day included. Revoke what is no longer used, or wait.`
+        const message = `A project has at most ${MAX_KEYS} keys, including revoked ones created in the last day. Revoke keys that are no longer used, or wait.`
         throw new ApiError('key_conflict', message)
       }
     }

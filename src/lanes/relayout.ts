@@ -151,7 +151,7 @@ function faultOfOld(look: JournalStatus | null, known: KnownJournal | undefined)
 function faultOfNew(look: JournalStatus | null, known: KnownJournal | undefined): string | null {
   // A journal that a change created has no layout yet; one that this lane had in an earlier layout was drained.
   if (!look || look.layout === 0 || look.id === known?.id) return null
-  return 'is of another store. Use an empty Redis, or another database of it, for a new lane.'
+  return 'belongs to another store. For a new lane, use an empty Redis, or another database of that Redis.'
 }
 
 async function closeIntake({ from, to }: Change, parts: Relayout): Promise<void> {

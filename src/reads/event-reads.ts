@@ -86,7 +86,7 @@ export function readCursor(text: string, order?: Order): { id: string; order: Or
   const cursor = parseCursor(text)
   if (cursor && cursor.order === (order ?? cursor.order)) return cursor
   const message = cursor
-    ? `belongs to a walk in ${cursor.order} order, not in ${order}`
+    ? `comes from a list in ${cursor.order} order, not in ${order}`
     : 'must be the `next` of an earlier response, or its `x-next-cursor`'
   throw invalidField('/cursor', message)
 }

@@ -8,11 +8,11 @@ export const CALLS = describeCalls('Events', {
     schema: { querystring: EventsQuery },
     summary: 'Read events in the order of acceptance, or newest first',
     description:
-      'A walk by `cursor` (the `next` of an earlier response) never skips and never repeats an event, and neither does one by ' +
-      '`page` unless events are deleted meanwhile, which shifts later pages. It includes every event that was acknowledged ' +
-      'before the call; if ClickHouse does not catch up within 5 s, `pending` says how many are missing. NDJSON, CSV and Parquet, chosen by `format` or `Accept`, have rows only, and the other fields become ' +
+      'Paging by `cursor` (the `next` of an earlier response) never skips or repeats an event, and neither does paging by ' +
+      '`page` unless events are deleted in the meantime, which shifts later pages. The list includes every event acknowledged ' +
+      'before the call; if ClickHouse does not catch up within 5 s, `pending` says how many are missing. NDJSON, CSV and Parquet, chosen by `format` or `Accept`, contain only rows, and the other fields become ' +
       'headers. The response is streamed; if reading fails after it has begun, the connection breaks before the response is ' +
-      'complete. If a filter finds little within the time limit, a page requested without `page` holds what was found, perhaps ' +
+      'complete. If a filter finds little within the time limit, a page requested without `page` contains what was found, perhaps ' +
       'nothing, and a `next` from which the search resumes.',
     parameters: { limit: 10, page: 1 },
     response: {

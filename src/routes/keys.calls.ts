@@ -40,8 +40,8 @@ export const CALLS = describeCalls('Keys', {
     config: { access: 'manage' },
     summary: 'List the keys of the project, by age',
     description:
-      'Revoked ones included, at most 1000 keys. A key is named by its first characters, or by the setting of the service that ' +
-      'has it. Each process stores the use of keys once a minute.',
+      'At most 1000 keys, including revoked ones. A key is identified by its first characters, or by the setting of the service that ' +
+      'contains it. Each process stores the use of keys once a minute.',
     response: { schema: Keys, example: { keys: [key] } },
   },
   createKey: {

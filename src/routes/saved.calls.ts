@@ -26,8 +26,8 @@ const stored = { revision: 1, updated_at: EXAMPLE_TIME }
 const board = { id: 'overview', name: 'Overview', ...stored }
 
 const CHANGE =
-  'Creates it, or replaces all of it. With `revision`, only if that is the stored one; 0 means that there is none yet. Without it, the last ' +
-  'change wins. A project has at most 500, and a body at most 256 KiB. `warnings` has what asking the question would warn about, ' +
+  'Creates it, or replaces it entirely. With `revision`, only if that is the stored revision; 0 means that there is none yet. Without `revision`, the last ' +
+  'change wins. A project has at most 500, and a body at most 256 KiB. `warnings` contains the warnings that asking the question would cause, ' +
   'such as an event name that does not exist.'
 const parameters = { id: 'sign-ups' }
 const saved = { schema: Saved, example: { revision: 1 } }

@@ -48,7 +48,7 @@ export const CALLS = describeCalls('Sessions', {
   readSessions: {
     schema: { querystring: SessionsQuery },
     summary: 'Read pages of sessions, latest start first',
-    description: 'Sessions that start during a walk shift its pages; `to` excludes them.',
+    description: 'Sessions that start while you page shift later pages; use `to` to exclude them.',
     parameters: { limit: 10, page: 1 },
     response: { schema: SessionPage, example: { sessions: [visit], page: 1, limit: 10, hasMore: false } },
   },

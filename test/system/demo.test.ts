@@ -94,6 +94,6 @@ t.test('what is wrong is said', async (t) => {
     runCommand(['demo', '--remove', '--key-file', 'key'], '', {}),
   ])
   t.match(events, { code: 2, stderr: /--events must be a whole number/ })
-  t.match(until, { code: 2, stderr: /--until must be milliseconds since 1970, or like/ })
+  t.match(until, { code: 2, stderr: /--until must be milliseconds since 1970, or a time such as/ })
   t.match(remove, { code: 2, stderr: /--remove removes the project "demo" only/ })
 })

@@ -73,7 +73,7 @@ export const command: Command = {
       .toLowerCase()
     if (COMPRESSED.has(ending)) {
       throw new UsageError(
-        `An export is not compressed, so ${output} would not be what its name says. Pipe it to gzip.`,
+        `Exports are not compressed, so the name ${output} would be misleading. Pipe the output to gzip.`,
       )
     }
     const byName = OUTPUT_FORMATS.find((candidate) => candidate === ending) ?? 'ndjson'

@@ -46,7 +46,7 @@ function toServerName(hostname: string | null | undefined): string {
 export function requestHead(method: string, url: URL, headers: Record<string, string>, length?: number): string {
   let head = `${method} ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n${OWN_FIELDS}`
   for (const [name, value] of Object.entries(headers)) {
-    if (NOT_OF_A_VALUE.test(value)) throw new TypeError(`the header ${name} has a character that it must not have`)
+    if (NOT_OF_A_VALUE.test(value)) throw new TypeError(`the header ${name} contains an invalid character`)
     head += `${name}: ${value}\r\n`
   }
   return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`

@@ -46,7 +46,7 @@ export function describeInput({ guesses, hasTimes, columns, events }: Inspected,
  */
 function describeMixpanelTimes(zone: string | undefined): string {
   if (zone !== undefined) return `Times (time): in ${zone}.`
-  return 'Times (time): in UTC. A Mixpanel project from before 2023 exports them in its own time zone: if it is one, name that with --time-zone.'
+  return 'Times (time): in UTC. A Mixpanel project from before 2023 exports them in its own time zone; for such a project, set that zone with --time-zone.'
 }
 
 /** Describes the events that the beginning of an input becomes, for `--dry-run`. */

@@ -95,7 +95,7 @@ export class FirstTime {
       )
     }
     if (number < FIRST_PLAUSIBLE_MS) {
-      throw fault('which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.')
+      throw fault('which is before 1973 in milliseconds: --time s reads seconds, --time ms keeps it unchanged.')
     }
     this.#isKnown = true
   }

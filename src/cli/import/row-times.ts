@@ -55,7 +55,7 @@ export function guessTimeFormat(times: readonly WrittenTime[]): TimeFormat | und
   const small = times.find(({ text }) => parseDecimal(readContent(text)) !== null && !SHORTENED.test(readContent(text)))
   if (!small) return undefined
   throw new Error(
-    `The first timestamp of the input is ${truncate(small.text)}, which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.`,
+    `The first timestamp of the input is ${truncate(small.text)}, which is before 1973 in milliseconds: --time s reads seconds, --time ms keeps it unchanged.`,
   )
 }
 

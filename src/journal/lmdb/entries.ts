@@ -64,7 +64,7 @@ export class LmdbEntries {
     })
     try {
       if (maxPosition(applied, frozen) > maxPosition(stored, log.last)) {
-        throw new Error('the last entries of the journal are missing: the files have less than LMDB knows of')
+        throw new Error('the last entries of the journal are missing: LMDB refers to entries that no file has')
       }
       const entries = new LmdbEntries(tables, log, options)
       for await (const some of log.read(stored)) {

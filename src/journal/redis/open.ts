@@ -71,7 +71,7 @@ function connect(url: string | readonly string[], options: ConnectionOptions, ke
   }
   if (!isSentinelUrl(url)) return new Redis(url, common)
   const master = parseSentinelUrl(url)
-  if (!master) throw new Error('REDIS_URL is no sentinel:// URL')
+  if (!master) throw new Error('REDIS_URL is not a sentinel:// URL')
   // The detector listens to the Sentinels, so that we also leave a master that can reach us but not them.
   return new LastingRedis({
     ...common,

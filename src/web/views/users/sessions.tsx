@@ -63,7 +63,7 @@ export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openI
     <section class={cardStyles.card} aria-label="Sessions" aria-busy={isLoading}>
       <h2>Sessions</h2>
       {error && <Failure error={error} onRetry={reload} />}
-      <p class={textStyles.hint}>Those that were sent with session calls.</p>
+      <p class={textStyles.hint}>Only sessions that were sent with session calls.</p>
       {list.map((session) => (
         <details key={session.session_id} class={styles.session} open={session.session_id === openId}>
           <summary>
