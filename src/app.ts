@@ -91,7 +91,7 @@ export type App = FastifyInstance
 export interface AppOptions {
   /** default: stdout at the configured level */
   log?: FastifyBaseLogger
-  /** called once the keys are read; with ClickHouse unavailable, after buildApp has resolved */
+  /** called once the keys have been read; if ClickHouse is unavailable, that is after buildApp has resolved */
   onKeys?: (keys: KeysFound) => void
   /** called with the URL of ClickHouse, including the password; it survives a restart of the engine */
   onClickHouse?: (url: string) => void
@@ -170,7 +170,7 @@ async function open(
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
   const isWriter = config.ROLE !== 'api'
-  // Open this before the lanes, so that it closes after them and notes what they store at the end.
+  // Opened before the lanes, so that it closes after them and records what they store last.
   const inBackground = shards.for(BACKGROUND)
   const parts = opened.add(new PartsWatch({ shards: inBackground, log, isNoting: isWriter }))
   server.addHook('onError', async (_request, _reply, error) => parts.noteError(error))
@@ -267,7 +267,7 @@ function usesFacts({ FACTS }: Config, shards: Shards): boolean {
   return FACTS !== 'off' && shards.all.every(({ clickhouse }) => !clickhouse.hasReplicas)
 }
 
-/** Opens what questions read besides events: facts and project settings. */
+/** Opens the data that questions read in addition to events: facts and project settings. */
 function openAsked(
   config: Config,
   {

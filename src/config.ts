@@ -10,7 +10,7 @@ import { isOrigin } from './lib/is-origin.js'
 
 const MIB = 1024 * 1024
 
-/** Whether it is a URL whose parts can be decoded. It may hold a password, so it is never shown. */
+/** Whether a text is a URL whose parts can be decoded. It may contain a password, so errors never show it. */
 function isUrl(text: string): boolean {
   try {
     const { username, password, pathname } = new URL(text)
@@ -92,7 +92,7 @@ const key = () =>
 /** URLs of Redis, or of Sentinels. */
 TypeRegistry.Set('RedisUrls', (_schema, value) => typeof value === 'string' && splitUrls(value).every(isRedisUrl))
 
-/** A comma within a host was meant to separate two URLs. The path is the number of a database. */
+/** A comma in the host means that the separator of two URLs was not recognised. The path is a database number. */
 function isRedisUrl(text: string): boolean {
   if (isSentinelUrl(text)) return parseSentinelUrl(text) !== null
   if (!/^rediss?:\/\//.test(text) || !isUrl(text)) return false
@@ -106,7 +106,7 @@ TypeRegistry.Set('ClickHouseUrls', (_schema, value) => {
   return typeof value === 'string' && splitUrls(value).flatMap(splitReplicas).every(isClickHouseUrl)
 })
 
-/** The path names a database, including a trailing slash if there is one. Anything after a ? would be ignored. */
+/** The path names a database, including a trailing slash if there is one. Anything after a `?` would be ignored. */
 function isClickHouseUrl(text: string): boolean {
   if (!/^https?:\/\/[^/?#]+(\/[^/?#]*)?$/.test(text) || !isUrl(text)) return false
   return !new URL(text).hostname.includes(',')
@@ -410,7 +410,7 @@ export function shardUrls({ CLICKHOUSE_URL }: Pick<Config, 'CLICKHOUSE_URL'>): s
   return CLICKHOUSE_URL === undefined ? [] : splitUrls(CLICKHOUSE_URL).map(splitReplicas)
 }
 
-/** URLs at the commas before a scheme: `sentinel://a,b/m0,sentinel://a,b/m1` are two. */
+/** Splits a list at the commas before a scheme: `sentinel://a,b/m0,sentinel://a,b/m1` has two URLs. */
 function splitUrls(text: string): string[] {
   return text.split(/,(?=[a-z]+:\/\/)/)
 }
@@ -419,7 +419,7 @@ function splitReplicas(text: string): string[] {
   return text.split(/\|(?=[a-z]+:\/\/)/)
 }
 
-/** The prefix of the vendor whose paths a host of VENDOR_HOSTS has at its root, by the host's name in lower case. */
+/** Parses VENDOR_HOSTS: by host name in lower case, the prefix of the vendor that the host serves at its root. */
 export function vendorHosts({ VENDOR_HOSTS }: Pick<Config, 'VENDOR_HOSTS'>): Map<string, VendorPrefix> {
   const pairs = VENDOR_HOSTS === undefined ? [] : splitList(VENDOR_HOSTS).map((item) => item.split('='))
   return new Map(

@@ -38,15 +38,14 @@ async function listen(server: App, config: Config): Promise<void> {
   }
 }
 
-/** For localhost, Fastify makes another server for ::1, which has none of our limits for connections. */
+/** For localhost, Fastify would start a second server for ::1, which lacks our connection limits. */
 function toAddress({ HOST, PORT }: Config): { host: string; port: number } {
   return { host: HOST === 'localhost' ? '127.0.0.1' : HOST, port: PORT }
 }
 
 /**
- * Checks once, before the workers start, that the address can be listened on: each of them would fail for the same
- * reason.
- * @throws like `listen`
+ * Checks once, before the workers start, whether the address can be used: otherwise each worker would fail for the same
+ * reason. @throws like `listen`
  */
 async function checkAddress(config: Config): Promise<void> {
   const server = createServer().listen(toAddress(config))

@@ -99,7 +99,7 @@ export class Tallyhouse {
       // Pages also pass numbers.
       const user = `${id}`
       const known = this.#storage.read('user')
-      // What pages without a user pass. As a name, it would make one user of all visitors.
+      // Pages without a user pass these. As a name, each would turn all visitors into one user.
       if (/^(0?|undefined|null)$|^\[/.test(user) || known === user || this.#options.visitor) return
       if (known) this.#forget()
       this.#outbox.add('user', { distinct_id: user, alias: this.#findVisitor() })

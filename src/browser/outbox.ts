@@ -46,7 +46,8 @@ export class Outbox {
     const kept = storage.list(key)
     if (kept.length >= MAX_KEPT) {
       const oldest = kept[0] as string
-      // A page that records this many at once has sent none of them yet. After an outage, they wait for the next beat.
+      // The outbox is full. If its oldest entry is new, the page has recorded all of these at once and sent none of
+      // them yet; after an outage, they wait for the next beat.
       if (computeAge(oldest) < CALL_MS) void this.send(isLeaving, Infinity)
       storage.remove(oldest)
     }
@@ -97,8 +98,8 @@ export class Outbox {
       ? this.call('users/alias', texts.join())
       : this.call('track/batch', `{"events":[${texts}]}`))
     for (const name of names) this.#inFlight.delete(name)
-    // No answer, a failure of the service, a proxy that does not find the service while it restarts, a request that took
-    // too long, or too many requests.
+    // No answer, a failure of the service, a proxy that cannot find the service while it restarts, a timeout, or too
+    // many requests.
     if (status > 499 || [0, 404, 408, 429].includes(status)) return false
     if (status < 400) for (const name of names) storage.remove(name)
     // The service refuses a whole batch for one bad event.

@@ -25,7 +25,7 @@ export interface WholeStore {
   lanes: readonly BareLane[]
   /** for messages; without a password */
   place: string
-  /** opens the parts of a lane's journal besides entries; the caller must close it before `close` */
+  /** opens a lane's journal except for its entries; the caller must close the result before `close` */
   relocate(lane: number): Promise<Relocation>
   close(): Promise<void>
 }

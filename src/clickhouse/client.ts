@@ -30,7 +30,7 @@ export interface StoreOptions extends ReplicasOptions {
   slotLimits?: SlotLimits | undefined
   /** the projects that send requests; one that reads a lot yields to the others. Default: none yields */
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
-  /** called with the time that a read of a project took, ms */
+  /** called after each read of a project with its duration, ms */
   onRead?: ((project: string, ms: number) => void) | undefined
   /** settings that hide rows of a project from its own reads; default: none */
   hide?: ((project: string) => ClickHouseSettings) | undefined
@@ -48,7 +48,10 @@ const MIB = 1024 * 1024
  * others: thirty concurrent full exports took 6.5 GB.
  */
 export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 4, waitMs: 20_000, stalledMs: 3_000 }
-/** Even at the lowest priority, each running query slows the others; two still use two cores. */
+/**
+ * Slots for a project that reads a lot while others send requests. Even at the lowest priority, each running query
+ * slows the others down; two still use two cores.
+ */
 const SLOTS_BESIDE_OTHERS = 2
 /** A page of 10 000 ordinary events is 2 MB. */
 const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }

@@ -109,7 +109,7 @@ const DATA_ERRORS = toCodes([
   'TOO_LARGE_STRING_SIZE',
   'TOO_DEEP_RECURSION',
   'CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN',
-  // Errors of constraints and computed columns that an operator has added to our tables (tested with 26.7).
+  // Errors from constraints and computed columns that an operator has added to our tables (tested with 26.7).
   'VIOLATED_CONSTRAINT',
   'CANNOT_PARSE_DATE',
   'CANNOT_PARSE_DATETIME',
@@ -125,8 +125,8 @@ const DATA_ERRORS = toCodes([
 ])
 
 /**
- * ClickHouse could not read its own files, but only if the message names a part: the same codes are used for truncated
- * input and broken connections.
+ * ClickHouse could not read its own files. This holds only if the message names a part, because the same codes are used
+ * for truncated input and broken connections.
  */
 const DAMAGE_ERRORS = toCodes([
   'ATTEMPT_TO_READ_AFTER_EOF',
@@ -240,7 +240,7 @@ export function assertIsFromClickHouse(headers: object): void {
 }
 
 /**
- * Rejects a body that ends with its connection: if it was truncated, missing rows would go unnoticed.
+ * Rejects a response whose body ends when the connection closes: if it was truncated, missing rows would go unnoticed.
  * @param headers headers of a response
  */
 export function assertHasEnd(headers: Record<string, unknown>): void {
@@ -330,7 +330,7 @@ export function isMemoryError(error: unknown): error is StoreError {
   return isStoreError(error, 'MEMORY_LIMIT_EXCEEDED')
 }
 
-/** Whether the server ran out of memory rather than the query, so that the same query may succeed in a moment. */
+/** Whether the server as a whole ran out of memory, rather than this query, so the same query may soon succeed. */
 export function isServerOutOfMemory(error: unknown): error is StoreError {
   return isMemoryError(error) && !error.words.includes('Query memory limit exceeded')
 }

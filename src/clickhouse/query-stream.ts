@@ -19,7 +19,7 @@ export interface StreamOptions {
    * how long an idle connection is kept; less than the server's limit, so that no request meets a closing connection
    */
   idleMs: number
-  /** how long the server may send nothing while a query is running and everything it sent was read */
+  /** how long the server may send nothing while a query is running and nothing is left to read */
   silentMs: number
 }
 

@@ -9,7 +9,7 @@ import { assertIsFromClickHouse, isFatal, isStoreError, StoreUnreachableError } 
  * sees data that could still be lost.
  */
 const buildWriteSettings = (replicas: number): ClickHouseSettings => ({
-  // Do not use 'auto': while the Keeper knows of only one replica, such an INSERT waits until its timeout (26.8).
+  // Do not use 'auto': while the Keeper knows of only one replica, an INSERT with it waits until its timeout (26.8).
   insert_quorum: String((replicas >> 1) + 1),
   insert_quorum_parallel: 0,
   // less than the time limit of an INSERT
@@ -32,7 +32,10 @@ const PROBE_LIMIT_MS = 2_000
 const SYNC_LIMIT_MS = 10_000
 /** How long an edit waits for all replicas before a majority suffices, ms. */
 const ALL_LIMIT_MS = 1_000
-/** Interval of probes of the server in use, ms: only a timeout would reveal one that drops every packet. */
+/**
+ * Interval of probes of the server in use, ms. Without them, only a timeout would reveal a server that drops every
+ * packet.
+ */
 const BEAT_MS = 3_000
 /** Number of beats between attempts to prepare servers that were down. */
 const LATE_BEATS = 10

@@ -9,8 +9,8 @@ interface Identity {
 }
 
 /**
- * Checks that each URL leads to the same shard as before, and records new shards. If the order of the URLs changed, the
- * writers of the lanes could store again what another shard already has. The shard of a store with only one has no
+ * Checks that each URL leads to the same shard as before, and records new shards. If the order of the URLs changed, a
+ * lane's writer could store blocks again that another shard already has. The shard of a store with only one has no
  * identity.
  * @throws ShardsError
  */
@@ -30,7 +30,7 @@ export async function checkIdentities(shards: Shards): Promise<void> {
 }
 
 /**
- * The shards that already have a number in the store of the first shard.
+ * The shards that already have a number in the store to which the first shard belongs.
  * @param some shards, the first one first
  * @throws ShardsError if one has the number of another, or belongs to another store
  */

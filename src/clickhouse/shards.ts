@@ -188,7 +188,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     return this.areSeveral ? { ...OVER_SHARDS, ...settings } : settings
   }
 
-  /** After a reader has left, each shard may still be working on its part of the query. */
+  /** After a client has disconnected, each shard may still be working on its part of the query. */
   #reading(reading: ReadOptions): ReadOptions {
     if (!this.areSeveral) return reading
     const end = async (id: string) => {

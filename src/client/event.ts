@@ -93,7 +93,7 @@ function toJson(field: string, value: object): string | undefined {
   }
 }
 
-/** The text becomes part of a body and must not change its structure, so it must parse as exactly one object. */
+/** The text becomes part of a body and must not change the body's structure, so it must parse as exactly one object. */
 function isObjectText(text: string | undefined): text is JsonText {
   if (text === undefined || !text.isWellFormed()) return false
   try {

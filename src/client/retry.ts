@@ -35,7 +35,7 @@ export const QUEUE_RETRY: RetryPolicy = {
 
 /**
  * Statuses below 500 after which the same request can succeed. From 500 on it always can, because proxies use various
- * ones for a service that restarts, such as 502, 504, and Cloudflare's 520 to 530.
+ * statuses while a service restarts, such as 502, 504, and Cloudflare's 520 to 530.
  */
 const RETRYABLE_STATUS = new Set([408, 429])
 /** Statuses that mean that the service did not carry out the request. */

@@ -25,7 +25,7 @@ const TV = /\b(?:smart-?tv|hbbtv|apple ?tv|google ?tv|android ?tv|crkey|bravia|r
 const FIRE_TV = /\bAFT[A-Z]\w*\b/
 /** Models of tablets: Galaxy Tab, Fire, and those that say so. */
 const TABLET = /\bSM-[PTX]\d|\bKF[A-Z]{3}|\btab(?:let)?\b|pad\b/i
-/** These browsers have other names on a Macintosh, so this is an iPad that asks for desktop pages. */
+/** On a Macintosh these browsers use other names, so this is an iPad that requests desktop pages. */
 const IPAD_AS_MAC = /Macintosh.*\b(?:CriOS|FxiOS|EdgiOS|OPT|DuckDuckGo\/\d+ Mobile)\//
 /** Libraries of apps, which `isbot` takes for bots because they are not browsers. */
 const APP = /^(?!Mozilla\/).*(?:android|\bios\b|iphone|ipad|okhttp|cfnetwork|dalvik|\bdart\b|flutter|react-native)/i
@@ -51,7 +51,7 @@ export function readAgent({ name, brands, mobile, platform, platformVersion }: A
   const hinted = platformName(platform)
   const system = IPAD_AS_MAC.test(name) ? 'iOS' : hinted || (os.name ?? '')
   const isSame = system === os.name
-  // The parser would take the name of any library, or the `Mozilla` that all begin with, for that of a browser.
+  // The parser would mistake any library's name, or the `Mozilla` at the beginning of every agent, for a browser.
   const isNamed = BROWSER.test(name) && browser.name !== 'Mozilla'
   const { name: title = '', version = '' } = isNamed ? browser : {}
   return {
@@ -74,7 +74,7 @@ function findDevice(
   if (IPAD_AS_MAC.test(name)) return 'tablet'
   if (mobile === '?1') return type === 'tablet' ? 'tablet' : 'mobile'
   if (mobile === '?0' && system === 'Android') return 'tablet'
-  // Only browsers have `Mobile` in their names, without which the parser takes an Android device for a tablet.
+  // The parser takes an Android device without `Mobile` in its agent for a tablet, but only browsers write `Mobile`.
   if (system === 'Android' && !BROWSER.test(name)) return TABLET.test(name) ? 'tablet' : 'mobile'
   if (type === 'mobile' || type === 'tablet' || type === 'desktop') return type
   // Systems that the parser does not know, such as FreeBSD.

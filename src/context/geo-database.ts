@@ -33,7 +33,7 @@ export class GeoDatabase {
   readonly #path: string
   readonly #log: GeoDatabaseOptions['log']
   readonly #checks: NodeJS.Timeout
-  /** of the file that was read last, from before it was read: it may change meanwhile */
+  /** of the file that was read last; determined before reading, because the file may change in the meantime */
   #version: string
   #isChecking = false
   #reader: Reader<Response>
@@ -60,7 +60,7 @@ export class GeoDatabase {
     this.#version = version
     this.#reader = reader
     this.#log = log
-    // `fs.watchFile` would miss a change between the reading and its own first look.
+    // `fs.watchFile` would miss a change between our reading and its own first check.
     this.#checks = setInterval(() => void this.#check(), everyMs).unref()
   }
 
@@ -73,7 +73,8 @@ export class GeoDatabase {
   find(address: string): Place {
     const plain = address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '')
     const version = isIP(plain)
-    // The reader would find the place of the IPv4 address that has the same first 32 bits.
+    // For an IPv6 address, the reader of an IPv4 database would return the place of the IPv4 address with the same
+    // first 32 bits.
     if (version === 0 || version > this.#reader.metadata.ipVersion) return {}
     try {
       return readPlace((this.#reader.get(plain) as PlaceRecord | null) ?? {})
@@ -112,7 +113,7 @@ export class GeoDatabase {
   }
 }
 
-/** Tells the contents of a file apart. */
+/** A string that changes whenever the contents of a file do. */
 async function findVersion(path: string): Promise<string> {
   const { ino, size, mtimeMs } = await stat(path)
   return `${ino} ${size} ${mtimeMs}`

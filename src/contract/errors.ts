@@ -51,10 +51,7 @@ export interface ErrorDetail {
   message: string
 }
 
-/**
- * An error that is sent to the caller as it is. Anything else that is thrown becomes a 500 without
- * its text.
- */
+/** An error whose message is sent to the caller. Any other error becomes a 500 without its message. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode

@@ -38,7 +38,8 @@ export class EventFault extends Error {
 const check = compileCheck(TrackBody, null)
 
 /**
- * What most timestamps look like; the check passes all of these. One of 9 or 10 digits may be in seconds by mistake.
+ * Matches most timestamps, and only ones that the check would accept. It excludes 9 and 10 digits, which may be seconds
+ * by mistake.
  */
 const TIMESTAMP = /^(?:0|[1-9](?:\d{0,7}|\d{10,12}))$/
 
@@ -71,7 +72,7 @@ export function formatEvent(parts: EventParts): string {
     (session_id == null || isName(session_id)) &&
     (timestamp === undefined || TIMESTAMP.test(timestamp))
   if (!isUsual) checkAll(parts)
-  // The context comes first, because that is where it is looked for.
+  // The context comes first, because that is where readers look for it.
   const first = context === undefined ? '' : `"context":${context},`
   const names = `{${first}"event":${quoted(event as string)},"distinct_id":${quoted(distinct_id as string)}`
   const time = timestamp === undefined ? '' : `,"timestamp":${timestamp}`

@@ -7,7 +7,7 @@
 export const MAX_BATCH = 1000
 /** Batches whose events are deleted together. */
 export const MAX_DELETED_BATCHES = 1000
-/** Characters of an event's name, a distinct_id or a session_id. */
+/** Maximum characters of an event's name, a distinct_id or a session_id. */
 export const MAX_NAME = 255
 export const NAME_RULE = `must be a string of 1 to ${MAX_NAME} characters`
 /** Epoch milliseconds. */

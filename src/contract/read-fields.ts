@@ -1,7 +1,7 @@
 import { Kind, OptionalKind } from '@sinclair/typebox'
 import { type ObjectSchema, type Parsed, Refused, type Schema, When, withoutNull } from './fields.js'
 
-/** How the caller reads a value: how strictly, and what happens with a fault. */
+/** How a caller reads values: how strictly, and how it handles faults. */
 export interface Reader {
   /**
    * Checks a value that is not an object. Items of an array are checked one by one, after the array.
@@ -100,7 +100,7 @@ function isApplicable(field: Schema, before: Json, { isDraft }: Reader): boolean
   return condition === undefined || isDraft === true || condition.values.includes(before[condition.field])
 }
 
-/** Whether a field need not be there yet. */
+/** Whether a field may still be missing. */
 function isPending(field: Schema, { isDraft }: Reader): boolean {
   return isDraft === true && When in field
 }

@@ -32,7 +32,7 @@ export const messages = {
 const NAME = `A string of 1 to ${MAX_NAME} characters, without unpaired surrogates`
 const RESERVED = '$anonymous and names that begin with $group: or $visitor: are reserved'
 
-/** A name of an event or a user. `validation.ts` says which of its rules a value breaks. */
+/** The name of an event or a user. `validation.ts` reports which of its rules a value breaks. */
 export const Name = Type.Unsafe<string>({
   [Kind]: 'Name',
   type: 'string',
@@ -116,7 +116,7 @@ const Event = Type.Object(
     timestamp: optional(Timestamp),
     insert_id: optional(InsertId),
     session_id: optional(SessionId),
-    // Only for the documentation: whether it counts depends on the key, so the routes check it.
+    // Only for the documentation. The routes check it, because whether it counts depends on the key.
     context: Type.Optional(Type.Any({ anyOf: [GivenContext, Type.Null()] })),
   },
   { message: messages.object },

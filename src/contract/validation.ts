@@ -84,7 +84,7 @@ function describeFault(schema: TSchema, value: unknown): string | undefined {
   return fault === undefined || fault === required.message ? schema.message : fault
 }
 
-/** Also describes placeholders, which are valid user names but cannot be linked. */
+/** Also describes placeholders, which are valid as users but cannot be linked. */
 function describeUserNameFault(value: unknown): string {
   if (!isName(value)) return describeNameFault(value)
   return isReserved(value)

@@ -89,7 +89,7 @@ async function isGone(
   return (await seen.hasBlockRows(around, part)) === false
 }
 
-/** Whether some part still needs a patch. */
+/** Whether any part still needs the patch. */
 function isWanted(patch: Part, active: PartMap<ActivePart>): boolean {
   const patched = active.in({ table: patch.table, partition: patchedPartition(patch) })
   return patched.some((part) => part.rows > 0 && parseVersion(part) < parseVersion(patch))

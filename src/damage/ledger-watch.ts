@@ -24,7 +24,7 @@ export interface LedgerWatchOptions {
 const EVERY_MS = 10 * 60_000
 /** Delay of the first count, ms: the service has started by then, and lost parts were reported with their contents. */
 const FIRST_MS = 60_000
-/** The turn of summing deleted events: once a day. */
+/** Names the daily job that sums deleted events, for `claimTurn`. */
 const SUM_TASK = 'sum deleted events'
 const DAY_MS = 86_400_000
 /** How long a shutdown waits for a count, ms. */
@@ -32,7 +32,7 @@ const CLOSE_LIMIT_MS = 500
 
 /**
  * Periodically counts the outcomes of all received events, and logs which projects have missing events. This finds
- * losses that cannot be seen from the parts. If a journal or a shard does not respond, the previous counts stay.
+ * losses that comparing parts cannot find. If a journal or a shard does not respond, the previous counts stay.
  */
 export class LedgerWatch {
   readonly #options: LedgerWatchOptions

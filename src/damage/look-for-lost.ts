@@ -15,7 +15,7 @@ export interface LookResult {
 
 /** Looks for lost parts, and records new losses. */
 export async function lookForLost(clickhouse: ClickHouse): Promise<LookResult> {
-  // Read the records first, so that the list has every part recorded in the meantime.
+  // Read the records first: the list, which is read later, then includes every recorded part.
   const { known, notedAt } = await readKnownParts(clickhouse)
   const noted = await readLostParts(clickhouse)
   const lagging = await findLaggingTables(clickhouse)

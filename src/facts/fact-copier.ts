@@ -69,7 +69,7 @@ export interface FactCopierOptions {
 const MAX_STEP = { rows: 100_000, bytes: 64 * 1024 * 1024 }
 /** After this many copied events of a project, check again which properties are frequent. */
 const GUESS_EVERY = 1_000_000
-/** However little there is to do, a step or following changes costs some 10 ms, and leaves parts to be merged. */
+/** Even with little to do, a step, or following changes, costs some 10 ms and leaves parts to be merged. */
 const PAUSE_MS = 1_000
 /** How often a process that does not lead checks whether it should take over. */
 const FOLLOWER_PAUSE_MS = 3_000
@@ -81,15 +81,18 @@ const DISK_MS = 10_000
 const MIN_PAUSE_MS = 10
 /** Kinds of changes after which other events have to be copied. */
 const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
-/** Changes are followed together until they name this many events; a change that names more is followed alone. */
+/**
+ * Changes are followed in one statement until together they name this many events; a change that names more is followed
+ * alone.
+ */
 const EVENTS_TOGETHER = 2_000
-/** After facts of a project have failed to follow its changes this often, all facts are copied again. */
+/** After this many failures to apply a project's changes to its facts, all facts are copied again. */
 const MAX_FAILURES = 10
 /** Minimum time between two such copies, or after damage, ms. */
 const REBUILD_MS = 3_600_000
 /** Copying yields while the journals have a larger backlog than this. */
 const BACKLOG_BYTES = 16 * 1024 * 1024
-/** Twice as long as the service waits for any statement that changes events. */
+/** Twice the time for which the service waits for any statement that changes events. */
 const ABANDONED_MS = 4 * 60_000
 /**
  * Edits and single deletions take a second at most. One that takes longer is abandoned, because its process may be
@@ -256,7 +259,7 @@ export class FactCopier {
     const { clickhouse, isShared } = this.#options
     const lead = await FactLead.take(clickhouse, { process: this.#process, isShared, signal: this.#stop.signal })
     if (lead) await this.#resetBacklog()
-    // The other process may have succeeded where this one had failed.
+    // The other process may have succeeded where this one failed.
     if (lead && !lead.isContinued) {
       this.#copies.clear()
       this.#changes.clear()
@@ -300,7 +303,7 @@ export class FactCopier {
   async #follow(lead: FactLead, changes: readonly EventChange[]): Promise<boolean> {
     const projects = [...new Set(changes.map(({ projectId }) => projectId))]
     if (projects.some((projectId) => this.#stuck.has(projectId)) && this.#mayRebuild()) {
-      // Nothing of a statement that failed is still running: this process has taken the lead again since.
+      // No failed statement is still running, because this process has taken the lead again since then.
       await this.#rebuild(lead, 'facts cannot follow the changes of a project; copying all facts again')
       this.#changes.clear(projects)
       for (const project of projects) this.#stuck.delete(project)
@@ -361,7 +364,7 @@ export class FactCopier {
   /** @returns whether there is more to copy */
   async #copyStep(lead: FactLead): Promise<boolean> {
     if (!(await this.#check(lead))) return false
-    // Readers wake the copier only for changes; they read events that are not copied yet from `events`.
+    // Readers wake the copier only for changes, because they read events that are not copied yet from `events`.
     const sinceLookMs = performance.now() - this.#lookedAt
     if (this.#backlog.dueRows === 0 && sinceLookMs < (this.#options.pauseMs ?? PAUSE_MS)) return false
     const stored = await this.#findStored()
@@ -411,7 +414,9 @@ export class FactCopier {
     return true
   }
 
-  /** Whether to copy all facts again after a failure: if that did not help, it would not help now. */
+  /**
+   * Whether to copy all facts again after a failure. Not if that was done recently, because it evidently did not help.
+   */
   #mayRebuild(): boolean {
     return performance.now() - this.#rebuiltAt > REBUILD_MS
   }
@@ -424,8 +429,9 @@ export class FactCopier {
   }
 
   /**
-   * The next changes that are over, in groups that are followed one after another: those of projects that have failed,
-   * and before them all others. Only a few, because one statement names all of a group.
+   * The next changes that have ended, in groups that are followed one after another: first those of projects without
+   * failures, then those of projects that have failed. Groups are small, because one statement names all events of a
+   * group.
    */
   async #endedChanges(lead: FactLead): Promise<{ groups: EventChange[][]; areAll: boolean }> {
     const ended: EventChange[] = []
@@ -465,7 +471,7 @@ export class FactCopier {
    */
   #isOverdue({ scope, isAbandoned, ageMs }: EventChange): boolean {
     const { abandonedMs = ABANDONED_MS, overdueMs = OVERDUE_MS } = this.#options
-    // Noted again, so that its age is known.
+    // It is recorded again when it is abandoned, so its age is known.
     if (isAbandoned) return ageMs < -FENCE_DELAY_MS
     return Math.abs(ageMs) > (scope.kind === 'events' ? Math.min(overdueMs, abandonedMs) : abandonedMs)
   }
@@ -484,8 +490,8 @@ export class FactCopier {
   }
 
   /**
-   * How far events are stored. Null if copying has to yield to the journals, or if one of them does not respond: then
-   * it is unknown how far all are.
+   * The position up to which all events are stored. Null if copying has to yield to the journals, or if one of them
+   * does not respond, because the position is then unknown.
    */
   async #findStored(): Promise<Position | null> {
     const { journals, barrier } = this.#options

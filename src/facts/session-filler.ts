@@ -52,7 +52,7 @@ const RETRY: Backoff = { firstMs: 1_000, maxMs: FAILED_MS }
 /** Maximum number of failed days that are remembered. */
 const MAX_FAILED = 10_000
 /**
- * A day is filled again when the events that arrived after its last fill exceed both this number and this share of all
+ * A day is filled again when the events that arrived since its last fill exceed both this number and this share of all
  * its events. Until then, questions group the sessions of these events themselves. Recent days keep getting events, so
  * they wait for more.
  */

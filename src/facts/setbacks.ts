@@ -30,7 +30,7 @@ export class Setbacks {
     for (const project of projects) this.#failed.delete(project)
   }
 
-  /** Whether a project's last attempt failed, so that the next one must be without other projects. */
+  /** Whether a project's last attempt failed, so that the next attempt must not include other projects. */
   has(project: string): boolean {
     return this.#failed.has(project)
   }

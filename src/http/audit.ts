@@ -15,9 +15,9 @@ declare module 'fastify' {
 }
 
 /**
- * Adds an entry to the audit log for each call whose route describes its change, before the change, so that none is
- * missing. If the call fails, the log has a change that was not made. Calls that note what was there before, such as
- * changes of keys and settings, add their entries themselves.
+ * Adds an entry to the audit log for each call whose route describes its change. The entry is stored before the change,
+ * so none is missing; if the call then fails, the log has a change that was not made. Calls whose entries contain old
+ * values, such as changes of keys and settings, add them themselves.
  */
 export function auditCalls(scope: FastifyInstance, insert: (entry: AuditEntry) => Promise<void>): void {
   scope.addHook('onRoute', (route) => {

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 
 /**
- * Declares properties that only few requests have; in others, they are null. If they had initial values, Fastify would
- * copy those to each request, which takes 40 ns from the ninth property on.
+ * Declares properties that few requests have; in all others, they are null. With initial values, Fastify would copy
+ * them to each request, which takes 40 ns per property from the ninth on.
  */
 export function decorateFew(server: FastifyInstance, names: readonly (keyof FastifyRequest & string)[]): void {
   for (const name of names) {

@@ -8,7 +8,7 @@ import { ScannedBody } from '../model/scanned-body.js'
 
 /** How much of a batch with unknown fields is searched. They are usually in the first events. */
 const LIMITS = { fields: MAX_WARNINGS, events: 100, bytes: 1024 * 1024 }
-/** Maximum number of characters shown of a field's name, as long as the longest name in the contract. */
+/** Maximum number of characters shown of a field's name; no name in the contract is longer. */
 const MAX_SHOWN = 255
 
 /** The fields of an object, and how to warn about others. */

@@ -3,7 +3,7 @@ import { eventWarnings } from './field-warnings.js'
 
 /** Minimum time between two log lines about a project, ms. */
 const SILENT_MS = 60_000
-/** Maximum number of projects that are told apart; operators create them, so there are few. */
+/** Maximum number of projects that are counted separately; operators create projects, so there are few. */
 const MAX_PROJECTS = 1000
 
 interface Noted {

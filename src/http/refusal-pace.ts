@@ -13,8 +13,8 @@ const PROMPT = 100
 const SECOND_MS = 1_000
 
 /**
- * Delays the answers to a sender that keeps exceeding a limit. A refusal costs the service more than its request costs
- * the sender: without a delay, eight connections got 12 000 of them a second, and the event loop had no time for
+ * Delays the answers to a sender that keeps exceeding a limit. A refusal costs the service more than the request costs
+ * its sender: without a delay, eight connections got 12 000 refusals a second, and the event loop had no time for
  * others.
  */
 export class RefusalPace {

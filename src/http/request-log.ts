@@ -30,7 +30,7 @@ const UNKNOWN: Sender = { projectId: '', keyId: '' }
  */
 export class RequestLog extends LogController {
   readonly #log: FastifyBaseLogger
-  /** tells processes and restarts apart */
+  /** differs for each process and each restart */
   readonly #prefix = randomBytes(5).toString('hex')
   #count = 0
   /** separate limits, so a flood of refusals cannot suppress failures */
@@ -68,8 +68,7 @@ export class RequestLog extends LogController {
   /** Logs a response before it is sent. Call it only for responses that run no hook. */
   conclude(request: FastifyRequest, reply: FastifyReply): void {
     reply.header(REQUEST_ID, request.id)
-    // A client that has disconnected gets no response, and what its disconnect interrupted is not
-    // a failure.
+    // A client that has disconnected gets no response, and work that its disconnect interrupted is not a failure.
     const { statusCode: status } = reply
     if (status < 400 || reply.raw.destroyed) return
     const code = request.failure?.code

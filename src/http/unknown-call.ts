@@ -21,7 +21,7 @@ export function notePaths(app: FastifyInstance): void {
   })
 }
 
-/** The router rejects such a path even if it has a route of this form. */
+/** The router rejects such a path even if a route matches it. */
 const UNREADABLE = 'There is no call at this path: it is too long, or its percent-encoding is not UTF-8.'
 
 /** The error for a request that no route takes. It does not quote the path, which may contain a key. */

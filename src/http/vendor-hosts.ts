@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { VendorPrefix } from '../contract/vendor-prefixes.js'
 
-/** The paths that every host has. */
+/** The paths that are served on every host. */
 const OF_EVERY_HOST = /^\/health(?:[/?]|$)/
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/i
 const PORT = /:\d*$/

@@ -1,6 +1,6 @@
 /**
  * As soon as this many requests are waiting, they are written. With a lower limit each request costs more CPU; with a
- * higher one, clients that wait for their responses would all wait for one write while this thread is idle.
+ * higher limit, all clients could be waiting for one write while this thread is idle.
  */
 const ENOUGH = 32
 

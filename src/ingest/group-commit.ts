@@ -16,8 +16,8 @@ import { QueueBudget } from './queue-budget.js'
 import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-writes.js'
 
 /**
- * Bytes of one write, unless a single entry is larger. Whatever arrives meanwhile waits for it: 2 MiB take a journal some
- * 20 ms. Larger writes accept no more events a second.
+ * Bytes of one write, unless a single entry is larger. Requests that arrive in the meantime wait for it: 2 MiB take a
+ * journal some 20 ms. Larger writes would not increase the rate of events.
  */
 const MAX_WRITE_BYTES = 2 * 1024 * 1024
 
@@ -59,7 +59,7 @@ export interface CommitMetrics {
   byProject: Map<string, { events: number; bytes: number }>
   /** events that were not appended because their `insert_id` was known */
   repeated: number
-  /** refused events by error code; after `internal` they may be in the journal nevertheless */
+  /** refused events by error code; after `internal` they may still be in the journal */
   refused: Record<RefusalCode, number>
   /** overloaded events whose sender had filled its own share, while there was room for others */
   overShare: number
@@ -68,7 +68,7 @@ export interface CommitMetrics {
 }
 
 /**
- * Takes entries that the journal refuses, or is too slow for: they have neither keys nor ids, so any journal will do.
+ * Takes entries that the journal refuses, or writes too slowly. They have neither keys nor ids, so any journal will do.
  */
 export interface Overflow {
   /** whether it can take an entry now */

@@ -24,8 +24,8 @@ const MAX_EVENTS = 10_000
 const MAX_KEPT = 100
 
 /**
- * Tells which events the store has, by their `insert_id`s: the journals remember these for a week, but an import may
- * bring events from years ago.
+ * Finds the events that the store has by their `insert_id`s: the journals remember ids for a week only, but an import
+ * may contain events from years ago.
  */
 export class KnownEvents {
   readonly #parts: KnownEventsParts
@@ -50,7 +50,9 @@ export class KnownEvents {
     return some.length === 0 ? new Set() : await this.#find({ projectId, before, events: some })
   }
 
-  /** Most imports bring events from days without stored ones: one query finds that out, and the rest costs nothing. */
+  /**
+   * Most imports contain events from days without stored events: one query finds that out, and the rest costs nothing.
+   */
   #findDays(projectId: string, before: Position): Promise<StoredDays> {
     const key = `${before}:${projectId}`
     const known = this.#days.get(key)

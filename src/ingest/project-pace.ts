@@ -2,9 +2,14 @@
 const SHARED_MS = 1_000
 /** A larger write is bulk. */
 const SMALL_BYTES = 16 * 1024
-/** Bulk bytes in one write while the journal is shared, because everything that arrives meanwhile waits for it. */
+/**
+ * Bulk bytes in one write while the journal is shared. They are limited because requests that arrive during a write
+ * wait for it.
+ */
 const BULK_BYTES = 256 * 1024
-/** A project with more bulk than this in one write has to pause; a project with an occasional batch never does. */
+/**
+ * A project with more bulk bytes than this in one write has to pause; one that sends an occasional batch never does.
+ */
 const PAUSE_BYTES = BULK_BYTES / 2
 /** How long it pauses, as a multiple of the time that the write took. */
 const PAUSE_FACTOR = 2
@@ -100,7 +105,7 @@ export class ProjectPace {
     for (const [projectId, bytes] of bulk) if (bytes > PAUSE_BYTES) this.#nextAt.set(projectId, now + pauseMs)
   }
 
-  /** How long until one of the writes in a queue may be taken, ms; call it if none may be taken now. */
+  /** How long until one of the writes in a queue may be taken, ms. Call this if none may be taken now. */
   waitFor(queue: readonly Waiting[]): number {
     const now = this.#clock()
     let at = this.#sharedUntil

@@ -1,6 +1,6 @@
 import { ApiError } from '../contract/errors.js'
 
-/** Why a write was refused; after `internal` it may be in the journal nevertheless. */
+/** Why a write was refused; after `internal` it may still be in the journal. */
 export type RefusalCode = 'overloaded' | 'unavailable' | 'internal'
 
 export function toRefusalCode(error: unknown): RefusalCode {

@@ -14,7 +14,7 @@ const BLOCK_BYTES = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 32_768, 65_536].map(
 export class WriterMetrics {
   /** events and rows that are stored */
   readonly stored: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0, aliases: 0, rejected: 0 }
-  /** events and rows that are among the dead letters */
+  /** events and rows that became dead letters */
   readonly dead: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0, aliases: 0, rejected: 0 }
   /** entries that ClickHouse could read only after they were rewritten */
   rewritten = 0

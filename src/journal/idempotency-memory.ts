@@ -26,7 +26,7 @@ export interface RequestValue {
   fingerprint: Buffer
   /**
    * START if the key is only reserved (write type `reserve`): a commit with the same key and fingerprint is still
-   * executed, in any lane. Otherwise a change would be lost if its process died between the two.
+   * executed, in any lane. Otherwise a change would be lost if its process died between reserving and committing.
    */
   position: Position
   /** index of its event in the entry at that position; 0 for requests without an event */

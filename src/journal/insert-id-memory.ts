@@ -3,7 +3,8 @@ import type { Sender } from '../model/sender.js'
 /** An insert_id is recognised for this long, and for up to INSERT_ID_BUCKET_MS longer. */
 export const INSERT_ID_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
 /**
- * Ids expire together, by the bucket of time in which they arrived. Few buckets, because an id is looked up in each.
+ * Ids expire together, by the bucket of time in which they arrived. There are few buckets, because an id is looked up
+ * in each of them.
  */
 export const INSERT_ID_BUCKET_MS = INSERT_ID_MEMORY_MS / 2
 /** Buckets before the current one that may hold an id that has not expired. */

@@ -36,7 +36,7 @@ import type { Sender } from '../model/sender.js'
 import type { StateKind } from '../model/state-key.js'
 import type { IdUse } from './insert-id-memory.js'
 
-/** What an entry holds, and so which table it goes to; `rejected` messages become dead letters. */
+/** What an entry contains, which determines its table; `rejected` messages become dead letters. */
 export type EntryKind = 'events' | 'rejected' | StateKind
 
 /**
@@ -158,9 +158,9 @@ export interface StateReading {
 }
 
 /**
- * A random string that is kept with the states. It disappears together with any state that is removed before it
- * expires, whether by this service or by a Redis that loses its keys. So if two readings find the same mark, every
- * state that was written between them is still in the journal, or has been in the store for STATE_MEMORY_MS.
+ * A random string that is kept with the states. It disappears whenever a state is removed before it expires, whether by
+ * this service or because Redis lost its keys. So if two readings find the same mark, every state that was written
+ * between them is still in the journal, or has been in the store for STATE_MEMORY_MS.
  */
 export interface StatesMark {
   /** by the journal's clock, epoch ms */
@@ -168,7 +168,8 @@ export interface StatesMark {
   /** null while states are being removed */
   mark: string | null
   /**
-   * the last entry when the mark was made: states written up to it may have been removed before, later ones were not
+   * the last entry when the mark was created: states written up to it may have been removed earlier, later ones were
+   * not
    */
   madeAt: Position
 }
@@ -407,9 +408,9 @@ export interface Journal {
 export const MAX_LIFT_MS = 60_000
 
 /**
- * How long a state, or at least its version, is kept after it is stored, ms. Longer than any read of the store may
- * take: a change whose read began before another commit must still find that commit's state here, or it would overwrite
- * it.
+ * How long a state, or at least its version, is kept after it is stored, ms. Longer than any read of the store can
+ * take: a change that began to read before another commit must still find that commit's state here, or it would
+ * overwrite it.
  */
 export const STATE_MEMORY_MS = 10 * 60 * 1000
 

@@ -5,7 +5,7 @@ import type { Append, Commit, EntryKind, Fullness, Share, WaitingEntry } from '.
 
 /**
  * A sender may hold at most this many times the free bytes (a dynamic threshold, by Choudhury and Hahne). So the sender
- * that fills the journal is refused first, and others always have some room. A single sender has no fixed limit: with
+ * that fills the journal is refused first, and others always have room left. A single sender has no fixed limit: with
  * secret keys it may fill eight ninths of an empty journal, with page keys half of it.
  */
 export const WEIGHTS: Record<KeyClass, number> = { page: 1, secret: 8 }

@@ -151,7 +151,7 @@ export function valueEnd(raw: Buffer, start: number): number {
   return raw.length
 }
 
-/** Does what `valueEnd` does, for the string whose first quote is at `start`. */
+/** Like `valueEnd`, for the string whose first quote is at `start`. */
 export function stringEnd(raw: Buffer, start: number): number {
   for (let at = start + 1; at < raw.length; at++) {
     while (PLAIN[raw[at] as number] === 1) at++

@@ -7,7 +7,7 @@ const DAY_MS = 86_400_000
 
 /** The stored keys, as changes need them. */
 export interface KeyStore {
-  /** the keys of a project, or of every one, revoked ones included, by project and age */
+  /** the keys of a project or of all projects, including revoked ones, ordered by project and age */
   list(projectId?: string): Promise<KeyRecord[]>
   /** adds keys, all or none; returns when they were created, epoch ms */
   insert(keys: StoredKey[]): Promise<number>
@@ -18,7 +18,7 @@ export interface KeyStore {
   audit(entries: AuditEntry[]): Promise<void>
 }
 
-/** A key with its text, which is known only now. */
+/** A new key with its text, which is never available again. */
 export interface NewKey extends KeyRecord {
   text: string
 }

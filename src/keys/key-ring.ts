@@ -6,7 +6,7 @@ const MAX_RECOGNIZED = 16
 
 /**
  * The keys that are valid now. A key is looked up by its hash, or compared in constant time, so that timing does not
- * reveal how much of a key is right.
+ * reveal how much of a key is correct.
  */
 export class KeyRing {
   readonly #fixed: StoredKey[]

@@ -37,8 +37,8 @@ export interface KeyUsageOptions {
 }
 
 /**
- * Counts which keys are used and which are refused, in this process: in memory by valid key, and stored once a minute
- * if there is something new. The day of a key's last use is stored once a day.
+ * Counts in memory how this process uses and refuses each valid key, and stores the counts once a minute if they have
+ * changed. The day of a key's last use is stored once a day.
  *
  * Not promised: a process that is killed loses its last minute, and if the store's response is lost, the refusals of a
  * minute count twice.
@@ -62,7 +62,7 @@ export class KeyUsage {
     if (!this.#used.has(key.hash)) this.#used.set(key.hash, { key, day: this.#today() })
   }
 
-  /** Notes a request that its valid key may not make. */
+  /** Counts a request that its key, although valid, may not make. */
   noteRefusal(key: StoredKey): void {
     const refused = this.#refused.get(key.hash)
     this.#refused.set(key.hash, { key, count: (refused?.count ?? 0) + 1, day: this.#today() })

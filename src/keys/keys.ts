@@ -5,12 +5,12 @@ import type { Actor } from '../model/audit-entry.js'
 export const KEY_KINDS = ['public', 'secret', 'write', 'read'] as const
 export type KeyKind = (typeof KEY_KINDS)[number]
 
-/** What a call does, which decides which kinds of key may make it. */
+/** What a call does, which determines the kinds of key that may make it. */
 export type Access = 'session' | 'send' | 'read' | 'manage'
 
 /**
- * The kinds of key that may make a call. Session calls refuse secret keys on purpose, because one would mean that a
- * secret was shipped to a browser.
+ * The kinds of key that may make a call. Session calls refuse secret keys on purpose: a secret key there means that it
+ * was shipped to a browser.
  */
 export const ALLOWED: Record<Access, readonly KeyKind[]> = {
   session: ['public', 'write'],
@@ -39,7 +39,7 @@ export interface Grant {
   eventsOnly: boolean
 }
 
-/** A grant, and what people call the key. */
+/** A grant, and the label of its key. */
 export interface LabelledGrant extends Grant {
   /** empty if it has none */
   label: string

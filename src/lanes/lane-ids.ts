@@ -39,7 +39,7 @@ export class LaneIds {
       if (await lane?.journal.findRequest(idempotencyKey)) return true
     }
     if (!insertIds) return false
-    // The first id usually tells, and asking for all of them costs a thousand times as much.
+    // The first id usually decides it, and looking up all ids costs a thousand times as much.
     const all = insertIds.length / INSERT_ID_BYTES
     if ((await this.#countKnown(sender, insertIds.subarray(0, INSERT_ID_BYTES))) === 0) return false
     return all === 1 || (await this.#countKnown(sender, insertIds)) === all

@@ -188,10 +188,8 @@ function sumLengths(pieces: Buffer[]): number {
 }
 
 /**
- * Waits until all parts are settled.
- * @param hasStored whether another part of the batch is stored already
- * @returns the places of their entries
- * @throws the first error that is certain; it says what may be stored of the batch
+ * Waits until all parts are settled. @param hasStored whether another part of the batch is stored already @returns the
+ * places of their entries @throws the first definite error, which says whether a part of the batch may be stored
  */
 async function awaitAppends(appending: Promise<Appended[]>[], hasStored = false): Promise<Appended[]> {
   const results = await Promise.allSettled(appending)
@@ -203,7 +201,7 @@ async function awaitAppends(appending: Promise<Appended[]>[], hasStored = false)
   throw refusal && isInDoubt ? inPart(refusal, 'may be') : failures[0]
 }
 
-/** Says in the error of a batch that a part is stored, or may be; an internal error stays unchanged. */
+/** Adds to the error of a batch that a part of it is stored, or may be; leaves an internal error unchanged. */
 function inPart(error: unknown, is: 'is' | 'may be'): unknown {
   if (!(error instanceof ApiError)) return error
   return error.withMessage(

@@ -26,8 +26,8 @@ export class LaneStates<Value> implements States<Value> {
   /**
    * Like `StateStore.change`. An idempotency key is remembered in its own lane, where every other request with that key
    * looks for it, and then committed with the change in the lane of the state. So the change is executed once even if
-   * this process ends between the two. A change that is refused does not use up the key. A change that was sent to
-   * another name of the value may have been made before in another lane, when that name still had its own value.
+   * this process ends between the two. A change that is refused does not use up the key. A change that was sent under
+   * another name of the value may already have been made in another lane, while that name still had a separate value.
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const lane = this.#findLane(toStateKey(this.#kind, projectId, name))

@@ -137,8 +137,8 @@ export function createLane(journal: Journal, config: Config, options: LaneOption
 /**
  * The tables as a lane's writer sees them: it stores on its own shard, and searches all shards for rows that are stored
  * already.
- * @param all all shards, if entries that a failover brought back may be stored on another shard than the lane's: it
- *   may have had another one before a change of the layout
+ * @param all all shards, if entries that a failover brought back may be stored on another shard than the lane's: the
+ * lane may have had another shard before a change of the layout
  */
 function withLookupOnAllShards(tables: StoreTables, all: () => StoreTables): Tables {
   return {

@@ -64,8 +64,8 @@ export interface Lanes {
   /** Counts a deletion of a project's events, visible to all processes. */
   noteDeletion(projectId: string): Promise<void>
   /**
-   * @param isOriginal whether the store has always had this layout, so that a state which is not in its lane's journal
-   *   can only be on its lane's shard; until this is called, all shards are searched
+   * @param isOriginal whether the store has always had this layout, so that a state missing from its lane's journal can
+   * only be on that lane's shard; until this is called, all shards are searched
    */
   noteLayout(isOriginal: boolean): void
   close(): Promise<void>
@@ -185,9 +185,9 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
 }
 
 /**
- * Raises the positions of all lanes to the greatest one, so that what this process accepts comes after everything that
- * was accepted before its start. Otherwise a client's calls could change their order when its process is restarted and
- * prefers a lane with a slow clock. The position of a lane that is down is taken into account once it is up.
+ * Raises the positions of all lanes to the greatest one, so that everything this process accepts comes after everything
+ * that was accepted before its start. Otherwise a client's calls could change their order when its process is restarted
+ * and prefers a lane with a slow clock. The position of a lane that is down is taken into account once it is up.
  * @param signal ends the wait for lanes that are down
  */
 async function levelFloors(journals: readonly Journal[], signal: AbortSignal): Promise<void> {

@@ -124,7 +124,7 @@ export class LevelBarrier implements Barrier {
     return progress.flatMap(({ stored }, i) => (stored < wanted ? [i] : []))
   }
 
-  /** A lane that could not be lifted has a clock far slower than the fastest one. */
+  /** A lane that could not be lifted has a clock that is far behind the fastest one. */
   #reportClocks(wanted: Position, progress: Progress[]): void {
     const low = [...progress.keys()].filter((i) => (progress[i]?.appended ?? START) < wanted)
     for (const i of low) this.lateClockReads[i] = (this.lateClockReads[i] ?? 0) + 1
@@ -155,7 +155,7 @@ function progressFor(projectId: string | undefined, progress: Progress): Progres
   return projectId !== undefined && isStored ? { ...progress, stored: maxPosition(stored, appended) } : progress
 }
 
-/** The end of a page: everything up to it is stored, and everything that is assigned later comes after it. */
+/** The end of a page: everything up to it is stored, and all positions assigned later come after it. */
 function leastStored(progress: Progress[], wanted: Position): Position {
   return findLeast(
     progress.map(({ stored }) => stored),

@@ -118,8 +118,8 @@ function planChange(latest: RecordedLayout, from: Layout, to: Omit<Layout, 'vers
 }
 
 /**
- * Whether there is nothing to do. If journals belong to other versions, for example because they were created anew
- * while the store was down, a change to the same numbers gives them a common one.
+ * Whether there is nothing to do. If journals belong to different versions, for example because they were recreated
+ * while the store was down, a change to the same numbers gives them a common version.
  */
 function isThere({ from, to }: Change, guards: number[]): boolean {
   if (to.version !== from.version + 1 || to.lanes !== from.lanes || to.shards !== from.shards) return false
@@ -259,7 +259,7 @@ async function prepareLanes({ to, lanes }: Change, parts: Relayout): Promise<voi
   }
 }
 
-/** Records a journal, so that no start treats it as an unknown one whose position must first be raised. */
+/** Records a journal in the store, so that no start treats it as unknown and raises its position first. */
 async function register(journal: KnownJournal, { shards, now = Date.now }: Relayout): Promise<void> {
   const known = (await readJournals(shards.first)).find(({ lane }) => lane === journal.lane)
   if (known?.id === journal.id && known.shard === journal.shard) return
@@ -267,7 +267,7 @@ async function register(journal: KnownJournal, { shards, now = Date.now }: Relay
 }
 
 /**
- * Copies what a lane has to those where it belongs now.
+ * Copies data of a lane to the lanes where it now belongs.
  * @param others the other lanes by their numbers
  * @param lanes how many there are now
  */
@@ -298,7 +298,7 @@ const COPIES: Record<string, Copy> = {
   },
 }
 
-/** The lanes of the new layout, without one of them. */
+/** Opens all lanes of the new layout except one. */
 async function openOthers(lane: number, lanes: number, parts: Relayout): Promise<Map<number, Relocation>> {
   const others = new Map<number, Relocation>()
   try {

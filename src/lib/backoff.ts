@@ -29,9 +29,8 @@ export function backoffMs({ firstMs, maxMs }: Backoff, failures: number, random 
 }
 
 /**
- * Retries without limit until an attempt succeeds.
- * @returns false if the signal came first; then the last attempt has failed, or there was none
- * @throws the error of an attempt that is not retryable
+ * Retries without limit until an attempt succeeds. @returns false if the signal aborted first; then the last attempt
+ * failed, or there was none @throws the error of an attempt that is not retryable
  */
 export async function retry(attempt: () => Promise<unknown>, options: RetryOptions): Promise<boolean> {
   const { backoff, signal, isRetryable = () => true, onFailure } = options
@@ -52,7 +51,7 @@ export async function retry(attempt: () => Promise<unknown>, options: RetryOptio
   return false
 }
 
-/** Resolves after the time, or when the signal comes. */
+/** Resolves after the time, or when the signal aborts. */
 async function elapsed(ms: number, signal: AbortSignal): Promise<void> {
   await wait(ms, undefined, { signal }).catch(() => undefined)
 }

@@ -32,7 +32,7 @@ export function createBatchLoader<Key, Value>(
           some[i]?.resolve(value)
         })
         start += values.length
-        // Each look-up gets its value as soon as it is there; only the next fetch waits for all of them.
+        // Each look-up gets its value as soon as it arrives; only the next fetch waits for all of them.
         if (atOnce !== Number.POSITIVE_INFINITY) await Promise.allSettled(values)
       } catch (error) {
         for (const { reject } of some) reject(error)

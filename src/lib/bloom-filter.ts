@@ -1,6 +1,6 @@
 /**
- * Bits that a digest sets. With BITS_PER_DIGEST, one in 80 that was never added seems to be there; with half of them,
- * one in 11.
+ * Bits that a digest sets. With BITS_PER_DIGEST, one in 80 digests that were never added seems present; with half as
+ * many bits, one in 11.
  */
 const HASHES = 4
 const BITS_PER_DIGEST = 10
@@ -9,11 +9,12 @@ const WORD_BYTES = 4
 /** Bytes of a digest that are used. */
 const USED_BYTES = HASHES * WORD_BYTES
 const LEAST_BYTES = 64 * 1024
-/** Share of set bits above which too many new digests seem to be there. */
+/** Share of set bits above which too many new digests seem present. */
 const CROWDED = 0.5
 
 /**
- * A set of digests in little memory. A digest that it lacks was never added; one that it has may not have been added.
+ * A set of digests in little memory, with false positives: a digest that seems present may never have been added, but
+ * one that seems absent certainly was not.
  */
 export class BloomFilter {
   readonly #bits: Buffer

@@ -1,4 +1,4 @@
-/** Bodies are placed into a slab one after another. */
+/** Size of a slab; bodies are placed into it one after another. */
 const SLAB_BYTES = 2 * 1024 * 1024
 /** Free slabs that are kept for reuse. */
 const MAX_FREE_SLABS = 32

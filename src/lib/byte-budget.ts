@@ -3,7 +3,7 @@ interface WaitingTaker {
   resolve(): void
 }
 
-/** Limits the bytes that are in memory for one purpose. Callers that find too few left wait in line. */
+/** Limits the bytes that one purpose takes in memory. Callers that need more than are left wait in line. */
 export class ByteBudget {
   readonly #size: number
   #taken = 0
@@ -38,7 +38,7 @@ export class ByteBudget {
     return true
   }
 
-  /** Takes bytes that are in memory already, even if none are left. */
+  /** Takes bytes that are already in memory, even if the budget is exhausted. */
   force(bytes: number): void {
     this.#taken += bytes
   }

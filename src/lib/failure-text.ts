@@ -16,7 +16,7 @@ const IN_WORDS: Record<string, (path: string) => string> = {
   ENAMETOOLONG: (path) => `The name ${path} is too long.`,
 }
 
-/** If a file was to be created, the missing part is its folder. */
+/** If the file should have been created, its folder is missing. */
 function describeMissing(path: string): string {
   const folder = dirname(path)
   return existsSync(folder) ? `${path} does not exist.` : `The folder ${folder} does not exist.`

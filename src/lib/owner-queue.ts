@@ -1,4 +1,4 @@
-/** Waiting items by owner. The owners take turns, however many items one of them has. */
+/** Waiting items by owner. Owners take turns, no matter how many items each of them has. */
 export class OwnerQueue<T> {
   /** the next owner first */
   readonly #byOwner = new Map<string, T[]>()

@@ -1,4 +1,4 @@
-/** A map that forgets values that were not used recently, and holds at most twice its size. */
+/** A cache that forgets values which were not used recently, and holds at most twice its nominal size. */
 export class RecentValues<Value> {
   readonly #size: number
   #young = new Map<string, Value>()

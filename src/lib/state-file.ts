@@ -58,7 +58,7 @@ export class StateFile<State> {
     await syncFolder(dirname(this.path))
   }
 
-  /** Nobody knows the draft, so the error names the file. */
+  /** Names the file in the error, because users do not know its temporary name. */
   #fail(error: NodeJS.ErrnoException): never {
     throw Object.assign(error, { path: this.path })
   }

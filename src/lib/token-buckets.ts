@@ -1,9 +1,9 @@
 /**
  * Maximum number of buckets that are not full. Further names are not limited: if they shared one bucket, a client with
- * ten thousand addresses (an IPv6 /48 is enough) would have everybody else refused.
+ * ten thousand addresses (an IPv6 /48 is enough) could lock everybody else out.
  */
 const MAX_BUCKETS = 10_000
-/** Minimum time between two searches for buckets that are full again, ms. */
+/** Minimum time between two sweeps that remove full buckets, ms. */
 const SWEEP_MS = 1_000
 /** Tolerance for rounding errors of tokens, so that a client is not told to wait another second. */
 const ROUNDING_MS = 1e-6
@@ -26,7 +26,7 @@ interface Bucket {
 
 /**
  * A bucket of tokens for each name, in this process. A bucket begins full, fills at a steady rate, and may run into
- * debt: the cost is often known only afterwards. A debt belongs to one spender, even if others spend at the same time.
+ * debt: a cost is often known only afterwards. A debt belongs to one spender, even if others spend at the same time.
  * Unlike a count per minute, it does not allow the tokens of two minutes in one burst.
  */
 export class TokenBuckets {

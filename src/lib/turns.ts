@@ -11,9 +11,9 @@ export interface TurnsOptions {
 }
 
 /**
- * Shares the time of the event loop. Otherwise all requests of a busy client would run before one that arrives a moment
- * later, in every turn of the loop that the latter needs. So only a slice of them runs in one turn, and the owners of
- * those that wait take turns, one request each. If the loop is not short of time, nobody waits.
+ * Shares the time of the event loop. Otherwise, a request would have to wait for all requests of a busy client that
+ * arrived just before it, in every turn of the loop that it needs. So only a slice of them runs in one turn, and the
+ * owners of those that wait take turns, one request each. If the loop is not short of time, nobody waits.
  */
 export class Turns {
   readonly #clock: () => number
@@ -55,7 +55,7 @@ export class Turns {
   #runNext(beganAt: number): void {
     if (this.#waiting.isEmpty || this.#clock() - beganAt >= SLICE_MS) return
     this.#waiting.next()?.()
-    // Ticks come after all microtasks, and so after whatever the request does until it waits for something.
+    // A tick runs after all microtasks, so after everything the request does until it waits for something.
     queueMicrotask(() => process.nextTick(() => this.#runNext(beganAt)))
   }
 }

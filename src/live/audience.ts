@@ -6,7 +6,7 @@ import { asBytes, type LiveEvent } from './row-parser.js'
 const MAX_NAMES = 2_000
 const MAX_NAME_BYTES = 64 * 1024
 
-/** Events for listeners with the same filter. */
+/** Events for a group of listeners with the same filter. */
 export interface Delivery {
   listeners: Listener[]
   frames: Buffer

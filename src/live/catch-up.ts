@@ -45,7 +45,7 @@ export async function catchUp(listener: Listener, tail: Tail, after: string, opt
   }
   for (;;) {
     if (signal.aborted || listener.destroyed) return
-    // The comparison and the join must happen in the same turn.
+    // The comparison and the join must happen in the same turn of the event loop.
     if (at >= tail.goal) {
       listener.isCatchingUp = false
       return tail.join(listener, at)

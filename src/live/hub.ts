@@ -21,7 +21,7 @@ export interface LiveLimits {
   listeners: number
   /** maximum number of streams of one project */
   perProject: number
-  /** maximum number of bytes that wait for one listener; the event that exceeds it is still added */
+  /** maximum bytes that may wait for one listener; an event that exceeds it is still added */
   bufferBytes: number
   /** maximum number of bytes buffered for all listeners, which share the buffers of the same events */
   memoryBytes: number
@@ -89,7 +89,10 @@ const TAIL_QUERIES = 4
 const CATCH_UP_QUERIES = 3
 /** From this many projects on, one query first finds out which of them have new events. */
 const MANY_PROJECTS = 5
-/** How far ahead of this clock an id may be: the clocks of other machines differ, and a failover jumps ahead. */
+/**
+ * How far ahead of our clock an id may be: the clocks of other machines differ, and positions jump ahead after a
+ * failover.
+ */
 const MAX_AHEAD_MS = 60_000
 /** Minimum time between two reads, ms: the writer may store several blocks within a few ms. */
 const MIN_PAUSE_MS = 50

@@ -32,7 +32,7 @@ export class Listener extends Readable {
   readonly #onEnd: ListenerOptions['onEnd']
   #ending: Ending | null = null
   #sentAt = performance.now()
-  /** when the pending data began to wait, or a part of it was read */
+  /** when the client last read a part of the pending data, or when that began to wait */
   #movedAt = performance.now()
   #drained: (() => void)[] = []
 
@@ -58,7 +58,7 @@ export class Listener extends Readable {
     return this.keepsUp ? 0 : performance.now() - this.#movedAt
   }
 
-  /** Sends whole events, or disconnects a client that has too many unread ones. */
+  /** Sends whole events, or disconnects a client that has too many unread events. */
   send(frames: Buffer): void {
     if (this.destroyed || this.#ending) return
     if (this.readableLength > this.#bufferBytes) {
@@ -76,8 +76,9 @@ export class Listener extends Readable {
   }
 
   /**
-   * Ends the stream. A slow client is disconnected, because a clean end would queue after its unread data, and drops
-   * the event that it has received in part; when the service closes, it has as long to read as the last requests.
+   * Ends the stream. A slow client is disconnected, because a clean end would queue after its unread data; it discards
+   * an event that it has received in part. When the service closes, a client has as long to read as the last requests
+   * have.
    */
   stop(ending: Ending): void {
     if (this.destroyed || this.#ending) return

@@ -169,8 +169,8 @@ export class Tail {
 }
 
 /**
- * Waits until most listeners have read their events, so that only slow ones fall behind. A listener that does not
- * read at all is waited for only once.
+ * Waits until most listeners have read their events, so that only slow ones fall behind. A listener that does not read
+ * at all delays the others only once.
  */
 export async function keepStep(reached: readonly Listener[]): Promise<void> {
   const deadline = performance.now() + WAIT_MS

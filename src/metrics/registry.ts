@@ -30,7 +30,7 @@ export interface MetricsSources {
   admission: Pick<Admission, 'bodyBytes'>
   /** by number; if there are several, the metrics of each are labelled with its number */
   lanes: readonly MeteredLane[]
-  /** called at each scrape; never rejects */
+  /** called for each scrape; never rejects */
   storage: () => Promise<StorageReading>
   links: { metrics: LinkMetrics }
   /** see `Lanes.lateClockReads` */

@@ -9,7 +9,8 @@ export interface Alias {
    */
   distinctId: string
   /**
-   * the name that the client linked it to; if another alias is removed, this tells which user the name then belongs to
+   * the name that the client linked it to; if another alias is removed, this determines the user that the name then
+   * belongs to
    */
   said: string
   /** epoch ms */
@@ -24,9 +25,9 @@ export interface Alias {
    */
   isPending: boolean
   /**
-   * epoch ms: when other names were last known to lead to this alias. The names of a user that became an alias do,
-   * until they have been made to lead to the user of both (`AliasSettling`). 0 if none can, and then resolving a name
-   * takes only one step
+   * epoch ms: when other names were last known to lead to this alias. When a user becomes an alias, its names lead to
+   * it until `AliasSettling` has redirected them to the combined user. 0 if no name can lead here, so that resolving a
+   * name takes only one step
    */
   stepAt: number
 }

@@ -3,10 +3,10 @@ import { idAfter, parseEventId, withHyphens } from './event-id.js'
 /** `asc`: the order in which the events were accepted; `desc`: the newest first. */
 export type Order = 'asc' | 'desc'
 
-/** Prefix of the cursors of walks from the newest event to the oldest. */
+/** Prefix of cursors for reading from the newest event to the oldest. */
 const DESCENDING = 'd'
 
-/** A cursor is the first id of a page as 22 characters, and the order of the walk. It is opaque to clients. */
+/** Formats a cursor: the first id of a page as 22 characters, and the order. It is opaque to clients. */
 export function formatCursor(id: string, order: Order = 'asc'): string {
   const text = Buffer.from(id.replaceAll('-', ''), 'hex').toString('base64url')
   return order === 'desc' ? `${DESCENDING}${text}` : text

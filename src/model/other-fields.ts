@@ -8,7 +8,7 @@ export interface OtherField {
   name: string
 }
 
-/** How much of a body is inspected. */
+/** Limits on how much of a body is inspected. */
 export interface LookLimits {
   fields: number
   events: number

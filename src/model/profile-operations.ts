@@ -185,7 +185,7 @@ function isObject(text: string): boolean {
   return text.startsWith('{')
 }
 
-/** Longer integers are of no use as counters, and BigInt takes time quadratic in their length. */
+/** Longer integers are useless as counters, and BigInt takes time quadratic in their length. */
 const MAX_DIGITS = 1000
 
 /** Whether the text of a JSON value is a number without fraction and exponent. */

@@ -30,7 +30,7 @@ export function parseProperties(text: string): Properties {
 }
 
 /**
- * Does what `parseProperties` does, for a value that is already read.
+ * Like `parseProperties`, for a value that has already been read.
  * @throws TypeError if the value is not an object
  */
 export function readProperties(value: JsonValue | undefined): Properties {

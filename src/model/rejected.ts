@@ -27,7 +27,7 @@ export function parseRejected(body: Buffer | string): RejectedBody {
   return JSON.parse(body.toString()) as RejectedBody
 }
 
-/** Drops the messages that name one of these users, and tells which users these messages name. */
+/** Drops the messages that name one of these users, and returns which of the users they name. */
 export function withoutNamed(
   { messages }: RejectedBody,
   names: ReadonlySet<string>,

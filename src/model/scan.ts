@@ -348,7 +348,7 @@ class Scan {
     return OTHER
   }
 
-  /** A string of 1 to 255 bytes, which has 1 to 255 characters: no character is longer decoded than in its spelling. */
+  /** A string of 1 to 255 bytes, which has at most 255 characters, because decoding never adds any. */
   #text(at: number): number {
     const raw = this.#raw
     if (raw[at] !== QUOTE) return UNKNOWN

@@ -9,7 +9,7 @@ export const ANONYMOUS = '$anonymous'
 const GROUP_PREFIX = '$group:'
 /** Begins the names that the service gives to visitors of a day. */
 export const DAILY_VISITOR_PREFIX = '$visitor:'
-/** Why a request may not use such a name. */
+/** Why a request may not use a name with this prefix. */
 export const DAILY_VISITOR_REASON = `must not begin with ${DAILY_VISITOR_PREFIX}, which the service makes for visitor=daily`
 /**
  * Names with these prefixes are not users: groups have their own profiles, visitors without cookies a new name each
@@ -19,8 +19,8 @@ const RESERVED_PREFIXES = [GROUP_PREFIX, DAILY_VISITOR_PREFIX]
 
 /**
  * What clients send as an id when they have none, in lower case, without quotes or white space around it. Events are
- * stored and counted under such a name like under any other, but it is never linked: everyone with that id would become
- * one person.
+ * stored and counted under a placeholder as under any other name, but it is never linked, because everyone with that id
+ * would become one person.
  */
 const PLACEHOLDERS = new Set([
   // Nothing, or only white space.
@@ -110,7 +110,7 @@ export function groupName(...parts: readonly string[]): string {
   return `${GROUP_PREFIX}${parts.join(':')}`
 }
 
-/** Does what `stripBlanks` does, and removes quotes around the name. */
+/** Like `stripBlanks`, and also removes quotes around the name. */
 function stripQuotes(name: string): string {
   let text = stripBlanks(name)
   for (let quoted = QUOTED.exec(text); quoted; quoted = QUOTED.exec(text)) text = stripBlanks(quoted[2] ?? '')

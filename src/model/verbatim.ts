@@ -11,7 +11,7 @@ export interface ParsedEvent {
   timestamp?: number | null
   insert_id?: string | null
   session_id?: string | null
-  /** valid if it counts */
+  /** valid if it is used */
   context?: GivenContext | null
   /**
    * a string only in an event that was rewritten before: the exact JSON of its properties, which no client can send as
@@ -135,7 +135,7 @@ export function rewriteEntry(body: Buffer): Buffer {
 
 /**
  * Replaces an event that must not be stored, so that the following events keep their indexes, and so their ids. No
- * accepted event looks like this.
+ * valid event looks like this.
  */
 export const ERASED_EVENT = '{"event":"","distinct_id":""}'
 

@@ -4,7 +4,10 @@ export const BLOCK_BYTES = 1024 * 1024
 const ROOM_BYTES = 16 * 1024
 const MAX_FREE = 8
 
-/** Reusable memory for the bytes that an export reads. Allocating it anew would cost more than copying into it. */
+/**
+ * Reusable memory for the bytes that an export reads. Allocating new memory each time would cost more than copying into
+ * this.
+ */
 export class Blocks {
   readonly #ours = new WeakSet<ArrayBufferLike>()
   readonly #free: ArrayBuffer[] = []

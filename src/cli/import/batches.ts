@@ -32,9 +32,9 @@ export interface Batch {
   haveIds: boolean
   /** changes of profiles and aliases from its rows, in order */
   people: (PeopleChange & { line: number; hasEvent: boolean })[]
-  /** rows that were never meant to be events */
+  /** rows that are not meant to be events */
   skipped: number
-  /** number of cells without the type that was guessed for their column, by column */
+  /** number of cells that do not match the guessed type of their column, by column */
   misfits: Record<string, number>
   /** the offset after its last row */
   end: InputOffset
@@ -151,7 +151,7 @@ export class Batches {
     }
   }
 
-  /** Whether it has as much as it may have besides events. */
+  /** Whether the batch is full apart from its events: it has too many rejects, changes or rows without an event. */
   #isFullOfOthers(): boolean {
     return (
       this.#rejects.length === MAX_REJECTS ||

@@ -43,7 +43,7 @@ export interface Done extends InputOffset {
   batches: number
   accepted: number
   rejected: number
-  /** skipped rows, which were never meant to be events */
+  /** skipped rows, which are not meant to be events */
   skipped: number
   /** profile changes that were made */
   profiles: number
@@ -98,7 +98,10 @@ export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER)
   }
 }
 
-/** Whether a file is still what its fingerprint was taken of, or is gone, after which it cannot change. */
+/**
+ * Whether a file still matches its fingerprint. A file that is gone counts as unchanged, because it can no longer
+ * change.
+ */
 export async function isUnchanged(path: string, before: Fingerprint): Promise<boolean> {
   const now = await fingerprint(path).catch(() => before)
   return JSON.stringify(now) === JSON.stringify(before)

@@ -10,8 +10,8 @@ import { timeText } from './row-times.js'
 import { type VendorOutcome, VendorRows } from './vendor-rows.js'
 
 /**
- * The result for a row: `verbatim` if it is sent unchanged, otherwise its events and its changes of profiles, or why
- * it is rejected. `skipped` rows were never meant to be events.
+ * The result for a row: `verbatim` if it is sent unchanged, otherwise its events and its changes of profiles, or why it
+ * is rejected. `skipped` rows are not meant to be events.
  */
 export type Outcome = VendorOutcome | { fault: string } | 'verbatim' | 'skipped'
 
@@ -77,8 +77,8 @@ export class EventSource {
   }
 
   /**
-   * The properties and the context of a row. Without a field for the properties, a `context` of another form is one of
-   * them.
+   * The properties and the context of a row. Without a field for the properties, a `context` of any other type becomes
+   * a property.
    */
   #ownData(row: JsonRow): Pick<EventParts, 'properties' | 'context'> {
     const { names } = this.#options

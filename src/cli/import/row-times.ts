@@ -59,7 +59,7 @@ export function guessTimeFormat(times: readonly WrittenTime[]): TimeFormat | und
   )
 }
 
-/** Detects the format of a time; null if it cannot be told. */
+/** Detects the format of a time; null if that is impossible. */
 function detectFormat(content: string): TimeFormat | null {
   const number = SHORTENED.test(content) ? null : parseDecimal(content)
   if (number === null) return toMilliseconds(content, 'iso') === null ? null : 'iso'

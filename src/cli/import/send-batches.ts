@@ -46,7 +46,7 @@ interface Stored extends Sent {
   profiles: number
   /** refused changes of rows whose events are stored */
   refused: Reject[]
-  /** rows that were never meant to be events */
+  /** rows that are not meant to be events */
   skipped: number
   misfits: Batch['misfits']
 }

@@ -40,7 +40,7 @@ function stop(): void {
   setTimeout(end, STOP_LIMIT)
   const sql = `KILL QUERY WHERE query = '${KEEP_RUNNING}' ASYNC`
   // `connection: close`, because the shutdown waits for kept-alive connections. If nothing listens yet, there is
-  // nothing to stop cleanly. Not `fetch`: its first call in a process compiles for 0.15 s.
+  // nothing to stop cleanly. We do not use `fetch`, whose first call in a process compiles for 0.15 s.
   const options = { host: '127.0.0.1', port, method: 'POST', headers: { authorization, connection: 'close' } }
   const call = request(options, (response) => response.resume())
   call.on('error', end).end(sql)

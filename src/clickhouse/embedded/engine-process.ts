@@ -21,7 +21,7 @@ const CHILD = fileURLToPath(new URL(`./engine-child${extname(import.meta.url)}`,
 
 type Failure = 'load' | 'locked' | 'port' | 'other'
 
-/** A start that failed, or a process that exited; `failure` tells what can be done about it. */
+/** A start failed, or a process exited; `failure` says what can be done about it. */
 export class StartError extends Error {
   readonly failure: Failure
 
@@ -114,7 +114,7 @@ function toLoadError(reason: string): StartError {
   )
 }
 
-/** The engine always exits with the same code, so stderr tells the two cases that can be solved. */
+/** The engine always exits with the same code, so only stderr identifies the two cases that the caller can solve. */
 function toExitError(stderr: string, path: string, port: number, exit: string): StartError {
   if (stderr.includes('Another server instance in same directory')) {
     return new StartError('locked', `another ClickHouse owns the folder ${path}`)

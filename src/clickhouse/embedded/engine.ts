@@ -202,7 +202,7 @@ class SupervisedEngine implements EmbeddedClickHouse {
   }
 
   async #restart(): Promise<void> {
-    // Set before it is up, so that `close` can stop it during the start.
+    // Set before the engine is up, so that `close` can stop it during the start.
     this.#engine = forkEngine(this.#address)
     await waitUntilUp(this.#engine, this.#address)
     this.#upSince = performance.now()

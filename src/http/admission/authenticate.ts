@@ -133,7 +133,7 @@ export class Authentication {
   }
 
   /**
-   * For a body that holds no key: only the header, or a sign-in, can admit the request.
+   * For calls whose body contains no key: only the header, or a sign-in, can admit the request.
    * @throws ApiError `unauthorized`
    */
   requireHeader(request: FastifyRequest): void {
@@ -210,7 +210,7 @@ export class Authentication {
   findBodyGrant(request: FastifyRequest, keyInBody: unknown): StoredKey | null {
     const { signIn } = request
     if (keyInBody === undefined && signIn) return this.#checkGrant(request, signIn) ? null : signIn
-    // With a key of the right kind in the header we would not be here, so that key is of the wrong kind.
+    // A key of the right kind in the header would have admitted the request already, so that key is of the wrong kind.
     if (request.headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
     const grant = this.#options.keys.find(keyInBody)
     return grant && !this.#checkGrant(request, grant) ? grant : null

@@ -4,10 +4,7 @@ import { Shares } from '../../journal/shares.js'
 /** Bodies up to this many bytes are not counted: the number of connections bounds their memory. */
 export const SMALL_BODY = 8 * 1024
 
-/**
- * How long a body that was refused for its key stays counted, which limits the work that such
- * bodies cause, too.
- */
+/** How long a body that was refused for its key stays counted. This also limits the work that such bodies can cause. */
 const REFUSED_HOLD_MS = 20_000
 
 /** The share of the budget for bodies whose key is unknown. */

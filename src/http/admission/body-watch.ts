@@ -51,8 +51,8 @@ export class BodyWatch {
     { budget, clientLimits, browserLimits, keyPaths = [API_KEY] }: BodyBounds,
     stop: () => void,
   ) {
-    // Many clients write the key first. It only decides which count is used: the rest of the body
-    // may override it.
+    // Many clients write the key first. It only decides which count is used, because the rest of the body may contain
+    // another key.
     const grant = request.grant ?? keys.findBodyGrant(request, begun && firstKey(begun, keyPaths))
     const account = openAccount(request, grant?.projectId ?? null, budget)
     this.#request = request

@@ -113,7 +113,8 @@ export function acceptBodies(
 }
 
 /**
- * Takes a turn for the request's project and kind of key, or a guess of both while the key is unknown.
+ * Takes a turn for the request's project and kind of key or, while the key is unknown, for its probable project or its
+ * address.
  * @returns when the request may be worked on; null: immediately
  */
 export function takeTurn(
@@ -292,7 +293,7 @@ async function parseInTurns(
   const { maxWeight = MAX_WEIGHT } = request.routeOptions.config
   const json = await readBodyInTurns(raw, maxWeight, request, takeTurn)
   request.json = json
-  // If it is not accepted, parsing it at once tells why.
+  // If the body is rejected, parsing it in one go finds out why.
   return json ? await makeValueInTurns(json, takeTurn) : parseAtOnce(raw, request)
 }
 

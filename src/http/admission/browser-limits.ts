@@ -38,8 +38,8 @@ const HOUR_MS = 3_600_000
 /** The capacity of a bucket, in seconds of its rate. */
 const WORK_BURST_S = 8
 /**
- * Bytes beyond its own size that each request may have handled for free, because bodies of this size are not counted
- * either: what pages usually send, and usual profiles, cost nothing.
+ * Bytes of work beyond its own size that are free for each request, because bodies of this size are not counted either.
+ * So the normal traffic of pages, and normal profiles, cost nothing.
  */
 const FREE_BYTES = SMALL_BODY
 
@@ -77,7 +77,7 @@ export class Limit {
   }
 
   /**
-   * @param spender may go into debt, so that it can finish work that it began while tokens were left
+   * @param spender may go into debt to finish work that it began while tokens were left
    * @throws ApiError `rate_limited` if another spender is in debt; the tokens are spent anyway
    */
   spend(name: string, amount: number, now: number, spender?: number): void {
@@ -282,18 +282,15 @@ export class Toll {
   }
 }
 
-/**
- * The address of the client, as trusted proxies report it; that of the socket if what they report
- * is no address.
- */
+/** The client's address as reported by trusted proxies; the socket's address if they report something else. */
 export function clientAddress({ ip, socket }: FastifyRequest): string {
   const peer = socket.remoteAddress ?? ''
   if (ip === peer || isIP(ip) === 0) return peer
-  // Unlike a copy, a part of a header would keep all of it in memory for as long as a limit remembers the address.
+  // Make a copy: a slice would keep the whole header in memory for as long as a limit remembers the address.
   return Buffer.from(ip).toString()
 }
 
-/** The networks of recent IPv6 addresses, because finding one takes as long as the rest of a small call. */
+/** Cache of IPv6 addresses' networks, because computing one takes as long as the rest of a small call. */
 const networks = new RecentValues<string>(MAX_NETWORKS)
 
 /** The address that the limits of a client count for: all addresses of an IPv6 network are one. */

@@ -19,7 +19,7 @@ export function parseIdempotencyKey(request: FastifyRequest): IdempotencyKey | u
   if (typeof key !== 'string' || key.length === 0 || key.length > MAX_LENGTH) {
     throw new ApiError('invalid_request', `The header Idempotency-Key must be 1 to ${MAX_LENGTH} characters long.`)
   }
-  // Fastify makes the object of the options at each access, so not for requests without a key.
+  // Fastify creates the object of the options on each access, so avoid that for requests without a key.
   const { routeOptions, rawBody } = request
   const sender = getSender(request)
   return {

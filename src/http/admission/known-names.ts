@@ -13,11 +13,11 @@ const WAYS = 4
 
 /**
  * The names seen by this process in events and sessions with browser keys: about the last million, at 4 bytes each. The
- * chance that a new name is taken for a known one is one in a billion.
+ * chance that a new name is mistaken for a known one is one in a billion.
  */
 export class KnownNames {
   readonly #tags = new Uint32Array(SETS * WAYS)
-  // Random, so that nobody can find names that are taken for known ones.
+  // Random, so that nobody can compute names that are mistaken for known ones.
   readonly #seeds: [number, number] = [randomInt(2 ** 32), randomInt(2 ** 32)]
 
   /** The names that are not known, each once. */

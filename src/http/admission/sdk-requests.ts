@@ -155,7 +155,7 @@ function keysInHeaders({ headers }: FastifyRequest): string[] {
 }
 
 /**
- * All keys that a request may have, the likeliest first. Lazy: the body is searched only while the caller asks for
+ * All candidates for the request's key, the likeliest first. Lazy: the body is searched only while the caller needs
  * more.
  */
 function* candidates(

@@ -13,7 +13,7 @@ const MAX_WINDOW = 8 * 1024 * 1024
 const ALL_WINDOWS = 256 * 1024 * 1024
 /**
  * fzstd moves the whole window for each block: with the largest window, that is 64 times the bytes of a full block of
- * 128 KiB. Many tiny blocks would cost thousands of times as much, and no encoder makes them.
+ * 128 KiB. Many tiny blocks would cost thousands of times as much, but no encoder writes them.
  */
 const MAX_MOVED_PER_BYTE = 128
 const FREE_MOVES = 4

@@ -33,7 +33,9 @@ export interface ClientLimits {
    * `responseRate` allows
    */
   responseMs: number
-  /** bytes of such a response that earn its reader another second: an export may take hours, if it is read */
+  /**
+   * bytes of such a response that earn its reader another second: an export may take hours if its client keeps reading
+   */
   responseRate: number
   /** how often the first two are checked */
   checkMs: number

@@ -49,7 +49,10 @@ export async function checkDatabase(folder: string, isOwn: boolean): Promise<voi
   if (isOwn) sound.set(folder, (await readFileState(path)) ?? '')
 }
 
-/** Notes that this process closed a database that it could read, so it needs no check before something changes it. */
+/**
+ * Records that this process has just closed a database that it could read, so the database needs no check until it
+ * changes.
+ */
 export async function noteSound(folder: string): Promise<void> {
   const state = await readFileState(join(folder, 'data.mdb'))
   if (state !== null) sound.set(folder, state)

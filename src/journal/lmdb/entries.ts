@@ -129,7 +129,7 @@ export class LmdbEntries {
   /**
    * Removes the entries of the last `prepare`, because their transaction failed.
    * @param last the last of their positions
-   * @throws ApiError `internal` if the transaction may be on disk nevertheless
+   * @throws ApiError `internal` if the transaction may still be on disk
    */
   async takeBack(last: Position): Promise<void> {
     try {

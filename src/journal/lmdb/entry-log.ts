@@ -46,7 +46,7 @@ export interface EntryLogOptions {
   log?: Pick<Log, 'warn'> | undefined
 }
 
-/** A write failed, and so did removing the part that it had written. After a crash its entries may or may not exist. */
+/** A write failed, and removing its written part failed, too. After a crash, its entries may or may not exist. */
 export class UnknownOutcome extends Error {}
 
 /**
@@ -67,7 +67,7 @@ export class EntryLog {
   /** entries up to here are no longer needed */
   #stored: Position
   #isAppending = false
-  /** where the last segment must be truncated before the next record; null if it need not be */
+  /** where the last segment must be truncated before the next record; null if it does not have to be */
   #truncateAt: number | null = null
   /** the state before the last record, for `undo` */
   #before = { end: 0, last: START, lastOfAll: START }

@@ -68,7 +68,7 @@ function executeOne(
       if (write.eventKeys) return appendKeyed(write, write.eventKeys, requests, entries, { now, draft })
       const known = write.insertIds ? insertIds.take({ sender: write, digests: write.insertIds }, now, draft) : []
       if (known.length === write.count) {
-        // Only reserve the key: the same body is recognised by its ids again, and another body is a mismatch.
+        // Only reserve the key: the same body would be recognised by its ids, and a different body is a mismatch.
         remember(START)
         return { status: 'known', known }
       }

@@ -21,7 +21,9 @@ export const ID_LIMITS: IdLimits = { recent: { min: 60_000, max: 480_000 }, page
 const RECENT_SHARE = 1 / 8
 /** A merge finishes by the time that this fraction of the number of ids that it merges have arrived. */
 const MERGE_SHARE = 2 / 3
-/** How many records of merged ids a write removes, or twice the number of its ids if that is more. */
+/**
+ * How many records of merged ids a write removes at least; it removes twice the number of its own ids if that is more.
+ */
 const MIN_REMOVED = 64
 
 /** The kinds of keys, after the bucket. */

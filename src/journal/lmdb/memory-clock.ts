@@ -16,7 +16,7 @@ export interface Clocks {
 
 /**
  * The clock by which the embedded journal forgets requests and ids. Forgetting cannot be undone, so a clock that is
- * wrong for an hour must not cause it: this one is never ahead of the machine's clock and runs at most CATCH_UP times
+ * wrong for an hour must not cause any: this one is never ahead of the machine's clock and runs at most CATCH_UP times
  * as fast. After downtime it needs the same time again to catch up, and requests and ids are remembered that much
  * longer.
  */
@@ -36,7 +36,7 @@ export class MemoryClock {
     this.#log = log
     this.#elapsed = elapsed
     const noted = log.get(REMEMBERED)?.readBigUInt64BE()
-    // Without a noted time, the time of the last stored position is a lower bound.
+    // Without a recorded time, the time of the last stored position is a lower bound.
     const known = noted === undefined ? toMilliseconds(BigInt(meta.get('meta')?.stored ?? 0)) : Number(noted)
     this.#time = Math.min(known, now())
     this.#at = this.#elapsed()

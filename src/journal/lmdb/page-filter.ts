@@ -9,8 +9,8 @@ const MIN_PART_BYTES = 8
 const BITS_AT = [8, 10, 12]
 
 /**
- * A Bloom filter of each page, which tells for most unknown ids that they are not in their page, without reading it. It
- * is a cache: a page that was not noted may have any id.
+ * A Bloom filter of each page, which rules out most unknown ids without reading the page. It is a cache: a page that
+ * was not noted may have any id.
  */
 export class PageFilter {
   readonly #bits: Uint8Array

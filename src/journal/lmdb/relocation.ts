@@ -17,7 +17,7 @@ import { appliedIn, type LmdbTables, openTables } from './tables.js'
 import { addWaiting, readTallies } from './tallies.js'
 import { transact } from './transact.js'
 
-/** How many requests or states a piece has. */
+/** Number of requests or states in a piece. */
 const PIECE = 1000
 
 /**

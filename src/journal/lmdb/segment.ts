@@ -11,7 +11,7 @@ import { decodeEntry, encodeEntryHead } from './encoding.js'
  *     entry   position (8), length of the rest (4), the head (see `encodeEntryHead`), the body
  *
  * All integers are big-endian. A segment ends where no record follows. The CRC of a record is seeded with the salt,
- * which is drawn at random whenever a file is reused. So old bytes in the file are never taken for records, whatever
+ * which is drawn at random whenever a file is reused. So old bytes in the file are never mistaken for records, whatever
  * clients sent.
  */
 export interface SegmentHeader {

@@ -28,7 +28,7 @@ export async function transact(root: RootDatabase, work: () => void): Promise<vo
 }
 
 /**
- * Does what `transact` does, but if that fails, frees disk space and tries again.
+ * Like `transact`, but if that fails, frees disk space and tries again.
  * @param makeRoom returns whether it freed any
  */
 export async function transactWithRoom(

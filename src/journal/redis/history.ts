@@ -147,7 +147,7 @@ export class RedisHistory {
   }
 
   /**
-   * Notes the last stored position. If the store is unavailable, events must still be accepted: the positions then rely
+   * Finds out the last stored position. If the store is unavailable, events must still be accepted; positions then rely
    * on synchronised clocks alone.
    */
   async #askStore(from: Position): Promise<void> {

@@ -71,7 +71,7 @@ import { RedisStates } from './states.js'
  * than a key.
  */
 const MAX_BODY_IN_ENTRY = 4 * 1024
-/** Acknowledging a block removes its entries and blocks Redis meanwhile: about 5 ms for this number. */
+/** Acknowledging a block removes its entries, which blocks Redis for about 5 ms with this number of entries. */
 const MAX_BLOCK_ENTRIES = 20_000
 
 /**

@@ -4,7 +4,7 @@ import { EvictionError } from './memory-limit.js'
 
 /** Callbacks for a journal whose Redis is down when it is opened. */
 export interface LateStart {
-  /** Called once with the reason. The journal is opened nevertheless, and is up as soon as Redis is. */
+  /** Called once with the reason. The journal is still opened, and is up as soon as Redis is. */
   onDown(reason: Error): void
   /** Called once if Redis later turns out to be one that must not be used. */
   onFatal(error: Error): void

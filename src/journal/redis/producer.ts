@@ -162,8 +162,8 @@ function sendersIn(names: string): Sender[] {
 }
 
 /**
- * Why a write failed: often a body was refused first. A replica that refuses a body also closes the connection, and the
- * WRITE after the body did nothing then.
+ * Why a write failed: often because a body was refused before. A replica that refuses a body also closes the
+ * connection, so the WRITE after the body did nothing.
  */
 function chooseCause(fault: unknown, bodyError: unknown, isReplyLost: boolean): unknown {
   const isClosed = !isReplyLost && !isReply(fault) && asRefusal(bodyError) !== null

@@ -31,7 +31,7 @@ import {
   TALLY,
 } from './scripts.js'
 
-/** How many keys a SCAN step has, and how many requests or states a script call has. */
+/** How many keys one SCAN step returns, and how many requests or states one script call processes. */
 const PIECE = 500
 
 /**
