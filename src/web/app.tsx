@@ -56,7 +56,7 @@ export function App() {
   const [failure, setFailure] = useState<Error | null>(null)
   const [access, setAccess] = useState<Access | null>(null)
   const [ending, setEnding] = useState('')
-  // Before painting, so that a signed-in user never sees the sign-in form.
+  // Done before painting, so that a signed-in user never sees the sign-in form.
   useLayoutEffect(() => setAccess(loaded.value), [loaded.value])
   useEffect(() => onSignedOut(setEnding), [])
   const begin = (next: Access) => {
@@ -64,7 +64,7 @@ export function App() {
     setEnding('')
   }
   useEffect(() => {
-    // Only after the view of another project has unmounted, which waits for the next sign-in, too.
+    // Done only after the view of the previous project has unmounted, because its reads also wait for the next sign-in.
     if (access && ending === '') noteSignedIn()
   }, [access, ending])
   useOtherTabs(access, begin)
@@ -205,7 +205,7 @@ function usePageViews(project: string, view: string): { hasPageViews: boolean | 
     if (value) setKept(value)
   }, [value])
   const known = value?.project === project ? hasPageView(value) : null
-  // A view that opens in spite of the error shows it.
+  // The view that opens despite the error will show it.
   const hasPageViews = isFound || (error ? false : known)
   return { hasPageViews, lookAgain: reload }
 }

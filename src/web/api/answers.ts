@@ -6,7 +6,7 @@ import type { Display } from '../lib/question.js'
 import { call } from './call.js'
 import { ConcurrencyLimit } from './concurrency-limit.js'
 
-/** The service runs this many queries of a project at a time; more would queue there and could be refused. */
+/** The service runs this many questions of a project at a time; further ones would queue there and could be refused. */
 const concurrency = new ConcurrencyLimit(2)
 
 interface Turn {
@@ -48,7 +48,7 @@ let firstEvent: Promise<number | null> | null = null
 
 /** The time of the project's first event in epoch ms; null if there is none. @throws CallError */
 export async function findFirstEvent(): Promise<number | null> {
-  // The cards of a board ask together. Later, an import may have added earlier events.
+  // The cards of a board share one request. It is not cached for longer, because an import may add earlier events.
   firstEvent ??= askForFirstEvent().finally(() => {
     firstEvent = null
   })
@@ -65,7 +65,7 @@ async function postQuery(body: unknown, turn: Turn): Promise<DrawnAnswer> {
   return await concurrency.run(() => call<DrawnAnswer>('POST', '/public/query', body, turn.signal), turn)
 }
 
-/** A page of the users that a number counts. @throws CallError */
+/** A page of the users behind a number. @throws CallError */
 export async function listDrillDownUsers(
   drillDown: DrillDown,
   { page, limit }: { page: number; limit: number },

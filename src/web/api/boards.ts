@@ -30,7 +30,7 @@ export async function saveBoard(id: string, draft: BoardDraft, revision: number 
 
 /** The limit of the service. */
 export const MAX_CARDS = 50
-/** A retry is needed when somebody else saves the board at the same time. */
+/** Attempts to save; another one is needed when somebody else saves the board at the same time. */
 const ADD_ATTEMPTS = 3
 
 /** Appends a card to a board, keeping concurrent changes of others. @throws CallError */

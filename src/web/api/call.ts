@@ -72,7 +72,7 @@ export function noteSignedIn(): void {
 
 /** Whether a failure is transient, so that the same request may succeed later. */
 export function isTransient(error: Error): boolean {
-  // A chunk of the page that could not be loaded is a TypeError.
+  // A failure to load a chunk of the page is a TypeError.
   return error instanceof CallError ? TRANSIENT_STATUSES.includes(error.status) : error instanceof TypeError
 }
 

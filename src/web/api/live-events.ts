@@ -23,7 +23,7 @@ export interface LiveListener {
   onState: (state: LiveState, error: Error | null) => void
 }
 
-/** Older events than the list can hold are not parsed, unless they have to be filtered. */
+/** Maximum length of the list. Events beyond it are not parsed, unless they have to be filtered. */
 export const MAX_EVENTS = 500
 /** Number of events to show initially. */
 const FIRST_EVENTS = 50
@@ -97,7 +97,7 @@ class Follower {
       const path = `/public/events/live?${new URLSearchParams(query)}`
       const lastEventId = this.#isFarBehind ? '' : this.#seen
       const stream = await openStream(path, { lastEventId, signal: both })
-      // The stream is opened first: events accepted in between are then in both rather than in neither.
+      // Open the stream first, so that events accepted in between are in both results rather than in neither.
       if (lastEventId === '') await this.#readLatest(query, both)
       else await this.#lookAhead(query, both)
       onOpen()
@@ -121,7 +121,7 @@ class Follower {
     const isFirst = this.#seen === '' && !this.#filter.isMatch
     const limit = isFirst ? FIRST_EVENTS : MAX_EVENTS
     const { events, next } = await listEvents({ ...query, order: 'desc', limit: String(limit) }, signal)
-    // With a selective filter, the service may have stopped before it searched everything.
+    // With a selective filter, the service may have stopped before it had searched everything.
     const since = next === null ? null : (events.at(-1)?.eventId ?? null)
     this.#listener.onLatest({ events: events.filter(isMatch), since }, this.#seen)
     this.#see(events[0]?.eventId)
@@ -143,7 +143,7 @@ class Follower {
     if (texts.length === 0) return
     if (this.#missed) this.#missed.left -= texts.length
     if (this.#missed && this.#missed.left < 0) {
-      // Events that were already delivered stay counted; the rest is replaced by the newest events.
+      // Events that were already delivered still count; the rest is replaced by the newest events.
       this.#isFarBehind = true
       this.#texts = []
       return

@@ -1,7 +1,7 @@
 /** Parses Server-Sent Events, limited to what this service sends (HTML standard, 9.2.6). */
 export class SseParser {
   #rest = ''
-  /** prefix of `#rest` already searched for the end of a frame */
+  /** length of the prefix of `#rest` that was already searched for the end of a frame */
   #looked = 0
 
   /** @returns the data of each event completed by this chunk; comments have none */

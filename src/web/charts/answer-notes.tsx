@@ -9,11 +9,11 @@ import * as textStyles from '../ui/text.module.css'
 
 interface AnswerNotesProps {
   result: ComparedAnswer
-  /** puts what a warning suggests into the question */
+  /** applies a warning's suggestion to the question */
   onAccept?: (warning: Warning) => void
 }
 
-/** Why the numbers of an answer may not be what they seem; nothing if there is no reason. */
+/** Why the numbers of an answer may be misleading; nothing if there is no reason. */
 export function AnswerNotes({ result, onAccept }: AnswerNotesProps) {
   const { warnings, pending } = result.answer
   const expired = describeExpired(result, Date.now())
@@ -28,7 +28,7 @@ export function AnswerNotes({ result, onAccept }: AnswerNotesProps) {
   )
 }
 
-/** Says if the project no longer has all events of a period; empty if it has. @param now epoch ms */
+/** Explains that the project no longer has all events of a period; empty if it has them. @param now epoch ms */
 function describeExpired({ answer, before }: ComparedAnswer, now: number): string {
   const { keep } = getProjectSettings()
   if (keep.events === null) return ''

@@ -37,7 +37,7 @@ export function AnswerView({ answer, before = null, display }: AnswerViewProps) 
   )
 }
 
-/** Whether the answer has any number, or any to compare with; the average of nothing is none. */
+/** Whether the answer has any number, or the previous period has one. The average of no events is not a number. */
 function hasNumbers(answer: DrawnAnswer, before: AnswerBefore | null): boolean {
   if (answer.kind !== 'series') return true
   // A breakdown without values has no lines.
@@ -45,7 +45,7 @@ function hasNumbers(answer: DrawnAnswer, before: AnswerBefore | null): boolean {
   return answer.results.some(({ points }) => points.some(({ value }) => value !== null))
 }
 
-/** Whether the chart has no numbers that a screen reader could read. */
+/** Whether the chart is an image, without numbers that a screen reader could read. */
 function isPicture(answer: DrawnAnswer, drawing: Visualization): boolean {
   if (answer.kind === 'paths') return true
   return answer.kind === 'series' && answer.query.interval !== 'none' && drawing !== 'number'

@@ -36,7 +36,7 @@ interface Opened {
 const ENTRY = 'users'
 
 /**
- * Makes the numbers in it clickable: a dialog lists the users that a number counts.
+ * Makes the numbers inside clickable: a dialog lists the users behind a number.
  * @param place distinguishes the answers of a view
  */
 export function DrillDownArea({ place, children }: { place: string; children: ComponentChildren }) {
@@ -62,13 +62,13 @@ interface UsersDialogProps extends Omit<Opened, 'place'> {
   onClose: () => void
 }
 
-/** Lists the users that a number of an answer counts, with their names. */
+/** Lists the users behind a number of an answer, with their names. */
 function UsersDialog({ drillDown, title, page, onTurn, onClose }: UsersDialogProps) {
   const key = JSON.stringify([drillDown, page])
   const { value, error, isLoading, reload } = useLoaded(key, (signal) => {
     return listDrillDownUsers(drillDown, { page, limit: LIMIT }, signal)
   })
-  // The ids are shown until the names are there.
+  // The ids are shown until the names have loaded.
   const profiles = useLoaded(value && JSON.stringify(value.users), (signal) => {
     return readProfiles(value?.users ?? [], signal)
   })

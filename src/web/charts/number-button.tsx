@@ -3,7 +3,7 @@ import { useContext } from 'preact/hooks'
 import type { DrillDown } from '../lib/answer-table.js'
 import * as styles from './number-button.module.css'
 
-/** Called when a number is clicked, to show the users that it counts; null if numbers are not clickable. */
+/** Called when a number is clicked, to show the users behind it; null if numbers are not clickable. */
 export const DrillDownContext = createContext<((drillDown: DrillDown, title: string) => void) | null>(null)
 
 interface NumberButtonProps {
@@ -13,7 +13,7 @@ interface NumberButtonProps {
   drillDown: DrillDown | undefined
 }
 
-/** A number; a click lists the users that it counts. */
+/** A number; a click lists the users behind it. */
 export function NumberButton({ text, title, drillDown }: NumberButtonProps) {
   const onDrillDown = useContext(DrillDownContext)
   if (!drillDown || !onDrillDown) return <>{text}</>

@@ -17,7 +17,7 @@ export interface PlotLine {
   before: Value[] | null
 }
 
-/** A place on the axis: a bucket, and the one of the previous period that it is compared with. */
+/** A position on the axis: a bucket, and the bucket of the previous period that it is compared with. */
 interface PlotBucket extends BucketPair {
   /** axis label */
   tick: string

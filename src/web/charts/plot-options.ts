@@ -52,7 +52,7 @@ export function buildPlotSeries(data: PlotData, lines: PlotLine[], shape: Shape,
     const { index } = lines[i] ?? { index: 0 }
     const top = tops[i] ?? []
     const [over, open] = styleParts(shape, index, colors, hasPairs)
-    // The two parts share a point, which is complete: it is drawn last.
+    // The two parts share a point. It belongs to the complete part, which is therefore drawn last.
     add(open, shape === 'bar' ? top.map((value, at) => (complete[at] ? null : value)) : selectOpenPart(top, complete))
     add(over, selectCompletePart(top, complete))
   }
@@ -81,7 +81,7 @@ function styleParts(
   ]
 }
 
-/** The bars of the previous period are to the left of those that they are compared with. */
+/** The bars of the previous period are to the left of the bars that they are compared with. */
 function styleBarBefore(index: number, colors: Colors): uPlot.Series {
   const paths = buildBars('left')
   const bar = { stroke: colors.faintStroke(index), fill: colors.openFill(index), width: 1, points: { show: false } }

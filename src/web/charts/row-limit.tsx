@@ -5,7 +5,7 @@ import * as buttonStyles from '../ui/button.module.css'
 /** How many rows a chart shows at first. A board limits them, so that its cards have similar heights. */
 export const RowLimitContext = createContext(Number.POSITIVE_INFINITY)
 
-/** A button in place of fewer rows would save no room. */
+/** A button that replaces fewer rows than this would save no space. */
 const MIN_HIDDEN = 3
 
 /** Limits the rows of a chart. @returns how many to show, and the button for all of them if some are hidden */

@@ -58,7 +58,7 @@ export function TotalNumber({ line: { name, now } }: LineProps) {
   return <NumberButton text={now.text} title={name} drillDown={now.drillDown} />
 }
 
-/** The change from the previous period. @param isShort whether the text beside it says what is compared */
+/** The change from the previous period. @param isShort whether the text next to it already says what is compared */
 export function Change({ line: { name, now, before }, isShort = false }: LineProps & { isShort?: boolean }) {
   if (!before) return null
   if (before.value === null) {

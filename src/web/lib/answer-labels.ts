@@ -40,7 +40,7 @@ const WEEKDAY = createDateFormat({ ...UTC, weekday: 'short' })
 /** The first and the last day of a range. */
 type Days = NonNullable<ReturnType<typeof findDays>>
 
-/** What the label of a bucket depends on besides its start. */
+/** Everything that the label of a bucket depends on, apart from its start. */
 type Period = Pick<SeriesQuestion, 'from' | 'to' | 'interval' | 'timezone'>
 
 /** Formats the bucket that starts at a local time, such as `Sat, May 2, 2026`. @param at with its UTC offset */

@@ -146,7 +146,7 @@ function countTotalBefore(before: AnswerBefore, index: number): TableCell {
 /** @param index of the point; null if the period does not have it */
 function countPoint(answer: Pick<SeriesAnswer, 'query'>, line: LineBefore | null, index: number | null): TableCell {
   const point = index === null ? undefined : line?.points[index]
-  // Nothing is known about a bucket that has not begun: it is not 0.
+  // A bucket that has not begun has no value, not even 0.
   if (!line || !point || (!point.complete && isToCome(point.at, Date.now()))) return countCell(null)
   return countCell(point.value, drillIntoLine(answer, line, point.at), !point.complete)
 }

@@ -1,11 +1,11 @@
 /** A suggestion of a combobox. */
 export interface Choice {
   value: string
-  /** a shorter text that finds it, too, such as the name of a property without `properties.` */
+  /** a shorter text that also finds it, such as the name of a property without `properties.` */
   name?: string
   /** shown next to the value, such as its frequency */
   note?: string
-  /** why it does not fit, so that it cannot be chosen; shown instead of the note */
+  /** why it is unsuitable and cannot be chosen; shown instead of the note */
   unfit?: string
 }
 
@@ -28,7 +28,7 @@ export function filterChoices(text: string, choices: readonly Choice[]): Choice[
     .map(({ choice }) => choice)
 }
 
-/** Whether a choice is what was typed, in its exact spelling. */
+/** Whether the typed text is exactly this choice. */
 export function isSpelled(choice: Choice, text: string): boolean {
   return listTexts(choice).includes(text.trim())
 }

@@ -4,7 +4,7 @@ const FORMULA = /(?:^|[;\t])\s*[=+\-@\t\r＝＋－＠]/
 /** A line of a CSV file. */
 export type CsvRow = (string | number | null)[]
 
-/** The lines of a file that may not have all of the table. */
+/** The rows of a CSV file, which may have only a part of the table. */
 export interface CsvPart {
   /** with the heading */
   rows: CsvRow[]

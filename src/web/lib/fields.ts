@@ -20,7 +20,7 @@ export function parseField(text: string): FieldName {
   return toField('properties', [trimmed])
 }
 
-/** The field of a property by its exact name and those within it, which may contain dots. */
+/** The field of a property from its exact name and the names within it, any of which may contain dots. */
 export function toField(source: 'properties' | 'user', names: readonly string[]): FieldName {
   return names.some((name) => name.includes('.')) ? [source, ...names] : [source, ...names].join('.')
 }
@@ -34,8 +34,8 @@ export function formatValue(value: Scalar): string {
 }
 
 /**
- * Whether a typed text is a value rather than the beginning of one: a number, or what may be an id, because ids need
- * not be among the suggestions.
+ * Whether a typed text is a whole value rather than the beginning of one: a number, or a possible id, because the
+ * suggestions need not contain every id.
  */
 export function isWholeValue(text: string): boolean {
   return /\d/.test(text) || isScalar(parseJson(text))

@@ -115,7 +115,7 @@ export function formatAgo(instant: number, now = Date.now()): string {
 /** Formats a day relative to today, such as `yesterday`. @param day in UTC, such as `2026-11-26` */
 export function formatDaysAgo(day: string, now = Date.now()): string {
   const days = Math.floor((now - Date.parse(day)) / 86_400_000)
-  // Not -0, which would be formatted as a day ahead.
+  // Avoid -0, which would be formatted as a day ahead.
   return RELATIVE_TIME.format(days === 0 ? 0 : -days, 'day')
 }
 
@@ -123,7 +123,7 @@ export function formatDaysAgo(day: string, now = Date.now()): string {
 export function formatBytes(bytes: number): string {
   const step = Math.min(BYTE_UNITS.length, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
   const unit = BYTE_UNITS[step - 1]
-  // As a unit, it has no plural.
+  // `Intl` has no plural for the unit.
   if (unit === undefined) return formatCount(bytes, 'byte')
   const format = createNumberFormat({ style: 'unit', unit, unitDisplay: 'short', maximumFractionDigits: 1 })
   return format.format(bytes / 1000 ** step).replace(' ', NO_BREAK)

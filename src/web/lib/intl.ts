@@ -15,7 +15,7 @@ export interface NumberFormat {
 
 /** A format of numbers with the separators of the project. */
 export function createNumberFormat(options: Intl.NumberFormatOptions): NumberFormat {
-  // Neither -0 nor what is rounded to it has a sign.
+  // Neither -0 nor a number that is rounded to it gets a sign.
   const format = new Intl.NumberFormat(LANGUAGE, { signDisplay: 'negative', ...options })
   return { format: (value) => joinParts(format.formatToParts(value)) }
 }
@@ -88,7 +88,7 @@ export function labelCountry(code: string): string {
 
 const COUNTRY = /^[A-Z]{2}$/
 
-/** Which form of a word goes with a count: `one` event, `other` events. */
+/** Chooses the form of a word for a count: `one` event, `other` events. */
 export const PLURALS = new Intl.PluralRules(LANGUAGE)
 
 /** The time zones whose names contain a text, in the form that a combobox takes. */

@@ -7,7 +7,7 @@ export function getAt(value: unknown, pointer: string): unknown {
   }, value)
 }
 
-/** A copy of a value with another one at a JSON pointer, which must exist. */
+/** A copy of a value in which the value at a JSON pointer is replaced. The pointer must exist. */
 export function setAt(value: unknown, pointer: string, replacement: unknown): unknown {
   const set = (inner: unknown, [name, ...rest]: string[]): unknown => {
     if (name === undefined) return replacement

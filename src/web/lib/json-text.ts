@@ -34,8 +34,8 @@ export function readElements(text: string): string[] {
 }
 
 /**
- * Returns the offset after the string that begins at `start`. Not a regular expression, because those overflow the
- * stack with strings of a million characters.
+ * Returns the offset after the string that begins at `start`. A regular expression would overflow the stack with
+ * strings of a million characters.
  */
 function findStringEnd(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {

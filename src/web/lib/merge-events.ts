@@ -7,7 +7,7 @@ interface Identified {
 export interface LatestEvents<E> {
   /** newest first */
   events: E[]
-  /** matching events that are not listed are older than this id; null if all are listed */
+  /** all matching events that are not listed are older than this id; null if all are listed */
   since: string | null
 }
 

@@ -61,7 +61,10 @@ function readHistoryIndex(next: number): number {
   return next
 }
 
-/** Keeps a value with the current history entry, for when the user goes back to it. @param value undefined removes it */
+/**
+ * Stores a value with the current history entry, for when the user goes back to that entry. @param value undefined
+ * removes it
+ */
 export function keepInEntry(name: string, value: unknown): void {
   history.replaceState({ ...history.state, [name]: value }, '')
 }

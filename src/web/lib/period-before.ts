@@ -5,7 +5,7 @@ type SeriesAnswer = AnswerTo<'series'>
 
 /** A line in the previous period. */
 export interface LineBefore extends SeriesLine {
-  /** whether it is a sum of several lines, so that no single cell has its users */
+  /** whether it is a sum of several lines, so that no single cell lists its users */
   isSum?: true
 }
 
@@ -87,7 +87,7 @@ function keyBuckets(answer: SeriesAnswer, unit: RangeBefore['unit']): string[] {
   })
 }
 
-/** Pairs buckets with the same key. All others stay alone, in the order of their list. */
+/** Pairs buckets with the same key. All others stay single, in the order of their list. */
 function pairBuckets(now: string[], before: string[]): BucketPair[] {
   const left = { now: new Set(now), before: new Set(before) }
   const pairs: BucketPair[] = []
@@ -95,7 +95,8 @@ function pairBuckets(now: string[], before: string[]): BucketPair[] {
   while (i < now.length || j < before.length) {
     const [one = '', other = ''] = [now[i], before[j]]
     const isPair = i < now.length && j < before.length && one === other
-    // A key that the other list still has is left for later, unless both have the other's next one.
+    // If the other list still contains this key, the bucket waits for its partner, unless each list still contains the
+    // other's next key.
     const takesNow = isPair || (i < now.length && (j >= before.length || !left.before.has(one)))
     const takesBefore = isPair || !takesNow
     pairs.push({ now: takesNow ? i : null, before: takesBefore ? j : null })

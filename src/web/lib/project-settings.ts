@@ -28,7 +28,7 @@ export function isPageView(event: string): boolean {
 /** The pause after which a new visit begins, if the project has set none. */
 const GAP = '30m'
 
-/** Chooses how visits are told apart: by session ids, by pauses, or as the project has set it. */
+/** Chooses how visits are separated: by session ids, by pauses, or by the project's definition. */
 export function chooseSessions(by: string | null): SessionsDefinition {
   const { sessions } = getProjectSettings()
   if (by === 'id') return 'id'

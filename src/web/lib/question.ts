@@ -165,7 +165,10 @@ function hasForm(schema: Schema, value: unknown): boolean {
   }
 }
 
-/** Omits defaults, so that links are short and the question follows its project, but not an interval that was chosen. */
+/**
+ * Omits defaults, so that links are short and the question follows its project. An interval that the user chose is
+ * kept.
+ */
 export function toQuestion(draft: Draft): Json {
   const fields: Record<string, Schema> = COUNTING[draft.kind].properties
   const entries = Object.entries(omitProjectDefaults(draft)).filter(([name, value]) => {
@@ -187,7 +190,7 @@ export function omitProjectDefaults(fields: object): object {
   )
 }
 
-/** Removes filters that are null; nulls inside filters stay. */
+/** Removes filters that are null; nulls inside filters are kept. */
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map((one) => (isObject(one) ? withoutNulls(one) : one))
   if (!isObject(value)) return value
@@ -236,7 +239,7 @@ export function parseDisplay(value: unknown): Display {
   }
 }
 
-/** Whether the numbers of a question can be amounts of money: all are computed from a property. */
+/** Whether the numbers of a question can be amounts of money, because all are computed from a property. */
 export function canBeMoney(question: Draft | AnyQuestion): boolean {
   return question.kind === 'series' && question.series.every(({ metric }) => isNumberMetric(metric))
 }
@@ -322,8 +325,8 @@ export function findGaps(draft: Draft): { path: string; message: string }[] {
 }
 
 /**
- * The question to answer while the user still has to choose something: with the events of the last complete one, so that
- * its answer stays, or else without what is incomplete.
+ * The question to answer while the user still has to choose something: it has the events of the last complete question,
+ * so that its answer stays, or else omits its incomplete parts.
  * @param last of the same form; null if there was none
  * @returns null if nothing can be answered yet
  */
@@ -336,7 +339,7 @@ export function completeDraft(draft: Draft, last: Draft | null): Draft | null {
   return isComplete(rest) ? rest : null
 }
 
-/** A question with the events of another one; null if that is of another kind. */
+/** A question with the events of the last one; null if that was of another kind. */
 function keepDefinitions(draft: Draft, last: Draft): Draft | null {
   if (draft.kind === 'series' && last.kind === 'series') return { ...draft, series: last.series }
   if (draft.kind === 'funnel' && last.kind === 'funnel') return { ...draft, steps: last.steps, exclude: last.exclude }

@@ -35,7 +35,7 @@ export interface RangeChoice extends Calendar, Partial<Range> {
   range?: Preset
 }
 
-/** The times that the dates of a preset depend on, besides the calendar. */
+/** The times that the dates of a preset depend on, in addition to the calendar. */
 export interface Moment {
   /** epoch ms */
   now: number
@@ -223,7 +223,7 @@ const SHIFTS: Partial<Record<Preset, Shift>> = {
 
 /**
  * The previous period. It has the same shape: it is whole weeks earlier if the question counts by week, and whole
- * months if it counts by month or covers whole months. So its buckets have the lengths of those they are compared with.
+ * months if it counts by month or covers whole months. So its buckets are as long as those they are compared with.
  * @param preset of a relative range
  * @returns null if there is none
  */
@@ -303,7 +303,7 @@ export function chooseInterval(range: Range, timezone: string): Interval {
 /** Whether a range has neither too many nor too few buckets of an interval. @param now epoch ms */
 export function fitsInterval(interval: Interval, choice: RangeChoice, now: number): boolean {
   const isAll = choice.range === 'all' && choice.from === undefined
-  // The first event is unknown here; an interval that fits years fits less, too.
+  // The first event is unknown here. An interval that suits years also suits shorter ranges.
   const days = isAll ? MONTHLY_DAYS : measureLength(resolveRange(choice, { now, first: null }), choice.timezone)
   const [more, most] = FITTING[interval]
   return days > more && days <= most
@@ -319,7 +319,7 @@ function measureLength(range: Range, timezone: string): number {
 export function isDate(value: string | number): value is string {
   if (typeof value !== 'string' || !DATE.test(value)) return false
   const instant = Date.parse(value)
-  // Some browsers take a day too many for the next month.
+  // Some browsers accept a day too many as a day of the next month.
   return !Number.isNaN(instant) && new Date(instant).toISOString().startsWith(value)
 }
 

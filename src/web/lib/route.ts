@@ -1,5 +1,5 @@
 /**
- * What the page shows. It is kept in the fragment of the URL, so that a link has the whole state and no server sees
+ * What the page shows. It is kept in the fragment of the URL, so that links contain the whole state and no server sees
  * it.
  */
 export interface Route {
@@ -24,7 +24,7 @@ export function linkTo(parts: string[], query: Record<string, string> = {}): str
   return `#/${parts.map(encodeURIComponent).join('/')}${search}`
 }
 
-/** The number of the page that the query names; 1 if it names none. */
+/** The page number in the query; 1 if there is none. */
 export function parsePage(query: URLSearchParams): number {
   return Math.max(1, Math.floor(Number(query.get('page'))) || 1)
 }

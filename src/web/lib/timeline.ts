@@ -15,7 +15,7 @@ export interface Placed {
 export interface Visit<E> {
   /** `none`: the events belong to no session */
   of: 'id' | 'gap' | 'none'
-  /** null unless sessions are told apart by id */
+  /** null unless sessions are separated by id */
   sessionId: string | null
   events: E[]
 }
@@ -31,8 +31,8 @@ export interface Day<E> {
 
 /**
  * Groups the events of a user by session and day, the latest first; a session is on the day that it started on. By id,
- * an event without a session id belongs to the session of its time. By gap, the filter that a project may have set for
- * the events of its sessions does not count.
+ * an event without a session id belongs to the session that was open at its time. By gap, the project's filter for the
+ * events of sessions is ignored.
  */
 export function buildTimeline<E extends Placed>(
   events: readonly E[],
@@ -86,7 +86,7 @@ function buildVisits<E extends Placed>(
     const last = visits.at(-1)
     const after = last?.events.at(-1)?.timestamp ?? 0
     const isNext = {
-      // An id that is used again later belongs to another session, as in questions.
+      // An id that is reused much later begins another session, as in questions.
       id: last?.sessionId === sessionId && after - event.timestamp <= DAY_MS,
       gap: after - event.timestamp <= gapMs,
       none: formatDay(after) === formatDay(event.timestamp),

@@ -15,8 +15,9 @@ export interface Loaded<T> {
  * Loads a value on mount and whenever `key` changes, and cancels superseded loads. A load that failed because the
  * service was not ready is repeated once it is.
  * @param key identifies what to load; null loads nothing
- * @param refresh increments to load again in the background, unless a load is still running: one that takes longer than
- * the time between two would never end. From the first refresh on, a failure takes no value of the same key away.
+ * @param refresh increment it to load again in the background. It has no effect while a load is running, because a load
+ * that takes longer than the interval would never end. From the first refresh on, a failure keeps the last value of the
+ * same key.
  */
 export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>, refresh = 0): Loaded<T> {
   const [state, setState] = useState<Omit<Loaded<T>, 'reload'>>({ value: null, error: null, isLoading: key !== null })

@@ -9,7 +9,7 @@ const FIRST_PAUSE_MS = 1_000
 
 /**
  * Retries after a transient failure: when a known outage ends, otherwise a few times with increasing pauses.
- * @param state of what is retried; neither loading nor failed counts as success
+ * @param state of the load that is retried; it has succeeded if it is neither loading nor failed
  */
 export function useRecovery({ error, isLoading }: { error: Error | null; isLoading: boolean }, act: () => void): void {
   const latest = useLatest(act)

@@ -10,8 +10,8 @@ interface Viewed {
 }
 
 /**
- * How a visit began: the path of its first page view and the source that led there, from the same properties as the
- * fields of pages in questions, as far as they are known without the names of sites.
+ * How a visit began: the path of its first page view, and the source that led there. Uses the same properties as the
+ * page fields of questions, but does not know the names of sites.
  * @param events of the visit, the latest first
  * @returns null without a page view
  */
@@ -52,8 +52,8 @@ function findAdSite(url: string): string | null {
 }
 
 /**
- * The parameters with a value in the query of a URL, which may be relative. They are encoded, because questions find
- * only names that are not.
+ * The parameters with a value in the query of a URL, which may be relative. Names stay encoded, because questions only
+ * match names that are not encoded.
  */
 function listParameters(url: string): [name: string, value: string][] {
   const [, query = ''] = /^[^?#]*\?([^#]*)/.exec(url) ?? []

@@ -18,7 +18,7 @@ interface ComboboxProps {
   hidesLabel?: boolean
   /** whether only suggestions can be chosen, and not any text */
   isStrict?: boolean
-  /** whether Enter takes a text as it was typed although a suggestion begins with it, such as a number */
+  /** whether Enter keeps a text as typed even if a suggestion begins with it, such as a number */
   keepsTyped?: (text: string) => boolean
   /** what is wrong with the value */
   problem?: string | undefined
@@ -30,7 +30,7 @@ interface FieldEvent {
 
 /** Debounce while the user types, ms. */
 const TYPING_MS = 120
-/** `keyCode` of a key that an input method handles, for browsers that say so after the composition has ended. */
+/** `keyCode` of a key that an input method handles, for browsers that send it after the composition has ended. */
 const COMPOSING = 229
 
 /** A row of the list: a suggestion, or at the end the text itself. */
@@ -47,9 +47,9 @@ interface Loaded {
 const NOTHING: Loaded = { text: null, choices: [] }
 
 /**
- * A text field with suggestions (the ARIA combobox pattern). Enter, or leaving the field, takes the marked row, at
- * first the best match: half a name is never taken for a name. A name that is not among the suggestions can be chosen
- * in the last row. Escape restores the value.
+ * A text field with suggestions (the ARIA combobox pattern). Enter, or leaving the field, selects the highlighted row,
+ * at first the best match, so a part of a name is never used as a name. The last row uses the text as typed. Escape
+ * restores the value.
  */
 export function Combobox(props: ComboboxProps) {
   const { label, value, placeholder, hidesLabel, problem } = props
@@ -98,7 +98,7 @@ function useCombobox(
   const [typed, setTyped] = useState<string | null>(null)
   const [isOpen, setOpen] = useState(false)
   const [active, setActive] = useState(-1)
-  /** whether Enter was pressed before the suggestions for the text were there */
+  /** whether Enter was pressed before the suggestions for the text had arrived */
   const [isWaiting, setWaiting] = useState(false)
   const text = typed ?? value
   const isEdited = text !== value
@@ -106,7 +106,7 @@ function useCombobox(
   const loaded = useChoices(isOpen || isWaiting ? query : null, suggest)
   const isLoaded = loaded.text === query
   const rows = listRows(loaded, isStrict)
-  /** whether the choice was already made: a focused field that is removed would make it again */
+  /** whether the choice was already made; a focused field that is removed would otherwise repeat it */
   const isDone = useRef(true)
 
   const close = () => {
@@ -129,14 +129,14 @@ function useCombobox(
   }
   const arrive = useLatest(() => {
     const best = findBest(rows, loaded.text ?? '', keepsTyped)
-    // Opening the list again, as an arrow key does, does not move the mark.
+    // Reopening the list, for example with an arrow key, does not move the highlight.
     setActive((before) => (loaded.text === '' ? Math.min(before, rows.length - 1) : best))
     if (isWaiting && isLoaded) take(rows[best])
   })
   // Before the next key: Enter takes the row that this marks.
   // biome-ignore lint/correctness/useExhaustiveDependencies: runs when suggestions arrive
   useLayoutEffect(() => arrive.current(), [loaded, arrive])
-  /** Takes the marked row, or waits for the rows that match what was typed last. */
+  /** Selects the highlighted row, or waits for the rows that match the latest text. */
   const enter = () => {
     if (isEdited && !isLoaded) setWaiting(true)
     else if (isEdited || active >= 0) take(rows[active])
@@ -188,7 +188,7 @@ interface Actions {
 function useHandlers({ isOpen, isEdited, enter, move, edit, leave, open, restore }: Actions) {
   const wasOpen = useRef(false)
   const onKeyDown = (event: KeyboardEvent) => {
-    // While an input method composes, its keys are its own: Enter accepts a conversion.
+    // While an input method composes text, its keys are not ours: Enter accepts a conversion.
     if (event.isComposing || event.keyCode === COMPOSING) return
     if (event.key === 'Escape' && !isOpen && !isEdited) return
     const act = { ArrowDown: () => move(1), ArrowUp: () => move(-1), Enter: enter, Escape: restore }[event.key]
@@ -220,13 +220,13 @@ function listRows({ text, choices }: Loaded, isStrict = false): Row[] {
   return typed === '' || isStrict || isOffered ? choices : [...choices, { value: typed, isTyped: true }]
 }
 
-/** The index of the row that Enter takes unless another one is chosen; -1 for none. */
+/** The index of the row that Enter selects by default; -1 for none. */
 function findBest(rows: readonly Row[], text: string, keepsTyped: ComboboxProps['keepsTyped']): number {
   if (text.trim() === '') return -1
   const typed = rows.findIndex(({ isTyped }) => isTyped)
   if (typed >= 0 && keepsTyped?.(text)) return typed
   const best = rows.findIndex(({ unfit }) => unfit === undefined)
-  // If the typed text is listed but unsuitable, the user has to choose it explicitly.
+  // If the typed text is listed but unsuitable, the user must choose it explicitly.
   return best === typed && rows.length > 1 ? -1 : best
 }
 

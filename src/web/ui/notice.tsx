@@ -31,7 +31,7 @@ export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => voi
 
 interface WarningsProps {
   warnings?: readonly Warning[] | undefined
-  /** puts what a warning suggests in place */
+  /** applies a warning's suggestion */
   onAccept?: (warning: Warning) => void
 }
 

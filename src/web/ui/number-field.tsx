@@ -10,8 +10,8 @@ interface NumberFieldProps {
 }
 
 /**
- * A whole number; invalid or out-of-range input is ignored. Not a field of type `number`, which some browsers fill with
- * the digits of their own language.
+ * A whole number; invalid or out-of-range input is ignored. We do not use the type `number`, because some browsers show
+ * it in the digits of their own language.
  */
 export function NumberField({ label, value, min, max, onChange }: NumberFieldProps) {
   const id = useId()

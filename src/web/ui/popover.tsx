@@ -8,7 +8,7 @@ interface PopoverProps {
   children: ComponentChildren
 }
 
-/** Fields that a button opens over the page. Escape and a click elsewhere close them. */
+/** A panel of fields that a button opens above the page. Escape or a click elsewhere closes it. */
 export function Popover({ summary, class: className, onToggle, children }: PopoverProps) {
   const element = useRef<HTMLDetailsElement>(null)
   useEffect(() => {

@@ -28,8 +28,8 @@ export function SearchField({ label, value, placeholder, onChange }: SearchField
     [latest],
   )
   useEffect(() => {
-    // The reported value comes back as a prop later and must not overwrite what was typed since. Any other value comes
-    // from elsewhere, such as a link.
+    // The reported value comes back later as a prop, and must not overwrite text typed since then. Any other value
+    // comes from elsewhere, such as a link.
     if (value === reported.current) return
     reported.current = value
     setText(value)

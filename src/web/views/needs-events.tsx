@@ -19,7 +19,7 @@ export function NeedsEvents({ access, onFirstEvent, children }: NeedsEventsProps
   const { project } = access
   const [isFilled, setFilled] = useState(filled.has(project))
   const loaded = useLoaded(isFilled ? null : project, async (signal) => {
-    // The service has the event names cached, whereas it would have to search for a first event.
+    // Ask for the event names, which the service caches; it would have to search for a first event.
     const { events, pending } = await listEventNames(signal)
     return { isEmpty: events.length === 0 && pending === 0 }
   })

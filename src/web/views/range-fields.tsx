@@ -149,7 +149,9 @@ interface DateFieldProps {
   onChange: (date: string) => void
 }
 
-/** A date as text, because a date field would follow the language of the browser; its calendar opens with a button. */
+/**
+ * A date as a text field, because a date field would follow the language of the browser. A button opens the calendar.
+ */
 function DateField({ label, value, onChange }: DateFieldProps) {
   const id = useId()
   const [text, setText] = useState(value)

@@ -23,7 +23,7 @@ import { changeCard, moveCard } from './edit-cards.js'
 
 interface BoardEditorProps {
   board: Omit<Board, 'display'> & { display: BoardControls }
-  /** those shown so far, which may differ from those of the board */
+  /** the current controls, which may differ from those saved with the board */
   controls: BoardControls
   saved: Loaded<SavedQuestion[]>
   /** reloads the board after somebody else has saved it */

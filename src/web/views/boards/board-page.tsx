@@ -33,7 +33,7 @@ export function BoardPage({ id, canEdit, query, onChanged, onDeleted }: BoardPag
   const show = (next: typeof controls, isEditing = false) => {
     navigate(linkToBoard(id, formatControls(next, own), isEditing), 'replace')
   }
-  // While the list is reloading, a question that it lacks may just be newer than the list.
+  // While the list is reloading, a question may be missing only because it is newer than the list.
   const cards = dropDeleted(board.cards, saved.isLoading ? null : saved.value)
   if (canEdit && query.get('edit') === '1') {
     return (

@@ -18,7 +18,7 @@ export default function Boards({ access, route }: ViewProps) {
   const canEdit = access.keyKind === 'secret'
   const routeId = route.view === 'board' ? route.rest[0] : undefined
   const failure = list.error && <Failure error={list.error} onRetry={list.reload} />
-  // A board is shown before the list has loaded, because it may be being edited while the list reloads.
+  // A board is shown even while the list is loading, because the list may reload while the board is being edited.
   if (!list.value && routeId === undefined) return failure ?? <Loading what="the boards" />
   const id = routeId ?? (route.view === 'overview' ? undefined : list.value?.[0]?.id)
   return (

@@ -55,7 +55,7 @@ export function CardGrid({ cards, saved, controls, edit }: CardGridProps) {
           edit={
             edit && {
               onMove: (by) => {
-                // An element that moves in the document loses the focus.
+                // An element loses the focus when it moves within the document.
                 refocus.current = `${card.id} ${by}`
                 move(card.id, index + by)
               },

@@ -136,7 +136,7 @@ interface Source {
   question: object | null
   display: Display
   savedId: string
-  /** whether the controls do not apply, because the page cannot edit the question */
+  /** whether the board's controls do not apply, because the page cannot edit the question */
   isApart: boolean
   error: Error | null
 }

@@ -20,7 +20,7 @@ const TECHNICAL = /^(?:\$(?!pageview|screen)|session[ _](?:start|end)|.*(?:heart
 export interface BoardData {
   /** the most frequent first */
   events: EventName[]
-  /** what a visit is; null: what the project has set */
+  /** the definition of a visit; null: the project's own */
   sessions: SessionsDefinition | null
 }
 
@@ -47,7 +47,7 @@ export function suggestBoard({ events, sessions }: BoardData, timezone: string, 
   return { cards, display }
 }
 
-/** The first of these cards, which suit most projects, shown before the events are known. */
+/** The first of the suggested cards, which suit most projects; shown until the events are known. */
 export function suggestUsualBoard(): SuggestedBoard {
   return { cards: buildUsualCards(true), display: {} }
 }
@@ -71,7 +71,7 @@ function buildSiteCards(sessions: SessionsDefinition | null): BoardCard[] {
   const visits = [{ event: '$session', where: ['and', [HAS_PAGE, NO_BOTS]] }]
   const own = sessions && { sessions }
   const bySource = { ...own, breakdown: ['page.source'], limit: 8 }
-  // Such numbers differ from those of the project's own definition.
+  // Numbers by pauses differ from those by the project's own definition.
   const how = sessions ? ', by pauses' : ''
   return [
     buildCard('visits', `Visits${how}`, 2, { ...buildSeries(visits), ...own }, { as: 'line' }),

@@ -103,7 +103,7 @@ export function useSuggestedBoard() {
   return { board, error, isLoading, reload }
 }
 
-/** Page views without session ids belong to no visit, unless a visit ends with a pause. */
+/** Page views without session ids belong to no visit, unless visits are separated by pauses. */
 async function chooseVisits(events: EventName[], signal: AbortSignal): Promise<SessionsDefinition | null> {
   const [pageView] = findPageViews(events)
   if (pageView === undefined || !isById(getProjectSettings().sessions)) return null

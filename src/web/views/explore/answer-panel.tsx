@@ -49,10 +49,10 @@ interface AnswerPanelProps {
   display: Display
   moment: Moment
   result: Loaded<ComparedAnswer>
-  /** what the user still has to choose first, if anything */
+  /** what the user still has to choose, if anything */
   gap: string | undefined
   onChange: (draft: Draft, display: Display) => void
-  /** puts what a warning suggests into the question */
+  /** applies a warning's suggestion to the question */
   onAccept: (warning: Warning) => void
 }
 

@@ -4,7 +4,7 @@ import type { FieldName } from '../../../contract/questions.js'
 import type { Warning } from '../../../contract/warning.js'
 import { getAt, setAt } from '../../lib/json-pointer.js'
 
-/** A warning about a value that a filter compares with, rather than about a name. */
+/** Matches the path of a warning about a value in a filter, rather than about a name. */
 const OF_VALUE = /\/where\b.*\/2\/\d+$/
 
 /** The names of events and properties that the last answer warned about, as JSON. */
@@ -16,14 +16,16 @@ export function findDoubts(question: unknown, warnings: readonly Warning[] = [])
   return new Set(names.map(({ path }) => JSON.stringify(getAt(question, path))))
 }
 
-/** Finds what to say about the name of an event or property that the last answer warned about. */
+/**
+ * Returns a function that finds the problem with a name of an event or property, if the last answer warned about it.
+ */
 export function useProblem(): (name: FieldName) => string | undefined {
   const doubts = useContext(DoubtsContext)
   return (name) => (doubts.has(JSON.stringify(name)) ? 'Check this name.' : undefined)
 }
 
 /**
- * Puts what a warning suggests into a question.
+ * Applies a warning's suggestion to a question.
  * @param asked the question that the warning is about, as it was sent
  * @param versions of the question as it is now; the first that still has the doubtful value is changed
  * @returns undefined if none has it

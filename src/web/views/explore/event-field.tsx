@@ -29,7 +29,7 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
     const typed = text.trim().toLowerCase()
     if (!ANY.toLowerCase().startsWith(typed)) return matches
     const any = { value: ANY, note: 'all of them' }
-    // An event whose name begins like this comes first, because it is more likely meant.
+    // An event whose name begins with the text comes first, because it is more likely to be meant.
     return typed === '' || typed === ANY.toLowerCase() ? [any, ...matches] : [...matches, any]
   }
   const change = (next: string[]) => {

@@ -81,7 +81,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   const answerable = useAnswerable(question, draft)
   const moment = useMoment({ ...draft, ...display })
   const result = useAnswer(answerable, display, formatDateIn(draft?.timezone ?? 'UTC', moment.now))
-  // Choices that are still missing are not errors.
+  // Missing choices are not errors.
   const fieldErrors = gaps.length === 0 && result.error instanceof CallError ? result.error.details : []
   const show = (next: unknown, how: Display = display) => navigate(linkToExplore(next, how, saved), 'replace')
   const change = (next: Draft, how: Display = display) => show(toQuestion(next), how)
@@ -156,19 +156,19 @@ function Contexts({
   )
 }
 
-/** The question as it is answered: without incomplete filters. */
+/** The question that is sent: without incomplete filters. */
 function dropUnfinishedFilters(question: unknown, draft: Draft | null): unknown {
   if (!draft) return question
   const whole = dropIncompleteFilters(draft)
   return JSON.stringify(whole) === JSON.stringify(draft) ? question : toQuestion(whole)
 }
 
-/** An answer with the question as it was sent, apart from its range. */
+/** An answer with the question that was sent, apart from its range. */
 interface AskedAnswer extends ComparedAnswer {
   asked: unknown
 }
 
-/** The question to answer: while something is still to be chosen, that with the last complete events. */
+/** The question to answer: while a choice is missing, the one with the last complete events. */
 function useAnswerable(question: unknown, draft: Draft | null): unknown {
   const last = useRef<Draft | null>(null)
   if (!draft) return question

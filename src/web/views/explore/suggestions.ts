@@ -18,7 +18,7 @@ import {
 const MAX_AGE_MS = 30_000
 /** Number of profiles sampled for user properties, because the service does not list those. */
 const PROFILES = 50
-/** Properties of more events than this are listed together with those of all others. */
+/** For more events than this, the properties of all events are listed. */
 const MAX_EVENTS = 5
 
 const TYPE_LABELS: Record<PropertyType, string> = {
@@ -95,7 +95,7 @@ export class Suggestions {
       ...fields.map((name) => {
         const [source = ''] = name.split('.')
         const misfit = findMisfit([NUMBER_FIELDS.includes(name) ? 'number' : 'string'])
-        // The whole name, so that a property of this name comes first.
+        // Use the whole name, so that a property of the same name comes first.
         return toChoice(name, name, `of the ${source}`, misfit)
       }),
       ...others.map(({ names, types }) => {

@@ -44,7 +44,7 @@ interface ValueListProps {
   onChange: (values: Scalar[]) => void
   field: Condition[1]
   events: readonly string[]
-  /** whether a text is taken as typed: it is part of a value, or may be an id that is not among the suggestions */
+  /** whether a text is kept as typed: a part of a value, or a possible id that is not among the suggestions */
   keepsTyped: (text: string) => boolean
 }
 

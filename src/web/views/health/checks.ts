@@ -33,7 +33,10 @@ const RETRY_REASONS: Record<string, string> = {
 const REFUSED = 'tallyhouse_events_refused_total'
 const IGNORED = 'tallyhouse_events_with_ignored_fields_total'
 
-/** Why events were refused, by the label `code`; `share` stands for those over the limit of their project only. */
+/**
+ * Why events were refused, by the label `code`; `share` means that only the project's own share of the journal was
+ * full.
+ */
 const REFUSALS: Record<string, string> = {
   overloaded: 'the journal was full',
   share: 'a project had filled its share of the journal',

@@ -104,7 +104,7 @@ function useSnapshots(): { snapshots: Snapshot[]; error: Error | null; read: () 
     isBusy.current = true
     try {
       const now = await readSnapshot()
-      // The newest one from before the recent period stays, to tell what happened while the tab was hidden.
+      // The newest snapshot from before the recent period is kept, to show what happened while the tab was hidden.
       setSnapshots((before) => [...before.filter((_, i) => (before[i + 1] ?? now).at > now.at - RECENT_MS), now])
       setError(null)
     } catch (failure) {

@@ -36,7 +36,7 @@ const GRACES = [
   ['0', 'not at all'],
 ] as const
 
-/** Asks what a new key should be like, and creates it. */
+/** Asks for the fields of a new key, and creates it. */
 export function CreateDialog({ onDone, onClose }: DialogProps) {
   const create = async (draft: KeyDraft) => {
     const { apiKey: text, key } = await createKey(draft)
@@ -75,7 +75,7 @@ export function RotateDialog({ item, onDone, onClose }: ItemProps) {
 
 const SIGNED_IN_WITH_IT = 'You are signed in with this key, so you will be signed out.'
 
-/** Revokes a key, after asking. */
+/** Revokes a key after a confirmation. */
 export function RevokeDialog({ item, onDone, onClose }: ItemProps) {
   const { id, last_used, current } = item
   const revoke = async () => {

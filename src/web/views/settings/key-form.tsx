@@ -111,7 +111,7 @@ export function KeyForm({ title, action, initial, isNew = false, onSave, onClose
   )
 }
 
-/** The origins of a text, each without a path: a browser sends none, so a pasted address would never match. */
+/** Splits a text into origins, and removes their paths: browsers send none, so a pasted address would never match. */
 function splitOrigins(text: string): string[] {
   const lines = text.split(/[\s,]+/).filter((line) => line !== '')
   return lines.map((line) => (URL.canParse(line) && /^https?:/i.test(line) ? new URL(line).origin : line))

@@ -99,7 +99,7 @@ interface LinesProps<Item> {
 function Lines<Item>({ label, hint, items, parse, format, onChange }: LinesProps<Item>) {
   const id = useId()
   const [text, setText] = useState('')
-  // Show the text as typed, because lines are incomplete while typing, unless the list was changed elsewhere.
+  // Show the text as typed, because lines are incomplete while the user types, unless the list was changed elsewhere.
   const shown = isSame(parseLines(text, parse), items) ? text : items.map(format).join('\n')
   return (
     <div>

@@ -13,7 +13,7 @@ import type { OwnSetting, PageSetting } from './setting-text.js'
 import { SettingsForm } from './settings-form.js'
 import { Usage } from './usage.js'
 
-/** What the user has changed and not saved, by section. */
+/** Unsaved changes, by section. */
 interface Drafts {
   own: Partial<Pick<ProjectSettings, OwnSetting>>
   pages: Partial<Pick<ProjectSettings, PageSetting>>

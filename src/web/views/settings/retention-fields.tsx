@@ -28,7 +28,7 @@ const NOUNS: Record<Kept, string> = { events: 'event', sessions: 'session', prof
 interface RetentionFieldsProps {
   /** as it is stored */
   kept: Keep
-  /** what the user has changed */
+  /** the unsaved changes */
   changed: Partial<Keep>
   status: string
   onChange: (fields: Partial<Keep>) => void

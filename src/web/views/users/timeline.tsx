@@ -24,7 +24,7 @@ interface TimelineProps {
   access: Access
 }
 
-/** The events of a user by day and session, as the project tells sessions apart, the latest first. */
+/** The events of a user by day and session, by the project's definition of sessions, the latest first. */
 export function Timeline({ names, eventId, access }: TimelineProps) {
   const [distinctId = ''] = names
   const { events, hasMore, isLoading, error, readMore, change } = useUserEvents(names)
@@ -42,7 +42,7 @@ export function Timeline({ names, eventId, access }: TimelineProps) {
               visit={visit}
               lengthMs={measureVisit(visit, sessions)}
               distinctId={distinctId}
-              // The beginning of the last one may not have been loaded.
+              // The beginning of the last visit may not have been loaded.
               isWhole={!hasMore || day < days.length - 1 || i < visits.length - 1}
             />
           ))}

@@ -41,7 +41,7 @@ function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'acc
     <ConfirmDialog
       title="Erase this user?"
       action="Erase permanently"
-      // The id as it is shown, too, because nobody can type invisible characters.
+      // Also accept the id as displayed, because nobody can type invisible characters.
       isBlocked={typed !== distinctId && typed !== escapeInvisible(distinctId)}
       onConfirm={async () => onErased(await eraseUser(distinctId))}
       onClose={onClose}

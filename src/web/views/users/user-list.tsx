@@ -69,7 +69,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
   )
 }
 
-/** The filter while it is edited. Only its complete conditions are in the URL, and so in links. */
+/** The filter while it is being edited. Only complete conditions are in the URL, and therefore in links. */
 function useFilterDraft(shown: Filter | null, show: (filter: Filter | null) => void) {
   const [draft, setDraft] = useState(shown)
   const key = JSON.stringify(shown)

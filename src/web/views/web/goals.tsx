@@ -115,7 +115,7 @@ function listGoals(answer: SeriesAnswer, goals: readonly string[], onFilter: (fi
   const find = (series: number) => answer.results.find((line) => line.series === series)
   const all = find(0)?.total ?? 0
   return goals.flatMap((goal): Row[] => {
-    // The last answer may be about other goals, if some have just been chosen or removed.
+    // The last answer may have other goals, if some have just been added or removed.
     const line = find(findGoal(answer, goal))
     if (!line) return []
     const value = line.total ?? 0

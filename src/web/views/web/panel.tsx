@@ -144,7 +144,7 @@ function TabContent({ tab, priority }: { tab: Tab; priority: number }) {
 /** Lists up to MAX_ROWS values of a tab. */
 function TabDialog({ tab, onClose }: { tab: Tab; onClose: () => void }) {
   const view = useWeb()
-  // A long list that changes its order would lose the reader.
+  // The list is not refreshed, because readers would lose their place when its order changes.
   const { value, error, reload } = useSeries(askTab(tab, view.source, MAX_ROWS), {}, { ...view, round: 0 }, 0)
   return (
     <Dialog title={tab.title} onClose={onClose}>

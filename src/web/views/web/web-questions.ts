@@ -79,14 +79,14 @@ export interface Tab {
   field: FieldName
   /** whether page views are counted instead of visits */
   ofPages?: true
-  /** whether only visits that have a value are listed */
+  /** whether only visits with a value are listed */
   isSet?: true
   /** what visits without a value are called */
   unset?: string
   label?: (value: Scalar) => string
 }
 
-/** Visits whose source is unknown, in the words of other analytics products. */
+/** The label of visits without a known source, as in other analytics products. */
 const DIRECT = 'Direct / None'
 const UNKNOWN = 'Unknown'
 
@@ -147,7 +147,7 @@ export function askTab({ field, ofPages, isSet }: Tab, source: WebSource, limit:
 /** The filter that a click on a row adds. */
 export function filterByValue({ field, ofPages }: Tab, value: Scalar, source: WebSource): Filter {
   const where: Filter = ['is', field, [value]]
-  // A visit has many pages, and its own fields are those of the first one.
+  // A visit has many pages, but its own page fields are those of the first one.
   return ofPages ? ['session_has', { event: namePageViews(source), where }] : where
 }
 
@@ -193,7 +193,7 @@ function isSame(one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other)
 }
 
-/** Whether bots are left out. */
+/** Whether a filter excludes bots. */
 export function leavesOutBots(where: Filter | null): boolean {
   return listFilters(where).some((one) => isSame(one, NO_BOTS))
 }

@@ -207,7 +207,7 @@ interface VisitsNoteProps {
   onChange: (sessions: SessionsDefinition) => void
 }
 
-/** Explains how visits are told apart, unless that is the usual way, and offers the alternative. */
+/** Explains how visits are separated, unless that is the default way, and offers the alternative. */
 function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNoteProps) {
   const { error, isBusy, run } = useAction()
   const isDefault = isById(sessions) === isById(getProjectSettings().sessions)
@@ -216,7 +216,7 @@ function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNotePro
   const keep = async () => {
     const { revision } = await readProject()
     await changeProject({ sessions }, revision)
-    // The setting now says it, so the link no longer needs to.
+    // The setting now has this definition, so the link no longer needs it.
     onChange(sessions)
   }
   return (
