@@ -10,9 +10,9 @@ const NO_SECRET =
   'npx tallyhouse keys create --project default --kind secret'
 
 /**
- * Prints the address, the keys and calls to try, once the service listens. The first keys are
- * created only then: a start that fails shows none, so it must store none either. While ClickHouse
- * is unavailable, the keys are printed later.
+ * Prints the address, the keys and calls to try, once the service listens. The first keys are created only then,
+ * because a start that fails shows no keys and must not store any either. While ClickHouse is unavailable, the keys are
+ * printed later.
  */
 export class Greeting {
   readonly #role: Config['ROLE']

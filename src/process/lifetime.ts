@@ -2,9 +2,7 @@ import cluster from 'node:cluster'
 import type { Log } from '../lib/log.js'
 import { onParentEnd } from '../lib/on-parent-end.js'
 
-/**
- * A shutdown that takes longer is abandoned. Nothing acknowledged is lost: it is in the journal.
- */
+/** A shutdown that takes longer is abandoned. Nothing that was acknowledged is lost, because it is in the journal. */
 const CLOSE_LIMIT_MS = 4_500
 
 /**
@@ -33,7 +31,7 @@ export class Lifetime {
   #endWithParent(): void {
     const argument = process.argv.find((text) => text.startsWith('--parent='))
     const parent = Number(argument?.slice('--parent='.length))
-    // A worker inherits the arguments, but has a different parent, and exits with it anyway.
+    // A worker inherits the arguments, but its parent is the primary, with which it exits anyway.
     if (!parent || cluster.isWorker) return
     onParentEnd(parent, () => {
       this.#log.warn({ parent }, 'the process that started the service has ended; shutting down')

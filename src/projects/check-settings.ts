@@ -32,7 +32,7 @@ export function findSettingsFault(change: SettingsChange): ApiError | null {
 
 /**
  * Checks a change of settings that matches `SettingsBody`.
- * @throws ApiError `invalid_request`; StoreError, StoreUnreachableError, because ClickHouse reads regular expressions
+ * @throws ApiError `invalid_request`; StoreError, StoreUnreachableError, because ClickHouse checks regular expressions
  */
 export async function checkSettings(shards: Shards, change: SettingsChange): Promise<void> {
   const fault = findSettingsFault(change)

@@ -57,7 +57,7 @@ export function findExpiredEvents(
   return findOlder(since, times, (i) => `/events/${i}/timestamp`)
 }
 
-/** What the journals remember of earlier requests. */
+/** The journals' memory of earlier requests. */
 export interface RequestMemory {
   isRepetition(sender: Sender, ids: RequestIds): Promise<boolean>
 }
@@ -66,7 +66,7 @@ export interface RequestMemory {
  * Refuses a request with expired events, unless they were accepted before they expired: a repetition gets the answer of
  * the first request, and stores nothing.
  * @param ids of the request and all its events
- * @throws ApiError `too_old`; `unavailable`, `overloaded` if a journal cannot tell
+ * @throws ApiError `too_old`; `unavailable`, `overloaded` if a journal cannot be asked
  */
 export async function refuseExpired(
   { indexes, error }: ExpiredEvents,

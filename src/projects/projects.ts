@@ -21,7 +21,7 @@ import { checkSettings } from './check-settings.js'
 
 /** How often the settings are read, so a change reaches every process within this time, plus that of the query. */
 const REFRESH_MS = 5_000
-/** Attempts to change settings while others are changing them. */
+/** Maximum number of attempts to change settings that others are changing at the same time. */
 const MAX_TRIES = 20
 
 /** The settings of a project and their revision. */
@@ -67,7 +67,7 @@ export class Projects {
     return this.#byId.get(projectId) ?? UNCHANGED
   }
 
-  /** Whether the settings have been read. Until then, store nothing that a project may have forbidden to store. */
+  /** Whether the settings have been read. Until then, store nothing that a project's settings may forbid. */
   get areKnown(): boolean {
     return this.#areKnown
   }
@@ -105,7 +105,7 @@ export class Projects {
     { by, expected }: Pick<ChangeOptions, 'by' | 'expected'>,
   ): Promise<Project> {
     const project = await changeProject(shards, projectId, change, { by, expected, now: this.#options.now })
-    // Another change of this process may have come after this one, and have ended before it.
+    // A later change of this process may have been completed before this one.
     if (project.revision >= this.get(projectId).revision) this.#byId = new Map([...this.#byId, [projectId, project]])
     return project
   }
@@ -173,8 +173,8 @@ export interface ChangeOptions {
 /**
  * Changes settings of a project. The entry in the audit log is stored first, so that none is missing. If the store fails
  * in between, or another change of the same settings comes first, the log has a change that was not made.
- * @throws ApiError `invalid_request`, `quota_locked`, `revision_conflict`; StoreError, StoreUnreachableError: whether it
- * was changed is unknown then
+ * @throws ApiError `invalid_request`, `quota_locked`, `revision_conflict`; StoreError, StoreUnreachableError: it is
+ * then unknown whether the settings were changed
  */
 export async function changeProject(
   shards: Shards,
@@ -195,7 +195,7 @@ export async function changeProject(
     // An empty change would only cause a conflict for somebody else's next change.
     if (text === before.text) return toProject(before)
     const changes = compareSettings(earlier, settings)
-    // A repeated attempt is the same change, unless another one has touched the same settings.
+    // Another attempt makes the same change, unless the same settings were changed in the meantime.
     if (Object.keys(changes).length > 0 && JSON.stringify(changes) !== audited) {
       const entry = { projectId, actor: by, action: 'project_changed' as const, target: null, changes }
       await addAuditEntries(shards, [entry])
@@ -208,7 +208,8 @@ export async function changeProject(
 }
 
 /**
- * Refuses to let a key change locked quotas: with them, the operator limits the project, and so everyone with a key of it.
+ * Refuses changes of locked quotas by a key: with these quotas, the operator limits the project and everyone who has
+ * one of its keys.
  * @throws ApiError `quota_locked`
  */
 export function refuseLocked(before: ProjectSettings, after: ProjectSettings, by: Actor): void {

@@ -9,7 +9,7 @@ const DAY_MS = 86_400_000
 interface Seen {
   /** UTC, such as `2026-11-26` */
   day: string
-  /** names that the project already had before that day */
+  /** names that the project had before that day */
   known: Set<string>
   /** new names of that day */
   found: Set<string>
@@ -18,8 +18,8 @@ interface Seen {
 }
 
 /**
- * Counts the names of properties that are new on a day. An event is stored as the client's own text, so its names are
- * only known by parsing it. That is done once per event, and only in projects with such a quota.
+ * Counts the names of properties that are new on a day. An event is stored as the client's own text, so finding its
+ * names requires parsing it. That is done once per event, and only in projects with a quota on names.
  *
  * Not promised: if a check finds more events than it may read, names in the rest are missed.
  */

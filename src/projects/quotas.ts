@@ -80,15 +80,15 @@ export interface QuotasOptions {
 
 /**
  * Refuses events of projects that have reached a hard quota, in any call. Without a quota this takes one look-up. With
- * one, a process counts alone until it has accepted its share, and then asks what the others have accepted. A request of
- * more events asks for itself.
+ * one, a process counts alone until it has accepted its share, and then finds out how much the others have accepted. A
+ * request of more events than the share does so itself.
  *
  * Not promised: while ClickHouse does not respond, events are accepted, because they could not be recovered.
  */
 export class Quotas implements Appends {
   readonly #options: QuotasOptions
   readonly #allowances = new Map<string, Allowance>()
-  /** projects about which the journals are being asked: see `#isRepetition` */
+  /** projects with a look-up in the journals in progress: see `#isRepetition` */
   readonly #lookedUp = new Set<string>()
 
   constructor(options: QuotasOptions) {
@@ -137,7 +137,7 @@ export class Quotas implements Appends {
     try {
       await this.#admit(projectId, count)
     } catch (error) {
-      // A repetition gets the answer of the first request.
+      // A retry gets the response of the first request.
       if (await this.#isRepetition(sender, ids)) return await append()
       this.#options.buffers.release(body)
       throw error
@@ -151,8 +151,8 @@ export class Quotas implements Appends {
   }
 
   /**
-   * Asks the journals only about requests that would be refused, one of each project at a time, so that clients that
-   * repeat refused requests do not slow down accepted ones. If the journals do not answer, the request is refused.
+   * Looks up only requests that would be refused, one per project at a time, so that clients that resend refused
+   * requests do not slow down accepted ones. If the journals do not answer, the request is refused.
    */
   async #isRepetition(sender: Sender, ids: RequestIds): Promise<boolean> {
     const { projectId } = sender
@@ -184,7 +184,7 @@ export class Quotas implements Appends {
     allowance.pending += count
   }
 
-  /** The allowance for the current settings and day; a new one keeps what is pending. */
+  /** The allowance for the current settings and day. A new allowance takes over the pending events. */
   #getAllowance(projectId: string): Allowance {
     const { projects, usage } = this.#options
     const { revision } = projects.get(projectId)
@@ -201,8 +201,9 @@ export class Quotas implements Appends {
   }
 
   /**
-   * Finds out how many events may be accepted. A request of more than a share is pending before the others are asked, so
-   * that they see it: of several that together exceed the quota, not all are admitted.
+   * Finds out how many events may be accepted. A request of more than a share is announced as pending before the counts
+   * of the others are read, so that they see it: of several requests that together exceed the quota, not all are
+   * admitted.
    * @returns whether it was admitted, and is pending
    */
   async #ask(projectId: string, allowance: Allowance, count: number): Promise<boolean> {
@@ -223,7 +224,7 @@ export class Quotas implements Appends {
       isLikely = false
       await wait(Math.random() * MAX_PAUSE_MS)
     }
-    // The others no longer need to see what was pending.
+    // The others no longer need to see the pending events.
     if (!isReached) void this.#options.usage.write().catch(() => undefined)
     return false
   }

@@ -33,9 +33,9 @@ const RUNS_PER_REMOVAL = 8
 const TASK = 'retention'
 /** A clock that is further ahead of the last known time than this may be wrong, ms. */
 const MAX_JUMP_MS = 24 * HOUR_MS
-/** After this number of runs, that is, a day of running, such a clock is trusted. */
+/** After this number of runs, which is a day of running, a clock in doubt is trusted. */
 const DOUBTING_RUNS = 24
-/** These runs are counted by turns in the store, because a service may restart more often than once a day. */
+/** These runs are counted in the store, because a service may restart more often than once a day. */
 const DOUBT_TASK = `${TASK}, clock in doubt`
 /** Profiles that are looked up at a time, and in a whole run. */
 const PROFILES = 1_000
@@ -59,11 +59,9 @@ export interface RetentionOptions {
 }
 
 /**
- * Removes expired events from the dead letters of projects, so that none is shown or stored. Does nothing while
- * the clock is in doubt.
- * @param projects all that have settings
- * @param now epoch ms
- * @param only the project; absent: all
+ * Removes expired events from the dead letters of projects, so that none is shown or stored. Does nothing while the
+ * clock is in doubt. @param projects all projects that have settings @param now epoch ms @param only the project;
+ * absent: all
  */
 export async function removeExpiredDeadLetters(
   shards: Shards,
@@ -93,11 +91,10 @@ export type ExpiredData = Record<Kept, Expired>
 
 /**
  * Removes expired data. Reads stop seeing it the moment it expires; this removes it from the disk, one project and one
- * month at a time. As with an erasure, none of it stays in dead letters.
+ * month at a time. As with an erasure, none of it remains in dead letters.
  *
  * Every process with a writer looks once an hour, and one of them gets the turn: for profiles, and every eighth hour
- * for events and sessions, too. What a run does not finish, because it failed or its process was stopped, is done by
- * the next one.
+ * for events and sessions, too. If a run fails or its process is stopped, the next run does the rest.
  */
 export class Retention {
   readonly #options: RetentionOptions
@@ -157,7 +154,7 @@ export class Retention {
         isPurgeDue = true
       }
     }
-    // One for all projects, because it rewrites the months of all.
+    // One purge for all projects, because it rewrites the months of all of them.
     if (isPurgeDue) await purge.now(TASK).catch((error: unknown) => failures.push(error))
     if (failures.length > 0) throw failures[0]
   }
@@ -168,7 +165,7 @@ export class Retention {
     return await claimTurn(shards, task, Math.floor(now() / ms) * ms)
   }
 
-  /** Whether the clock is plausible, or has stayed that far ahead for a whole day of running. */
+  /** Whether the clock is plausible, or has been this far ahead for a whole day of running. */
   async #trustsClock(): Promise<boolean> {
     const { projects, shards, log, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
     const known = await readKnownTime(shards, projects.list(), now())

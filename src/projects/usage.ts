@@ -23,7 +23,7 @@ export interface UsageOptions {
   now?: (() => number) | undefined
 }
 
-/** The events of a project that are being accepted. */
+/** Events of a project that are being accepted. */
 export interface Accepting {
   /** may not be counted yet */
   readonly pending: number
@@ -50,7 +50,7 @@ export function findPeriodEnd(period: 'day' | 'month', ms: number): number {
  * Counts what projects use by day: the events and bytes that the journal has accepted, and the time of their reads.
  * Each process stores its own counts every few seconds; those of all processes add up.
  *
- * Not promised: a process that is killed loses the counts of its last seconds, and what it accepted just before
+ * Not promised: a process that is killed loses the counts of its last seconds, and events that it accepted just before
  * midnight may count for the next day.
  */
 export class Usage {
@@ -63,7 +63,7 @@ export class Usage {
   /** by project: what this process has counted on its last day */
   readonly #today = new Map<string, UsageCount>()
   readonly #accepting = new Map<string, Accepting>()
-  /** projects whose stored counts have events that were being accepted */
+  /** projects whose stored counts include events that were still being accepted */
   readonly #ahead = new Set<string>()
   readonly #changed = new Set<string>()
   /** counts of days that ended before they were stored */
@@ -138,8 +138,8 @@ export class Usage {
   }
 
   /**
-   * A project's usage by day, earliest first. For other processes, it includes what they have stored. It stores
-   * nothing, so it costs no INSERT.
+   * A project's usage by day, earliest first. Includes the counts that other processes have stored. Stores nothing, so
+   * it costs no INSERT.
    * @param from the first day, such as `2026-11-26`
    * @param to the last one
    */
@@ -219,8 +219,8 @@ export class Usage {
   }
 
   /**
-   * Today, and the id of this process. The id changes every day, so a clock that is set back to a day on which the
-   * process has already counted replaces nothing.
+   * Today, and the id of this process. The id changes every day, so that nothing is replaced if the clock is set back
+   * to a day on which the process has already counted.
    */
   #now(): { day: string; process: string } {
     const day = toDay((this.#options.now ?? Date.now)())

@@ -30,7 +30,7 @@ export interface RowsPage {
   pending: number
 }
 
-/** Reads pages of events. Every read waits at the read barrier, so it sees what was accepted before it. */
+/** Reads pages of events. Every read waits at the read barrier, so it sees everything accepted before it. */
 export class EventReads {
   readonly #barrier: Pick<Barrier, 'waitForProject'>
   readonly #walks: EventWalks
@@ -71,7 +71,7 @@ export class EventReads {
     const cursor = text === undefined ? null : readCursor(text, asked.order)
     const order = cursor?.order ?? asked.order ?? 'asc'
     const { stored, pending, deletions } = await this.#barrier.waitForProject(projectId)
-    // Without this bound, a page could contain half of a block, and the walk would skip the other half.
+    // Without this bound, a page could contain half of a block, and the next page would skip the other half.
     const upTo = lastIdAt(stored)
     return { wanted: { projectId, filter, order, limit, startAt: cursor?.id ?? null, page, upTo, deletions }, pending }
   }

@@ -19,7 +19,9 @@ import { askForSessionFacts, readSessionDays, type SessionDay } from '../store/s
 
 /** How long a point is reused, ms; questions read later events from `events`. */
 const POINT_MS = 1_000
-/** The same for a point that covers everything accepted so far, ms: only a change of stored events can outdate it. */
+/**
+ * The same for a point that covers everything accepted so far, ms: only a change of stored events can make it outdated.
+ */
 const COMPLETE_POINT_MS = 10_000
 /** For this long after a step, another one is expected, ms. */
 const MOVING_MS = 5_000
@@ -44,7 +46,7 @@ const MAX_COUNTED = 1_000
  */
 const MAX_ASKED = 20
 const ASKED_MS = 24 * 3_600_000
-/** Minimum time before a request for a column or session facts, or the note that they are in use, is repeated, ms. */
+/** Minimum time before we repeat a request for a column or session facts, or record again that they are in use, ms. */
 const REPEAT_MS = 3_600_000
 
 /**
@@ -63,7 +65,7 @@ export interface FactsPoint {
   order: readonly number[]
   /** whether the facts contain rows of later steps, so that a read has to exclude them by step */
   isStepping: boolean
-  /** whether steps follow each other so fast that a read without such a bound would probably be wasted */
+  /** whether steps follow each other so fast that a read without a bound by step would probably be wasted */
   isMoving: boolean
   /** whether the project may have events that are not in the facts */
   hasLater: boolean
@@ -76,7 +78,7 @@ interface Known {
   point: Omit<FactsPoint, 'isMoving'>
   /** just before it was read, `performance.now()` */
   readAt: number
-  /** just before it was read or confirmed, `performance.now()` */
+  /** just before it was last read or confirmed, `performance.now()` */
   at: number
   /** when the last read found that a new step had begun, `performance.now()` */
   movedAt: number
@@ -85,9 +87,9 @@ interface Known {
 }
 
 /**
- * Tells questions which facts they may read. Facts follow `events` in the background, so a question reads the facts of
- * a project up to a point, and later events from `events`. After a change of stored events, the facts of the project
- * are closed until they have followed it.
+ * Finds out which facts questions may read. Facts follow `events` in the background, so a question reads the facts of a
+ * project up to a point, and later events from `events`. After a change of stored events, the project's facts may not
+ * be read until they have followed it.
  */
 export class FactsReader {
   readonly #shards: Shards
@@ -96,8 +98,8 @@ export class FactsReader {
   /** by project; the most recently read one is last */
   readonly #points = new Map<string, Known>()
   /**
-   * by project whose facts may not be read, for lack of facts or because they have not followed a change in time: when
-   * that was read, `performance.now()`; the latest is last
+   * projects whose facts may not be read, because there are none or they have not followed a change in time; and when
+   * that was found out, `performance.now()`, the latest last
    */
   readonly #without = new Map<string, number>()
   /** by column: number of slow questions about it, and when it was requested */
@@ -177,7 +179,7 @@ export class FactsReader {
       sessionDays,
     }
     const known = { point, readAt: at, at, movedAt, appended }
-    // While a change is being followed, each question reads the point anew.
+    // While a change is being followed, each question reads the point again.
     if (found.every(({ isOpen }) => !isOpen)) this.#points.set(projectId, known)
     removeOldest(this.#points)
     return known
@@ -210,7 +212,7 @@ export class FactsReader {
     })
     const known = this.#points.get(projectId)
     if (known?.point.shards === point.shards) {
-      // If no step has begun, the point is as good as new.
+      // If no step has begun, the point is still current.
       if (found.includes('other')) this.#points.delete(projectId)
       else if (found.includes('stepped')) known.movedAt = at
       else if (!point.isStepping) known.at = at
@@ -266,7 +268,7 @@ export class FactsReader {
     for (const source of sources.filter(mayHaveColumn)) {
       const name = nameValueColumn(source)
       const { questions, askedAt } = this.#slow.get(name) ?? { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
-      // It gets none if all columns are in use.
+      // The property gets no column if all are in use.
       const isEnough = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > REPEAT_MS
       const isDue = isEnough && this.#mayAsk(projectId, name, now)
       if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
@@ -328,7 +330,7 @@ function removeOldest(byProject: Map<string, unknown>): void {
   if (byProject.size > MAX_POINTS && oldest !== undefined) byProject.delete(oldest)
 }
 
-/** Whether a point can be reused without reading it again, including what it says about later events. */
+/** Whether a point, including its information about later events, can be reused without reading it again. */
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
   const now = performance.now()
   if (now - readAt > SESSION_DAYS_MS) return false
@@ -340,7 +342,7 @@ function isFresh({ point, at, readAt, appended: before }: Known, appended: Posit
 
 /** @param appended the last position that was accepted now */
 function toPoint({ point, movedAt, appended: before }: Known, appended: Position | null): FactsPoint {
-  // If nothing was accepted since, nothing was stored since.
+  // If nothing was accepted since then, nothing was stored since then.
   const isSure = appended !== null && appended === before
   const isMoving = performance.now() - movedAt < MOVING_MS
   return { ...point, isMoving, hasLater: point.hasLater || !isSure }

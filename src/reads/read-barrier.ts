@@ -28,7 +28,7 @@ export interface Reach {
   stored: Position
 }
 
-/** @param where if there are several lanes, the names of those that lag and of their shards */
+/** @param where if there are several lanes, the names of the lanes that lag and of their shards */
 export function toNotCaughtUpError(where = ''): ApiError {
   const message = `The store has not caught up${where && ` with ${where}`} yet. Try again in a moment.`
   return new ApiError('unavailable', message)
@@ -62,7 +62,7 @@ export class ReadBarrier {
   }
 
   /**
-   * Like `waitForProject`, for a caller that needs all of it.
+   * Like `waitForProject`, for a caller that needs everything.
    * @returns the position up to which everything is stored
    * @throws ApiError `unavailable` after 5 s
    */
@@ -109,8 +109,8 @@ export class ReadBarrier {
   }
 
   /**
-   * @param now the current progress, so that a reader that need not wait does not read it again
-   * @returns the progress that is enough, or the last one after 5 s
+   * @param now the current progress, which is not read again if there is no need to wait @returns the progress that is
+   * enough, or the latest one after 5 s
    */
   async #until(isEnough: (progress: Progress) => boolean, now: Progress, projectId?: string): Promise<Progress> {
     const deadline = Date.now() + this.#limitMs

@@ -23,7 +23,7 @@ export interface DeadLettersOptions {
 const MAX_CHARACTERS = 10_000
 /** Two journals may have used the same position. */
 const MAX_OF_ONE_ID = 10
-/** Dead letters are replayed one after another; those that are not reached within this time are left. */
+/** Dead letters are replayed one after another; those that are not reached within this time are reported as refused. */
 const REPLAY_MS = 30_000
 
 /** Lists and replays the dead letters of a project. */

@@ -86,7 +86,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
 
   async function change(projectId: string, id: string, properties: string | null): Promise<void> {
     const { eventId, home } = await whereStored(id)
-    // Edits find an event by its id alone, so check first whether it has expired.
+    // Edits find an event by its id alone, so first check that it has not expired.
     const isKept = keptSince(projectId) === undefined || (await readEvent(shards, { projectId, eventId, home }))
     if (!isKept) throw unknownEvent()
     const found = await edits.apply({ projectId, eventId, properties }, home)

@@ -82,7 +82,7 @@ async function checkAll(checks: (() => Promise<void>)[]): Promise<Checked> {
   }
 }
 
-/** The message without the address of a lane, which is not for everyone. */
+/** The message without the address of a lane, which not everyone may see. */
 function hideLaneAddress({ message, cause }: ApiError): string {
   return cause instanceof ApiError ? cause.message : message
 }

@@ -16,7 +16,7 @@ const HEADERS = {
   // Proxies must not cache, compress or buffer the stream.
   'cache-control': 'no-store, no-transform',
   'x-accel-buffering': 'no',
-  // A stopping service would have to wait for a connection that can be reused.
+  // A service that is stopping would have to wait for a reusable connection.
   connection: 'close',
 }
 

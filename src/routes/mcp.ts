@@ -33,10 +33,11 @@ export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
   })
 
   app.post('/mcp', { config: { access: 'read' } }, async (request, reply) => {
-    // Each message of a JSON-RPC batch would take a slot for questions. Only one earlier revision of the protocol has
-    // batches.
+    // Each message of a JSON-RPC batch would take a slot for questions, and only one earlier revision of the protocol
+    // has batches.
     if (Array.isArray(request.body)) return reply.code(400).send(refusal('Send one message at a time.'))
-    // Its modules take longer to load than the rest of the service, and most services never need them.
+    // Loaded on demand: these modules take longer to load than the rest of the service, and most services never need
+    // them.
     const { answerMessage } = await import('../mcp/http.js')
     const signal = hangUpSignal(reply)
     const onFailure = (err: unknown) => {

@@ -67,7 +67,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       const lines = days.map((one) => `${one.day},${one.events},${one.bytes},${one.read_seconds}\r\n`)
       return `day,events,bytes,read_seconds\r\n${lines.join('')}`
     }
-    // Within the slots of the project, but with what has expired and is still on the disk.
+    // Counts within the slots of the project, and includes expired data that is still on the disk.
     const counting = reserveErasureSlots(shards, projectId)
     const statuses = await quotas.read([projectId], counting)
     const checked = statuses.find(({ name }) => name === 'stored_bytes')?.used
@@ -87,7 +87,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       erased: { ...erased, dead_letters: deadLetters },
       complete: isComplete,
       unreadable_dead_letters: unreadableDeadLetters,
-      // If the erasure is incomplete, the next call would have to rewrite the tables again.
+      // Purge only once the erasure is complete, because the next call would have to rewrite the tables again.
       ...(isComplete ? await purgeAndReport(purge, projectId, app.log) : { gone_at: null, purge_error: null }),
     } satisfies ProjectErased
   })

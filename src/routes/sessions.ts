@@ -59,7 +59,7 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
     return { status: 1, error: null } as const
   })
 
-  /** A session may be started under one name of a user, and continued under another. */
+  /** A session may be started under one name of a user and continued under another. */
   async function changeSession(request: FastifyRequest, id: string, name: string, change: SessionChange) {
     const { projectId, keyClass } = getSender(request)
     const changeFor = (owner: string) => withToll<Session>((session) => change(session, owner), request.toll)
@@ -68,7 +68,7 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'session_owner_mismatch') throw error
       const owner = (await sessions.get(projectId, id))?.distinctId
-      // A daily visitor whose session lasts beyond midnight has another name then.
+      // A daily visitor's name changes at midnight, even during a session.
       const isSameVisitor = owner !== undefined && isDailyVisitor(owner) && isDailyVisitor(name)
       const isSame = isSameVisitor || (owner !== undefined && (await aliases.areSameUser(projectId, owner, name)))
       if (!isSame) throw error

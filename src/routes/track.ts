@@ -52,7 +52,7 @@ export interface TrackOptions extends KnownEventsParts {
   ignored: Pick<IgnoredFields, 'note'>
 }
 
-/** Which events are stored is visible to secret keys only. */
+/** Only secret keys may find out which events are stored. */
 function requireSecretKey({ keyKind }: FastifyRequest): void {
   if (keyKind === 'secret') return
   throw new ApiError(
@@ -96,7 +96,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
 ) => {
   const known = new KnownEvents({ shards, barrier })
   const formatId = createIdFormatter(journals)
-  /** A body that was rewritten is no longer needed; one that is stored verbatim belongs to the group commit. */
+  /** Releases a body that was rewritten; one that is stored verbatim belongs to the group commit. */
   const releaseUnless = (stored: Buffer, rawBody: Buffer) => {
     if (stored !== rawBody) buffers.release(rawBody)
   }

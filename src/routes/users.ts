@@ -87,7 +87,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     return { status: 1, error: null } as const
   })
 
-  // Without its events and sessions, a user is not erased: that is a change of a profile.
+  // Deleting only the profile does not erase the user, so it is not audited.
   const { audit: _, ...plain } = CALLS.deleteUser.config
   const deleteUser = deletesEvents ? CALLS.deleteUser : { ...CALLS.deleteUser, config: plain }
   app.delete('/users/:userId', deleteUser, async ({ projectId, params }) => {

@@ -28,10 +28,10 @@ const TOO_MANY_MS = 60 * 60_000
  */
 const MARGIN_MS = 10 * 60_000
 /**
- * Age at which all rows are read again, ms. Rows with old versions may appear too, for example from a restored part.
+ * Age at which all rows are read again, ms. Rows with old versions may also appear, for example from a restored part.
  */
 const FULL_MS = 60 * 60_000
-/** Largest filter. With MAX_STATES in it, one new state in four is taken for a known one. */
+/** Largest filter. With MAX_STATES in it, one new state in four is mistaken for a known one. */
 const MAX_BYTES = 16 * 1024 * 1024
 const MAX_STATES = 40_000_000
 /** A filter has room for twice the existing states, plus this many. */
@@ -71,8 +71,8 @@ export interface KnownStatesOptions {
  * Which states of one kind ClickHouse may have, so that it is not queried for a state that nobody has written yet, such
  * as the profile of a new user. This is a Bloom filter of all state keys in ClickHouse. It is filled when the journal
  * first lacks a state, and later extended with the rows that were stored since. Rows of other processes are included:
- * all went through this journal, and its `stored` says which rows the last read has seen. A state that is missing in
- * the journal is only new if the mark of the journal's states is still the one from before the read.
+ * all of them went through this journal, and its `stored` position shows which rows the last read has seen. A state
+ * that is missing in the journal is only new if the mark of the journal's states is still the one from before the read.
  *
  *     nothing ──first miss──▶ reading all ──▶ known ──30 s, and a miss──▶ reading new rows ──▶ known
  *        ▲                                      │
@@ -128,8 +128,8 @@ export class KnownStates {
   }
 
   /**
-   * Call it before writing a state, because the state is no longer new then. Without it, a state that vanishes from the
-   * journal too early, for example because an operator deletes it, would be taken for new.
+   * Call it before writing a state, because the state is then no longer new. Otherwise, a state that vanishes from the
+   * journal too early, for example because an operator deletes it, would be mistaken for a new one.
    */
   note(stateKey: string): void {
     const end = toKeyEnd(stateKey)

@@ -55,7 +55,7 @@ export interface StateReadLimits {
   /** shares the time of the event loop among the projects whose values are parsed and changed */
   turns: Pick<Turns, 'take'>
   /**
-   * tells which states ClickHouse cannot have; if missing, ClickHouse is queried for every state that is not in the
+   * knows which states ClickHouse cannot have; if missing, ClickHouse is queried for every state that is not in the
    * journal
    */
   known?: Pick<KnownStates, 'isNew'>
@@ -67,7 +67,7 @@ export class StateReads<Value> {
   readonly #journal: Pick<Journal, 'readStates'>
   readonly #table: StateTable<Value>
   readonly #limits: StateReadLimits
-  /** The current value, whose bytes the caller returns to the budget. */
+  /** Loads the current value. The caller returns its bytes to the budget. */
   readonly load = createBatchLoader((keys: StateKey[]) => this.#read(keys))
   readonly #loadStored = createBatchLoader((keys: StoredKey[]) => this.#readStored(keys), { atOnce: STORE_READS })
 
@@ -166,7 +166,7 @@ export class StateReads<Value> {
   }
 }
 
-/** Whether a cached read is not enough, because the store must have a version that may be newer. */
+/** Whether cached reads are not enough, because the store may have newer versions. */
 function areNewer(keys: StoredKey[]): boolean {
   return keys.some(({ version }) => version !== null)
 }

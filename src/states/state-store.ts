@@ -21,7 +21,7 @@ export interface StateLimits extends StateReadLimits {
  */
 export type Change<Value> = (current: Value | null) => Value | null
 
-/** Identifies a change, so that a repetition is not made again, and the sender whose share of the journal it uses. */
+/** Identifies a change, so that a repetition has no effect, and the sender whose share of the journal it uses. */
 export interface Repetition {
   /** class of the API key; default: secret, for changes that the service makes itself */
   keyClass?: KeyClass | undefined
@@ -67,7 +67,7 @@ export interface StateMetrics extends StateReadMetrics {
 
 /** Conflicts in a row before a change fails as unavailable. */
 const MAX_CONFLICTS = 50
-/** How long the changes of one batch may block the event loop; the rest go into the next batch. */
+/** How long the changes of one batch may block the event loop; the remaining changes go into the next batch. */
 const MAX_BATCH_MS = 10
 
 /**
@@ -141,7 +141,8 @@ export class StateStore<Value> {
   }
 
   /**
-   * Removes the refusals of changes that were made before: a retry may be refused because of its own first execution.
+   * Removes the refusals of changes that have already been made: a retry may be refused because of its own first
+   * execution.
    */
   async #withoutKnown(projectId: string, waiting: WaitingChange<Value>[], refusals: unknown[]): Promise<unknown[]> {
     const refused = [...refusals.keys()].filter((i) => refusals[i] !== undefined && waiting[i]?.insertId)

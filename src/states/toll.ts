@@ -5,7 +5,7 @@ import type { Change } from './state-store.js'
 export interface Toll {
   /** @throws ApiError `rate_limited` if the work must stop */
   touch(bytes: number): void
-  /** Counts a profile or an alias that is made. @throws ApiError `rate_limited` */
+  /** Counts a profile or an alias that is created. @throws ApiError `rate_limited` */
   newUser(): void
 }
 
@@ -25,7 +25,7 @@ export function withToll<Value extends Stateful>(change: Change<Value>, toll: To
   }
 }
 
-/** Like `withToll`, for a change that may make a new user. */
+/** Like `withToll`, for a change that may create a user. */
 export function withUserToll<Value extends Stateful>(
   change: Change<Value>,
   toll: Toll | null | undefined,
@@ -34,7 +34,7 @@ export function withUserToll<Value extends Stateful>(
   let isCounted = false
   return withToll((before) => {
     const after = change(before)
-    // A change that is retried after a conflict makes no second user.
+    // A change that is retried after a conflict does not create a second user.
     if (!before && after && !isCounted) toll.newUser()
     isCounted ||= !before
     return after

@@ -34,7 +34,7 @@ interface Visit {
 /**
  * Names visitors of pages that store nothing in the browser: a visitor has the same name all day (UTC), made from the
  * address, the User-Agent and a random salt of the day that all processes share. Once the salt is destroyed, nobody can
- * tell whose name it was, and a visitor of two days is two users.
+ * find out whose name it was. Someone who visits on two days counts as two users.
  */
 export class DailyVisitors {
   readonly #options: DailyVisitorsOptions
@@ -63,7 +63,7 @@ export class DailyVisitors {
 
   /**
    * The name of the visitor who makes a request now.
-   * @throws ApiError `unavailable` while there is no salt of today, because ClickHouse has not been reachable
+   * @throws ApiError `unavailable` while there is no salt for today, because ClickHouse has been unreachable
    */
   name({ projectId, address, userAgent }: Visit): string {
     const salt = this.#salts.get(toDay(this.#now()))

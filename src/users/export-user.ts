@@ -51,7 +51,7 @@ export async function* exportUser(
   yield* await readEventsOfUser(shards, { projectId, distinctIds, upTo: lastIdAt(user.stored) }, reading)
 }
 
-/** The profile that an alias had before it became one, if any, and the alias itself. */
+/** The alias, and the profile that its name had before it became an alias, if any. */
 function linesOfAlias(distinctId: string, alias: string, profile: Profile | null): string {
   const line = `${JSON.stringify({ type: 'alias', distinct_id: distinctId, alias })}\n`
   return profile ? profileLine(alias, profile) + line : line

@@ -23,7 +23,7 @@ type Delete = Extract<SdkMessage, { type: 'delete' }>
 /** A message that identifies somebody, or changes a profile. */
 export type PersonMessage = Alias | Change | Delete
 
-/** What the key of a request allows its messages, and how they are taken. */
+/** What the key of a request allows its messages to do, and how they are applied. */
 export interface PeopleOptions {
   /** class of the request's key; determines the share of the journal and the ids that they count towards */
   keyClass: KeyClass
@@ -75,7 +75,7 @@ export class PeoplePlan {
 
   #addAlias(message: Alias): void {
     const names = [message.distinctId, message.alias]
-    // The event with this link is stored, and nothing else follows from it.
+    // The event that contains the link is stored, but has no other effect.
     if (!names.every((name) => isName(name)) || names.some((name) => isReserved(name))) return
     if (names.some((name) => isPlaceholder(name))) this.placeholders.link++
     else if (message.distinctId !== message.alias) this.messages.push(message)
@@ -107,7 +107,7 @@ export class PeoplePlan {
     if (!this.#events.has(index)) this.refused.push(createFault(message, nobody(distinctId)))
   }
 
-  /** An element may be several changes of one profile, whose ids have to differ. */
+  /** An element may contain several changes of one profile, whose ids have to differ. */
   #withOwnId(change: Change): Change {
     const { insertId, distinctId, index = 0 } = change
     if (insertId === undefined) return change
@@ -252,7 +252,8 @@ async function apply(
   try {
     let operations: Operation[] | undefined
     const revise = (profile: Profile | null) => {
-      // Read here, because the store makes changes one after another, and lets others go first in between.
+      // Parse the operations here, because the store applies changes one after another and lets others go first in
+      // between.
       operations ??= texts.flatMap(parseOperations)
       const now = Date.now()
       const at = byTime ? time : undefined

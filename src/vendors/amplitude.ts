@@ -19,8 +19,8 @@ import { toMilliseconds } from './time.js'
 import { type Origin, readTimestamp, type Vendor } from './vendor.js'
 
 /**
- * Amplitude's Export API: an archive of gzipped files of JSON lines; times are UTC and name no zone. Each event carries
- * the user's properties at that time, which are set in the profile.
+ * Amplitude's Export API: an archive of gzipped files of JSON lines, with times in UTC without a zone. Each event
+ * contains the user's properties at that time, which are set in the profile.
  * https://amplitude.com/docs/apis/analytics/export
  */
 export const amplitude: Vendor = {

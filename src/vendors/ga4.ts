@@ -54,9 +54,8 @@ const NOT_A_ROW =
   'The row has no event_timestamp, unlike rows of events_YYYYMMDD in BigQuery. Reports of Google Analytics are totals, which cannot become events: link the property to BigQuery, and export its tables as JSON.'
 
 /**
- * Events by which Google measures visits. Every visit has them, so if they counted, none would be one page view and
- * nothing else.
- * https://support.google.com/analytics/answer/9234069
+ * Events with which Google measures visits. Every visit has them, so if they were stored, no visit would consist of a
+ * single page view. https://support.google.com/analytics/answer/9234069
  */
 const MARKERS: ReadonlySet<string> = new Set(['session_start', 'first_visit', 'user_engagement'])
 
@@ -114,8 +113,8 @@ function readPage(row: JsonRow, parameters: ReadonlyMap<string, string>): WebPag
 }
 
 /**
- * Makes an id from everything that tells two events of a user apart: Google gives them none, and events that were sent
- * together have the same time.
+ * Makes an id from everything that distinguishes two events of a user, because Google assigns none, and events that
+ * were sent together have the same time.
  */
 function findInsertId(row: JsonRow, parameters: ReadonlyMap<string, string>): string {
   const fields = IDENTITY.map((name) => String(row.readName(name) ?? ''))

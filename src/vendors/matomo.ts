@@ -40,7 +40,7 @@ export const matomo: Vendor = {
           rest: ['$matomo', collectRest(action, page, Object.values(places))],
         }),
       )
-      // The pages after the first were reached from the site itself.
+      // All pages after the first were reached from the site itself.
       if (isView) source = { utm: {} }
     }
     return [...messages, ...makeAlias(user, visitor, 'inferred')]
@@ -60,8 +60,8 @@ function refuseTruncated(row: JsonRow): void {
 const QUARTER_MS = 15 * 60_000
 
 /**
- * Reads the actions of a visit with their times. Matomo writes these as if the clocks of the site's time zone showed UTC,
- * but when the visit began in UTC, so the difference is the offset of the zone.
+ * Reads the actions of a visit with their times. Matomo writes these in the site's time zone as if they were UTC, but
+ * writes the start of the visit in real UTC, so the difference is the offset of the zone.
  * https://github.com/matomo-org/matomo/issues/22720
  */
 function readActions(row: JsonRow, values: readonly JsonValue[], origin: Origin): { action: JsonRow; time: number }[] {

@@ -104,8 +104,8 @@ export function makeAlias(
 }
 
 /**
- * Removes aliases that were seen before: some vendors link the device and the user in each event.
- * @param said the pairs seen so far; those of these messages are added
+ * Removes aliases that were seen before, because some vendors link the device and the user in each event. @param said
+ * the pairs seen so far; the pairs of these messages are added
  */
 export function withoutRepeatedAliases<T extends { type: string }>(messages: T[], said = new Set<string>()): T[] {
   return messages.filter((message) => {
@@ -145,8 +145,8 @@ export function readSessionId(row: JsonRow | undefined, name: string): string | 
 const OF_REQUEST = new Set<unknown>([true, 1, '1', '$remote'])
 
 /**
- * Reads the address of a sender. With 0 or false, the sender does not want it to be used: null. Undefined: the address
- * of the request counts.
+ * Reads the address of a sender. Null: with 0 or false, the sender asks us not to use any. Undefined: use the address
+ * of the request.
  */
 export function readAddress(value: unknown): string | null | undefined {
   if (value === undefined || value === null || OF_REQUEST.has(value)) return undefined
@@ -232,12 +232,12 @@ function idIn(row: JsonRow): string | undefined {
 /** Backslashes before an escape: a string inside a string doubles them. */
 const MAX_BACKSLASHES = 8
 
-/** A generated key, of whichever project: a message may have one of another project than the request. */
+/** Matches any generated key, because a message may contain a key of another project than the request. */
 const ANY_KEY = /(?<![\w-])[sprw]k_[\w-]{43}(?![\w-])/g
 
 /**
- * Returns a function that removes a key from JSON texts wherever it occurs, however it is escaped, and generated keys as
- * they are.
+ * Returns a function that removes a key from JSON texts wherever it occurs, however it is escaped, and also unescaped
+ * generated keys.
  */
 function keyRemover(key: string): (text: string) => string {
   let spelled: RegExp | undefined

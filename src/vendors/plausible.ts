@@ -4,8 +4,8 @@ import { readTimestamp, type Vendor } from './vendor.js'
 import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS, withoutPlaced } from './web.js'
 
 /**
- * Plausible. Its export is an archive of daily totals, which cannot be turned into events. Those who run it themselves
- * have the events in the table `events_v2` of its ClickHouse; its rows are read in any format of ours.
+ * Plausible. Its export is an archive of daily totals, which cannot be turned into events. Self-hosted installations
+ * have the events in the table `events_v2` of their ClickHouse, whose rows can be imported in any format.
  * https://plausible.io/docs/export-stats
  */
 export const plausible: Vendor = {
@@ -18,7 +18,7 @@ export const plausible: Vendor = {
     const [host, path, referrer] = [read('hostname'), read('pathname') ?? '/', toAddress(read('referrer'))]
     const url = host === undefined || host === NO_HOST ? path : `https://${host}${path}`
     const utm = readUtm(row) ?? {}
-    // Plausible also takes the source from parameters such as `ref`, and does not keep these.
+    // Plausible also reads the source from parameters such as `ref`, but does not store these.
     const source = utm.source ?? (referrer === undefined ? read('referrer_source') : undefined)
     const session = read('session_id')
     const properties = readOwn(row)
@@ -27,7 +27,8 @@ export const plausible: Vendor = {
         event: event === 'pageview' ? PAGE_VIEW : event,
         distinctId: visitor,
         time,
-        // Plausible's times are whole seconds, in which somebody may have sent the same event with other properties.
+        // Plausible's times are whole seconds, and somebody may have sent the same event with other properties within a
+        // second.
         insertId: makeInsertId('plausible', visitor, session ?? '', String(time), event, url, ...properties.flat()),
         sessionId: session,
         page: {
@@ -67,7 +68,7 @@ function toAddress(referrer: string | undefined): string | undefined {
   return referrer === undefined || /^[a-z][\w+.-]*:\/\//i.test(referrer) ? referrer : `https://${referrer}`
 }
 
-/** Whether the properties are lists. ClickHouse writes them into CSV in its own format, which is kept as it is. */
+/** Whether the properties are lists. ClickHouse writes them into CSV in its own format, which is kept unchanged. */
 function isList(row: JsonRow): boolean {
   return OWN.every((name) => Array.isArray(row.value(name)))
 }

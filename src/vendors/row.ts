@@ -19,7 +19,7 @@ export class FieldFault extends RowFault {
   }
 }
 
-/** The row was never meant to be an event. */
+/** The row is not meant to be an event. */
 export class NoEvent extends Error {
   override readonly name = 'NoEvent'
 }

@@ -43,8 +43,8 @@ const LZ_STRING = 'lz64'
 
 /**
  * Extracts the JSON from a request. SDKs send it plain, gzipped without a header, in a form, or in base64, and their
- * content types are unreliable, so the bytes decide. Only for lz-string, whose base64 looks like any other, the field
- * `compression` decides.
+ * content types are unreliable, so the bytes decide. Only lz-string, whose base64 looks like any other, is recognised
+ * by the field `compression`.
  * @param raw the body, without its Content-Encoding; empty for a GET
  * @param query of the URL, without the question mark
  * @param maxBytes maximum size of the decompressed body
@@ -173,7 +173,8 @@ function fromBase64(text: string): Buffer {
 }
 
 /**
- * Whether this is uncompressed base64, although the SDK says otherwise. lz-string never produces such text for JSON.
+ * Whether this is plain base64, although the SDK declares it as compressed. lz-string never produces such text for
+ * JSON.
  */
 function isBase64OfJson(text: Buffer): boolean {
   return isJson(Buffer.from(text.toString('latin1', 0, 64), 'base64'))

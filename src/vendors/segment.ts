@@ -60,15 +60,15 @@ export function segmentMessages(json: JsonValue, request: SdkRequest, type?: str
   })
 }
 
-/** Whether a message says that it is for another project than the request. */
+/** Whether a message declares that it is for another project than its request. */
 function isForeign(writeKey: unknown, { key, isOwnKey }: SdkRequest): boolean {
   if (typeof writeKey !== 'string' || writeKey === '' || writeKey.endsWith(MASKED)) return false
   return writeKey !== key && !writeKey.endsWith(`:${key}`) && isOwnKey?.(writeKey) !== true
 }
 
 /**
- * Every message is an event; `identify`, `group` and `alias` also change profiles and names. In an export, one of
- * these without a time makes only the change.
+ * Every message is an event; `identify`, `group` and `alias` also change profiles and names. In an export, a message of
+ * these types without a time only makes its change.
  */
 function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
   const event = type === 'track' ? row.value('event') : EVENT_NAMES.get(type)

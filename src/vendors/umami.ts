@@ -4,9 +4,9 @@ import { readTimestamp, type Vendor } from './vendor.js'
 import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS, withoutPlaced } from './web.js'
 
 /**
- * Umami's table `website_event`, as its export or a database writes it as CSV, or its rows as JSON. In Umami a session is
- * a visitor's month, and a visit is what others call a session. The export also has the tables `event_data` and
- * `session_data`, whose rows repeat the ids of events and sessions.
+ * Umami's table `website_event`, as its export or a database writes it as CSV, or its rows as JSON. In Umami, a session
+ * is a visitor within a month, and a visit is what others call a session. The export also has the tables `event_data`
+ * and `session_data`, whose rows repeat the ids of events and sessions.
  * https://github.com/umami-software/umami/blob/master/prisma/schema.prisma
  */
 export const umami: Vendor = {
@@ -32,8 +32,7 @@ export const umami: Vendor = {
     return [
       makeWebEvent({
         event,
-        // Umami may find out later who the visitor is, and then all rows of the session say so: they must keep their
-        // identity.
+        // Once Umami knows who the visitor is, it adds that to all rows of the session, whose ids must not change then.
         distinctId: visitor,
         time,
         insertId: findInsertId(row, [visitor, String(time), JSON.stringify(event), page.url ?? '']),
@@ -80,7 +79,7 @@ function readEvent(row: JsonRow): unknown {
   return event
 }
 
-/** Umami's own id, or one that is made from what tells two events apart. */
+/** Umami's own id, or one made from the fields that distinguish two events. */
 function findInsertId(row: JsonRow, parts: string[]): string {
   const id = readField(row, 'event_id')
   return id === undefined ? makeInsertId('umami', ...parts) : makeInsertId('umami', id)

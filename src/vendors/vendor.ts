@@ -6,11 +6,11 @@ import { correctedTime, parseDecimal, type TimeFormat, toMilliseconds } from './
 /** Decodes the rows of another product's export, into the same messages as its SDKs' requests if we accept those. */
 export interface Vendor {
   /**
-   * Decodes a row: an event, or several if the row is a visit, and its changes of profiles and names. Where the vendor
-   * has an endpoint, its decoder is used, so the same message gives the same result, including its `insertId`. The
-   * event's own properties are copied byte for byte. The other fields of the row become one more property, named `$` and
-   * the vendor, so that nothing is lost.
-   * Rows may repeat aliases of earlier ones; `withoutRepeatedAliases` removes these.
+   * Decodes a row: an event, or several if the row is a visit, and its changes of profiles and names. If we have an
+   * endpoint for the vendor, its decoder is used, so the same message gives the same result, including its `insertId`.
+   * The event's own properties are copied byte for byte. The other fields of the row become one more property, named
+   * `$` and the vendor, so that nothing is lost. Rows may repeat aliases of earlier ones; `withoutRepeatedAliases`
+   * removes these.
    * @throws RowFault if the row is not from an export of this vendor
    * @throws NoEvent if the row has nothing to store
    */
@@ -97,7 +97,7 @@ function anyTime(text: string, unit: Unit): number | 'seconds' | null {
   return unit === 'none' && number < SECONDS_BELOW ? null : Math.trunc(number)
 }
 
-/** Reads when something was last known, in epoch ms; undefined if missing or unreadable. */
+/** Reads the time at which a profile was last known, in epoch ms; undefined if missing or unreadable. */
 export function lastKnown(text: string | undefined): number | undefined {
   try {
     return text === undefined ? undefined : readTime(text, 'none', undefined)

@@ -5,7 +5,7 @@ import { isPlaceholder } from '../model/user-names.js'
 import type { SdkEvent } from './message.js'
 import { isEmpty, type JsonRow, objectText } from './row.js'
 
-/** What an export of a web analytics product says about an event, in the product's own spelling. */
+/** An event in the export of a web analytics product, with values as the product spells them. */
 export interface WebEvent {
   event: unknown
   distinctId: string
@@ -14,7 +14,7 @@ export interface WebEvent {
   insertId: string
   sessionId: string | undefined
   page: WebPage
-  /** texts of more properties, by name; one that is named like a field of the page goes into the rest */
+  /** JSON texts of further properties, by name; one whose name is that of a page field goes into the rest */
   properties?: readonly (readonly [name: string, text: string])[] | undefined
   context: WebContext
   /** the fields of the row that are stored nowhere else: the property's name, and the text of an object */
@@ -120,7 +120,7 @@ export function readUser(row: JsonRow, name: string): string | undefined {
 /** Values that products write for unknown fields of the context. */
 const UNKNOWN = /^(?:\((?:not set|data deleted)\)|<other>|unknown|undefined|-)$/i
 
-/** How our own intake spells names, by their spelling elsewhere in lower case. */
+/** Our own spelling of names, by other products' spelling in lower case. */
 const BROWSERS: Record<string, string> = {
   'android browser': 'Android Browser',
   'chrome mobile': 'Chrome',
@@ -177,7 +177,7 @@ const DEVICES: Record<string, NonNullable<Context['device']>> = {
   tablet: 'tablet',
   tv: 'tv',
 }
-/** Umami has the version of Windows in its name. */
+/** Umami includes the version of Windows in the name. */
 const WINDOWS = /^windows (\S+)$/i
 const VERSION = /^\d{1,6}(?:\.\d{1,6})?/
 /** Matomo writes `xx` for an unknown country, others `zz`. */
@@ -216,7 +216,7 @@ function rename(names: Record<string, string>, name: string | undefined): string
   return name === undefined ? undefined : (findIn(names, name) ?? name)
 }
 
-/** Ignores upper and lower case. A name may be one that every object has, such as `constructor`. */
+/** Looks a name up, ignoring case. A name may be one that every object has, such as `constructor`. */
 function findIn<T>(table: Record<string, T>, name: string): T | undefined {
   const key = name.toLowerCase()
   return Object.hasOwn(table, key) ? table[key] : undefined

@@ -17,7 +17,7 @@ const protocol: SdkProtocol = {
       paths: ['/', '/2/httpapi', '/batch'],
       messages: amplitudeMessages,
       answer,
-      // amplitude-js 8 would repeat a refused request forever, and send nothing after it.
+      // amplitude-js 8 would resend a refused request forever, and nothing else.
       isAllOrNone: (request) => !isForm(request),
     },
     // The oldest HTTP API and its siblings take a form or a query.
@@ -36,7 +36,7 @@ const protocol: SdkProtocol = {
   stubs: [],
   failure: ({ message, code, status }) =>
     code === 'unauthorized' || code === 'wrong_key_kind'
-      ? // Any other answer would make the SDKs repeat the request several times.
+      ? // With any other response, the SDKs would resend the request several times.
         { status: 400, body: JSON.stringify({ code: 400, error: `Invalid API key: ${message}` }) }
       : { body: JSON.stringify({ code: status, error: message }) },
 }
@@ -47,9 +47,9 @@ function isForm({ fields }: CallContext): boolean {
 }
 
 /**
- * The SDKs use the code in the body, not the status. After a 400 that names events, they immediately send the others
- * again, so only the faults were stored in that case. A change that its profile refuses is found only after the events
- * were stored, so it is reported as accepted.
+ * The SDKs use the code in the body, not the status. After a 400 that names events, they immediately resend the others,
+ * so only the faults are stored in that case. A change that its profile refuses is found only after the events were
+ * stored, so it is reported as accepted.
  */
 function answer({ taken, faults }: Ingested, request: CallContext): Answer {
   if (isForm(request)) return { type: 'text/plain', body: 'success' }

@@ -22,9 +22,9 @@ export interface IngestParts extends PeopleParts {
 }
 
 export interface IngestOptions {
-  /** whether only the faults are stored if there are any */
+  /** whether, if there are faults, nothing else is stored */
   isAllOrNone?: boolean
-  /** whether a message may delete a profile; otherwise such a message does nothing */
+  /** whether messages may delete profiles; if not, they are ignored */
   mayDelete?: boolean
   /** whether a message may merge two users; otherwise it only links them like a plain identify */
   mayMerge?: boolean
@@ -56,7 +56,7 @@ export interface Plan {
   people: PersonMessage[]
   faults: Fault[]
   refused: Fault[]
-  /** messages about a placeholder name; they are ignored */
+  /** number of ignored messages about a placeholder name */
   placeholders: { event: number; link: number; change: number }
   /** messages in the request */
   count: number
@@ -81,7 +81,7 @@ export interface PlanOptions {
   findContext?(source: MessageSource): string | undefined
   /** returns the indexes of the ids that were sent before; default: none was */
   findKnown?(insertIds: Buffer): Promise<readonly number[]>
-  /** called before each message; resolves when the request may go on, null: immediately */
+  /** called before each message; resolves when the request may continue; null: immediately */
   takeTurn(): Promise<void> | null
 }
 
@@ -124,7 +124,7 @@ interface Expired {
   fault: Fault
 }
 
-/** The faults of expired events. One that was accepted before it expired, and is repeated, has none. */
+/** The faults of expired events, except repetitions of events that were accepted before they expired. */
 async function listNew(
   { projectId }: Sender,
   expired: readonly Expired[],
@@ -151,7 +151,7 @@ function addEvent(message: SdkEvent, { texts, identities, faults, expired, since
   const { parts, insertId, source = {} } = message
   const { distinct_id, timestamp } = parts
   const insert_id = isName(insertId) ? insertId : null
-  // Not used before it was validated, while the event is formatted.
+  // The values are used only after `formatEvent` has validated them.
   const identity = { distinct_id: distinct_id as string, insert_id }
   try {
     const text = formatEvent({ ...parts, insert_id, context: findContext(source) })
@@ -215,7 +215,7 @@ export async function ingest(
   return { taken: count - faults.length, faults, refused: [...refused, ...taken.refused] }
 }
 
-/** Lists a refused link, only once: an SDK may repeat it on every page load. */
+/** Lists a refused link, but only once, because an SDK may repeat it on every page load. */
 async function rejectLink({ commits, links }: IngestParts, sender: Sender, { reason, text }: Fault): Promise<void> {
   const { projectId } = sender
   const key = `${projectId}\0${text}`

@@ -13,7 +13,7 @@ const protocol: SdkProtocol = {
   calls: [{ methods: ['POST'], paths: ['/track'], messages: openpanelMessages, answer: () => TAKEN }],
   stubs: [{ method: 'GET', path: '/track/device-id', answer: () => TAKEN }],
   failure: ({ message, code, status: given }) => {
-    // The SDKs retry on any other status, and retrying does not make a key valid.
+    // The SDKs would retry after any other status, but retrying does not make a key valid.
     const status = code === 'wrong_key_kind' ? 401 : given
     return { status, body: JSON.stringify({ status, error: message, code }) }
   },

@@ -100,7 +100,7 @@ export function vendorRoutes(protocol: SdkProtocol): FastifyPluginAsync<VendorOp
         scope.setErrorHandler((error: FastifyError, request, reply) => {
           return whenDue(error, request, () => fail(protocol, error, request, reply))
         })
-        // Pages may read errors, too: an SDK treats a status that it cannot see as a broken connection.
+        // Let pages read errors, too, because an SDK treats a status that it cannot read as a broken connection.
         scope.setNotFoundHandler((request, reply) => fail(protocol, unknownCall(request), request, reply))
         // Do not read the bodies of unknown calls.
         scope.removeAllContentTypeParsers()
@@ -127,7 +127,7 @@ function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol,
         handler: async (request, reply) => {
           try {
             const answer = await take(request, call, path, options)
-            // A GET that sends an event must reach the service each time.
+            // A GET that sends an event must reach the service every time.
             reply.header('cache-control', 'no-store')
             return send(reply, answer)
           } finally {
@@ -220,7 +220,7 @@ function refuseDeep(messages: SdkMessage[], maxDepth: number): void {
   }
 }
 
-/** The text and the reason, if something in the message is nested too deeply. */
+/** The text and the reason for a part of the message that is nested too deeply, if there is one. */
 function deepPart(message: SdkMessage, maxDepth: number): [text: string, reason?: string] {
   const inParts: [string, object][] = []
   if (message.type === 'event') {

@@ -68,7 +68,7 @@ async function send(
 }
 
 /**
- * Sent in place of a script that is not installed. The status is a success, because browsers run no script with an
+ * Sent in place of a script that is not installed. The status is a success, because browsers do not run scripts with an
  * error status.
  */
 function complaint(name: string): string {

@@ -26,8 +26,8 @@ const PAUSE_MS = 2
 /** Age at which a mark is treated as left by an interrupted call, ms. */
 const MARK_MS = 10_000
 /**
- * The price of a new or refused link, bytes. Half a dozen states are read and changed, each with a round trip to the
- * journal. With 16 KiB, one sender of links slowed down the calls of other projects.
+ * The price of a new or refused link, bytes. A link reads and changes half a dozen states, each with a round trip to
+ * the journal. At a price of 16 KiB, one sender of links slowed down the calls of other projects.
  */
 const LINK_BYTES = 40 * 1024
 /** How many refused links a process remembers, so that it lists each only once. */
@@ -112,9 +112,8 @@ export class AliasLinks {
   }
 
   /**
-   * Makes `alias` another name of the user of `distinctId`, if the call may. Does nothing if it is one already, except
-   * to complete what an interrupted call left unfinished.
-   * @returns why it was refused; null if both name one user now
+   * Makes `alias` another name of the user of `distinctId`, if the call may. If it already is one, only completes what
+   * an interrupted call left unfinished. @returns why it was refused; null if both now name the same user
    */
   async link(projectId: string, asked: Link): Promise<LinkRefusal | null> {
     const { distinctId, alias } = asked
@@ -240,8 +239,8 @@ export class AliasLinks {
   }
 
   /**
-   * The user is marked before its alias is made, so that of two calls, one making the alias and one making the user
-   * an alias itself, the later one sees the other. Then the alias is made, and only then gives its properties.
+   * The user is marked before its alias is made. So if another call makes the user itself an alias at the same time,
+   * the later of the two calls sees the other. The alias gives its properties only after it has been made.
    */
   async #make(projectId: string, { user, said, alias, isMerge, caller }: Making): Promise<'again' | null> {
     const { states, profiles, aliases, settling } = this.#parts
@@ -279,12 +278,12 @@ export class AliasLinks {
     if (own) await this.#give(projectId, alias, made, caller)
     const { closing, links } = await aliases.followChain(projectId, alias)
     const link = closing === null ? undefined : links.get(closing)
-    // Two concurrent calls have made a cycle. The later one sees it, and undoes the alias that was made last.
+    // Two concurrent calls have made a cycle. The later call sees it, and undoes the alias that was made last.
     if (closing !== null && link) await this.#break(projectId, closing, link)
     return null
   }
 
-  /** The time by the clock, but never the same twice, because it orders the links. */
+  /** The current time, but never the same twice, because it orders the links. */
   #now(): number {
     this.#lastAt = Math.max(Date.now(), this.#lastAt + 1)
     return this.#lastAt
@@ -312,7 +311,7 @@ export class AliasLinks {
       late = { ...current, given: current.given.filter((name) => !made.given.includes(name)) }
       return HAS_NAMES
     })
-    // Take back the properties that another call has given since `made` was read, too.
+    // Also take back the properties that another call has given since `made` was read.
     if (late) await this.#takeGiven(projectId, closing, late)
   }
 
@@ -346,7 +345,7 @@ export class AliasLinks {
       await this.#absorb(projectId, alias)
       return
     }
-    // The user may have become an alias since.
+    // The user may have become an alias in the meantime.
     if (given.length > 0 && isLink(await states.get(projectId, user))) await this.#absorb(projectId, user)
   }
 

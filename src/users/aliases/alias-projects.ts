@@ -6,7 +6,7 @@ import { hasAliases } from '../../store/aliases.js'
 
 /** How long this process relies on an earlier result that a project has no alias, ms. */
 const NONE_MS = 1_000
-/** How long the first alias of a project is delayed, ms: until no process relies on an earlier "none" any more. */
+/** How long the first alias of a project is delayed, ms: until no process still relies on an earlier "none". */
 const FIRST_ALIAS_MS = NONE_MS + 100
 /** How long a query of ClickHouse that found no alias is relied on, ms. The journals are still read each time. */
 const STORE_MS = 5 * 60_000
@@ -79,7 +79,8 @@ export class AliasProjects {
     await this.look(projectId)
     if (!this.#seen.get(projectId)?.isAnnounced) {
       const { lanes } = this.#options
-      // In all lanes, because a reader asks only one. Another process may have been stopped after some of them.
+      // Announce it in all lanes, because a reader asks only one, and another process may have been stopped after only
+      // some of them.
       await Promise.all(lanes.map(({ journal }) => journal.noteDeletion(formatName(projectId))))
       this.#remember(projectId, { aliases: 'some', at: performance.now(), isAnnounced: true })
     }

@@ -10,11 +10,11 @@ import type { States } from '../../states/state-store.js'
 import { findProjectsWithSteps, type Step } from '../../store/aliases.js'
 import type { Aliases } from './aliases.js'
 
-/** How long it waits for more users of the project to become aliases, ms: one pass handles all of them. */
+/** How long to wait for more users of the project to become aliases, ms, because one pass handles all of them. */
 const GATHER_MS = 1_000
 /** Interval at which the store is queried for steps left by a process that ended, ms. */
 const SWEEP_MS = 60_000
-/** Names of a project that are read and settled before it is the next one's turn. */
+/** Names of a project that are read and settled before the next project's turn. */
 const TURN_NAMES = 2_000
 /** Names that are settled concurrently. */
 const AT_ONCE = 500
@@ -39,7 +39,7 @@ export interface AliasSettlingOptions {
  * has, and even if it happens often, each name is rewritten once per pass.
  *
  * Every change is a compare-and-set and may be repeated, so any number of processes may work concurrently and end at
- * any point: a step stays marked as one in the store until nothing leads to it any more.
+ * any point: a step stays marked in the store until nothing leads to it any more.
  */
 export class AliasSettling {
   readonly #options: AliasSettlingOptions
@@ -123,7 +123,7 @@ export class AliasSettling {
       await this.#pause(this.#options.gatherMs ?? GATHER_MS)
       const projects = [...this.#due]
       this.#due.clear()
-      // A project that needs another attempt gets it after the others.
+      // A project that needs another attempt gets it after the other projects.
       for (const project of projects) if (!(await this.#attempt(project))) this.#due.add(project)
     }
   }

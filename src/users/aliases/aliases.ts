@@ -31,8 +31,8 @@ export interface Chain {
 
 /**
  * The other names of users. An alias points at its user. A user may become an alias itself: until its names point at
- * the new user (`AliasSettling`), it is a step, and chains of steps of any length are followed to their end. What is
- * stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
+ * the new user (`AliasSettling`), it is a step, and chains of steps of any length are followed to their end. Data that
+ * is stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
  */
 export class Aliases {
   readonly #states: States<Alias>
@@ -45,7 +45,7 @@ export class Aliases {
     this.#shards = shards
   }
 
-  /** The user that a name stands for: the name itself, unless it is an alias. */
+  /** The user that a name refers to: the name itself, unless it is an alias. */
   async resolve(projectId: string, name: string): Promise<string> {
     if (isReserved(name)) return name
     const aliases = await this.#projects.look(projectId)
@@ -64,7 +64,7 @@ export class Aliases {
     return (await this.#projects.look(projectId)) !== 'none'
   }
 
-  /** Whether two names stand for the same user. */
+  /** Whether two names refer to the same user. */
   async areSameUser(projectId: string, a: string, b: string): Promise<boolean> {
     const [one, other] = await Promise.all([this.resolve(projectId, a), this.resolve(projectId, b)])
     return one === other

@@ -8,7 +8,7 @@ import type { States } from '../../states/state-store.js'
 import { type Aliases, createEndFinder, isSame } from './aliases.js'
 import { giveTo } from './give-properties.js'
 
-/** How often it is restarted because the alias gave something concurrently. */
+/** How often to start again because the alias gave properties concurrently. */
 const MAX_ROUNDS = 10
 
 interface TakeBackParts {
@@ -90,7 +90,7 @@ async function planParting(
 }
 
 /**
- * Takes back the properties that the leaving names gave to other profiles, and those that these passed on.
+ * Takes back the properties that the leaving names gave to other profiles, and that those profiles passed on.
  * @returns by profile: the names of the properties that it lost
  */
 async function takeGiven({ profiles, states }: TakeBackParts, parting: Parting): Promise<Map<string, Set<string>>> {

@@ -64,7 +64,7 @@ export class Erasure {
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
     const { barrier, aliases } = this.#parts
     const shards = reserveErasureSlots(this.#parts.shards, projectId)
-    // After this, no journal holds their data from before the call: it is in the store, or in a dead letter.
+    // From here on, no journal holds their data from before the call: it is in the store or in a dead letter.
     await barrier.requireProject(projectId)
     const namesByUser = await this.#findNames(projectId, distinctIds)
     const names = [...new Set([...namesByUser.values()].flat(2))]
@@ -78,7 +78,7 @@ export class Erasure {
     const stored = await findUserSessions(shards, projectId, names)
     await forEachInBatches(stored, (session) => this.#deleteSession(projectId, session, sessions))
     if (stored.length > 0) {
-      // Later calls may start them again, at another time.
+      // Later calls may start sessions with these ids again.
       const ids = stored.map(({ sessionId }) => sessionId)
       await barrier.requireProject(projectId)
       await shards.each(({ clickhouse }) => removeSessionFacts(clickhouse, projectId, { ids }))
@@ -129,7 +129,7 @@ export class Erasure {
     if (isThere) deleted.set(distinctId, (deleted.get(distinctId) ?? 0) + 1)
   }
 
-  /** Counts on every shard before it deletes on any, so that a shard that is down is found first. */
+  /** Counts on every shard before it deletes on any, so that a shard that is down is detected first. */
   async #deleteEvents(shards: Shards, projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
     const { noteDeletion } = this.#parts
     const counts = await shards.each(({ number }) => countEventsOfUsers(shards.only(number), projectId, distinctIds))

@@ -50,7 +50,7 @@ export class ProjectErasure {
   async erase(projectId: string): Promise<ErasedProject> {
     const { barrier } = this.#parts
     const shards = reserveErasureSlots(this.#parts.shards, projectId)
-    // After this, no journal holds data from before the call, except states that the store has, too.
+    // From here on, no journal holds data from before the call, except for states that the store also has.
     await barrier.requireProject(projectId)
     // Erase from dead letters before the events, because one that is replayed concurrently stores some.
     const deadLetters = await eraseProjectFromDeadLetters(shards, projectId, async (states) => {
@@ -59,7 +59,7 @@ export class ProjectErasure {
     const events = await this.#deleteEvents(shards, projectId)
     await eraseSaved(shards, projectId)
     const removed = { sessions: 0, profiles: 0, aliases: 0 }
-    // Each call removes some states, however long the rest took.
+    // Each call removes some states, no matter how long the rest took.
     const deadline = performance.now() + this.#callMs
     for (const kind of ['sessions', 'profiles', 'aliases'] as const) {
       for await (const names of this.#pages(shards, kind, projectId)) {
@@ -67,7 +67,7 @@ export class ProjectErasure {
         removed[kind] += await this.#deleteStates(kind, projectId, names)
       }
     }
-    // Later calls may start its sessions again, at another time.
+    // Later calls may start sessions with these ids again.
     await barrier.requireProject(projectId)
     await shards.each(({ clickhouse }) => removeSessionFacts(clickhouse, projectId, { ids: null }))
     await this.#parts.ids.forget(projectId)

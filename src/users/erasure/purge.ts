@@ -72,8 +72,8 @@ export class Purge {
   /** by project: resolves when it may ask for another one */
   readonly #turns = new Map<string, Promise<void>>()
   /**
-   * since when (epoch ms) a month or table of a shard has had leftovers; needed because patches that ClickHouse merges
-   * look younger
+   * when (epoch ms) a month or table of a shard first had leftovers; needed because patches look younger after
+   * ClickHouse has merged them
    */
   readonly #since = new Map<string, number>()
 
@@ -108,7 +108,7 @@ export class Purge {
   async #gather(projectId: string): Promise<number> {
     await this.#turns.get(projectId)
     this.#stop.signal.throwIfAborted()
-    // Later deletions may be too late for this purge.
+    // Deletions from now on may be too late for this purge.
     this.#gathered.delete(projectId)
     this.#next ??= this.#after(this.#running)
     const purged = this.#next

@@ -148,7 +148,7 @@ function findUsedQuotas(samples: readonly Sample[]): Sample[] {
 function describeClient({ project = '', kind = '' }: Sample['labels']): string {
   if (project === '') return 'a client without a known key'
   if (kind === '') return `project ${project}`
-  // These limits are shared by a class of keys, so no single kind of key has reached them.
+  // Some limits are shared by a class of keys, so no single kind of key has reached them.
   return `project ${project} with ${kind === 'page' ? 'its public and write keys' : `a ${kind} key`}`
 }
 
