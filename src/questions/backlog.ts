@@ -4,17 +4,14 @@ import { pause } from '../lib/pause.js'
 
 /** Maximum number of a project's waiting tasks; more are dropped, and the next request adds them again. */
 const MAX_WAITING = 100
-/**
- * A task runs only once no other has been added for this long, ms, because a page first requests several lists
- * together.
- */
+/** How long no task may be added before the waiting ones run, ms: a page requests several lists at the same time. */
 const CALM_MS = 250
-/** Maximum time that the first waiting task waits for such a pause, ms, because tasks may keep arriving. */
+/** Maximum time that the first task waits for that, ms, because tasks may keep arriving. */
 const MAX_CALM_MS = 2_000
 
 /**
- * Runs tasks in the background, one after another, once none has been added for CALM_MS, or MAX_CALM_MS after the first
- * one was added. Projects take turns.
+ * Runs tasks in the background, one after another, as soon as no task was added for CALM_MS, and at the latest
+ * MAX_CALM_MS after the first one. Projects take turns.
  */
 export class Backlog {
   readonly #log: Pick<Log, 'info'>

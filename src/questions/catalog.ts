@@ -152,7 +152,9 @@ export class Catalog {
     )
   }
 
-  /** Warns about unknown names in a request for an empty list. A failure is no reason to fail the list. */
+  /**
+   * Warns about unknown names in a request whose list is empty. If that fails, the list is returned without warnings.
+   */
   async #warn(projectId: string, used: CheckedNames): Promise<{ warnings?: Warning[] }> {
     const point = await this.#options.barrier.waitForProject(projectId)
     const warnings = await this.#check.warnings(projectId, used, point).catch(() => [])
@@ -186,7 +188,9 @@ function findFieldOfEvents(field: FieldName): FieldName {
   return isEventOfSession(source, which) ? path : field
 }
 
-/** The possible values of a session's own field, if they are known without reading sessions; null for other fields. */
+/**
+ * The values that a field of the session itself can have, if known without reading sessions; null for all other fields.
+ */
 function listSessionValues(field: FieldName): ValueRow[] | null {
   const [source = '', name = ''] = splitField(field)
   if (source !== 'session' || isEventOfSession(source, name)) return null

@@ -4,7 +4,7 @@
  * few cases: ClickHouse gets them as a table.
  */
 
-/** The kinds of sites in `referrers.ts`; empty if the site is not known. */
+/** The kinds of sites in `referrers.ts`; empty for an unknown site. */
 const KINDS = ['', 'search', 'social', 'video', 'email', 'ai'] as const
 type Kind = (typeof KINDS)[number]
 
@@ -28,15 +28,15 @@ const MEDIUMS = [
 ] as const
 type Medium = (typeof MEDIUMS)[number]
 
-/** `site`: there is no source but a referrer. */
+/** `site`: there is a referrer, but no source. */
 const SOURCES = ['', 'site', 'email', 'sms', 'other'] as const
 type Source = (typeof SOURCES)[number]
 
 const EMAIL = ['email', 'e-mail', 'e_mail', 'e mail', 'newsletter']
 
-/** The class of these sources. */
+/** Sources by class. */
 export const SOURCE_CLASSES = toTable({ email: EMAIL, sms: ['sms'] })
-/** The class of these mediums. */
+/** Mediums by class. */
 export const MEDIUM_CLASSES = toTable({
   cpm: ['cpm'],
   display: ['display', 'banner', 'expandable', 'interstitial'],
@@ -48,7 +48,7 @@ export const MEDIUM_CLASSES = toTable({
   sms: ['sms'],
   referral: ['referral', 'app', 'link'],
 } satisfies Partial<Record<Medium, string[]>>)
-/** The class of a medium without one yet, by regular expressions for its whole text; the first one counts. */
+/** The classes of other mediums, by regular expressions for the whole text; the first that matches counts. */
 export const MEDIUM_PATTERNS = [
   ['[^\\t]*cp[^\\t]*|paid[^\\t]*', 'paid'],
   ['[^\\t]*video[^\\t]*', 'video'],
@@ -57,7 +57,7 @@ export const MEDIUM_PATTERNS = [
   ['[^\\t]+', 'other'],
 ] as const satisfies [string, Medium][]
 
-/** By kind, class of medium and class of source, each after a tab: the channel. */
+/** The channel by kind of site, class of medium and class of source, each after a tab. */
 export const CHANNELS = listChannels()
 
 function listChannels(): { keys: string[]; values: string[] } {

@@ -38,7 +38,7 @@ export function failForTie(statement: Statement, isTie: string): string {
   return `throwIf(${isTie}, 'simultaneous events have to be ordered', toInt16(${TIE_CODE}))`
 }
 
-/** The code of AMBIGUOUS_IDENTIFIER, which no statement of ours fails with otherwise. */
+/** The code of AMBIGUOUS_IDENTIFIER; no other failure of our statements has it. */
 const TIE_CODE = 207
 
 /** The number of a packed event. */

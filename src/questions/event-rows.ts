@@ -32,9 +32,9 @@ export interface RowRange {
 interface Source {
   /** operand of FROM */
   table: string
-  /** whether there are so few rows that only the profiles and sessions of these are joined */
+  /** whether there are so few rows that only their profiles and sessions should be joined */
   areFew?: boolean
-  /** SQL for columns that the table has in another form */
+  /** SQL for columns that the table stores differently */
   columns: Partial<Record<string, string>>
   /** SQL for the hash of `distinct_id` */
   own: string
@@ -114,7 +114,7 @@ export class EventRows implements FieldRows {
     return this.#joinSessions().has(events)
   }
 
-  /** Whether facts have what a field of the page comes from, so that no properties have to be read for it. */
+  /** Whether facts have everything that a field of the page is computed from, so that no properties have to be read. */
   hasPage(name: PageName): boolean {
     const { facts } = this.statement.context
     const page = new PageColumns(this.statement)
@@ -162,8 +162,7 @@ export class EventRows implements FieldRows {
     const copied = selectCopied([])
     const isLater = `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`
     const later = facts.hasLater ? ` UNION ALL ${selectEvents({ ...kept, isThere: false }, [isLater])}` : ''
-    // Paths and hosts are computed once per distinct text of a block: with large blocks, there are fewer of these in
-    // total.
+    // Paths and hosts are computed once per distinct text of a block: with large blocks, fewer in total.
     if (!this.#page.isEmpty && !this.#needsProperties(kept)) statement.set(LARGE_BLOCKS)
     const rows = `(${this.#divide(`${copied}${later}`, facts.hasLater ? null : () => selectCopied(['0']))})`
     const isRepaired = !this.#hasJson || statement.context.repairsTexts
@@ -232,7 +231,7 @@ export class EventRows implements FieldRows {
     return joinUsers(this.statement, profile, areFew ? table : null)
   }
 
-  /** SELECT of what is read of a source, from which `#select` computes the other columns. */
+  /** SELECT of the columns to read from a source; `#select` computes the others from them. */
   #selectRaw(columns: readonly string[], source: Source, conditions: readonly string[]): string {
     const all = [
       ...columns.map((name) => source.columns[name] ?? name),
@@ -287,12 +286,12 @@ function selectDays(statement: Statement, { from, to }: RowRange): string[] {
   return [...lower, `day <= ${last}`, `timestamp < ${statement.number(to)}`]
 }
 
-/** Whether a time, epoch ms, is the start of a UTC day that events may be of. */
+/** Whether a time, epoch ms, is the start of a UTC day that can have events. */
 function isDay(time: number): boolean {
   return time % DAY_MS === 0 && time >= 0 && time <= MAX_TIMESTAMP
 }
 
-/** The column of a field of a context. @param stored SQL for what is stored: a text is LowCardinality */
+/** The column of a field of a context. @param stored SQL for the stored value: a text is LowCardinality */
 export function formatContext(name: string, stored: string): string {
   // A function of one column with a dictionary is computed for the values in it.
   return name === 'bot' ? stored : emptyToUnset(`toJSONString(${stored})`)

@@ -50,7 +50,7 @@ interface FactsRead {
 const OF_EVENTS: StoreErrorName[] = ['FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 'AMBIGUOUS_IDENTIFIER', 'TOO_MANY_ROWS']
 /** How often a question reads facts that change in the meantime before it reads `events` instead. */
 const MAX_FACTS_READS = 2
-/** A question that takes longer would benefit from columns for its properties. */
+/** A question that takes longer than this would benefit from columns for its properties, ms. */
 const SLOW_MS = 200
 
 /** Reads facts for questions, or `events` where facts are missing, damaged or change too often. */
@@ -67,8 +67,8 @@ export class FactsReads {
   }
 
   /**
-   * Reads facts as they are, which is fastest. If a step has changed them meanwhile, the query is repeated without the
-   * rows of later steps, and then without facts.
+   * First reads facts without regard to running steps, which is fastest. If a step changes them during the query, the
+   * query is repeated without the rows of later steps, and then without facts.
    */
   async read<T>(
     { projectId, appended, pages, signal }: FactsRead,
@@ -91,7 +91,7 @@ export class FactsReads {
         found: this.#recallChanged(point, appended),
         max: this.#options.maxChanged,
       })
-      // Losing these notes only costs speed.
+      // If this is lost, only speed is lost.
       const noteSlow = () => void facts.noteSlow(projectId, values.sources).catch(() => undefined)
       const began = performance.now()
       const bounds: FactsBounds = {
@@ -108,7 +108,7 @@ export class FactsReads {
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
         else if (damaged?.table === 'event_facts') void facts.noteDamage('event_facts').catch(() => undefined)
         else if (damaged?.table === 'session_facts') void facts.noteDamagedSessions(projectId).catch(() => undefined)
-        // The damaged table is unknown, so it may be the facts; `events` has the same data.
+        // If the damaged table is unknown, it may be the facts; `events` has the same data.
         else if (!damaged || damaged.table !== null) {
           if (isTooLarge(error)) noteSlow()
           if (!isStoreError(error, ...OF_EVENTS) || (await stillHolds())) throw error
@@ -140,7 +140,7 @@ export class FactsReads {
   }
 
   /**
-   * Handles a failure to learn about the facts: the question is answered without them.
+   * Handles a failure to find out which facts there are: the question is answered without them.
    * @throws if ClickHouse does not respond at all
    */
   async #withoutFacts(error: unknown): Promise<null> {

@@ -9,7 +9,7 @@ export class Faults {
 
   /**
    * Adds a fault, unless there is one with this path already.
-   * @param message a predicate: it follows the path in a sentence
+   * @param message the rest of a sentence that begins with the path
    */
   add(path: string, message: string): void {
     if (this.#details.size < MAX_DETAILS && !this.#details.has(path)) this.#details.set(path, { path, message })

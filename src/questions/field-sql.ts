@@ -10,9 +10,9 @@ export type FieldSql =
   /** a number */
   | { type: 'number'; sql: string }
   /**
-   * a token of any JSON value, empty if there is none; `isScalar`: never of an array or object, and of a number only if
-   * `number` has it, or null, which is faster than parsing the token; `flag`: a condition that holds if the token is
-   * `true`, and otherwise there is none
+   * the token of any JSON value, empty without a value. `isScalar`: never of an array or object; `number`: the number,
+   * or null, which is faster than parsing the token; a scalar token is only a number if `number` is given. `flag`: a
+   * condition that holds if the token is `true`; otherwise there is no token
    */
   | { type: 'json'; sql: string; isScalar?: boolean; number?: string; flag?: string }
 
@@ -29,7 +29,7 @@ export function isScalarField(name: FieldName): boolean {
   return source === 'page' || source === 'context' || (source === 'session' && isScalarOfSession(path))
 }
 
-/** The same for what follows `session`. */
+/** Like `isScalarField`, for the path after `session`. */
 export function isScalarOfSession([name = '', of = '']: readonly string[]): boolean {
   return ['first', 'last', 'entry', 'exit'].includes(name)
     ? of === 'page' || of === 'context'

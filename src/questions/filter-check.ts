@@ -15,7 +15,7 @@ const SESSION_HAS = 'must be ["session_has", {"event": …, "where": filter}]'
 
 /** How many filters are possible. */
 export interface FilterLimit {
-  /** what has them, for the message */
+  /** what the filters belong to, for the message */
   of: string
   most: number
 }
@@ -28,7 +28,7 @@ export class FilterCheck {
   readonly #limit: FilterLimit
   readonly #note: Reader['note']
   #filters = 0
-  /** how many filters around this one choose the events of a session, which know of no session themselves */
+  /** how many filters around this one select events of a session; those filters cannot use fields of sessions */
   #within = 0
 
   /** @param fault called with each fault @param note called with each object and its known fields */
@@ -38,7 +38,7 @@ export class FilterCheck {
     this.#note = note
   }
 
-  /** Checks a filter that chooses the events of a session. */
+  /** Checks a filter that selects events of a session. */
   checkWithin(filter: unknown, path: string, level = 1): void {
     this.#within++
     this.check(filter, path, level)
@@ -48,7 +48,7 @@ export class FilterCheck {
   check(filter: unknown, path: string, level = 1): void {
     const { of, most } = this.#limit
     if (++this.#filters > most) {
-      // Report the first only, and do not check the others.
+      // Report only the first excess filter, and do not check the others.
       if (this.#filters === most + 1) this.#fault(path, `must be left out: ${of} has at most ${most} filters`)
       return
     }
@@ -133,7 +133,7 @@ function findOperandFault(kind: Operand, operand: unknown, isTime: boolean): str
     case 'order':
       if (typeof operand === 'number') return undefined
       if (!isText(operand)) return 'must be a number or a string'
-      // Whether it is a valid time does not depend on the zone.
+      // A time is valid in all zones or in none.
       return isTime && parseInstant(operand, 'UTC') === null ? 'must be a number, a date or an ISO time' : undefined
     case 'nothing':
       return undefined

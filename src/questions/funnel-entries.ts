@@ -5,16 +5,16 @@ import type { Statement } from './statement.js'
 export interface Course {
   /** operand of FROM: events with the columns user, timestamp, id, mask, and breakdown if there is one */
   events: string
-  /** for each step, its bit */
+  /** the bit of each step */
   steps: number[]
-  /** for each step but the last, the bits that end an entry between it and the next */
+  /** for each step but the last, the bits of events that end an entry between this step and the next */
   excluded: number[][]
-  /** for order `any`: for each step, the earlier ones that the same event may match */
+  /** for order `any`: for each step, the earlier steps that the same event may match */
   rivals: number[][]
   order: 'ordered' | 'strict' | 'any'
   /** SQL, ms */
   window: string
-  /** SQL, epoch ms: entries are before it; they may begin with the first of the events */
+  /** SQL, epoch ms: entries are before it; they may be as early as the first event */
   to: string
   hasBreakdown: boolean
   /**
@@ -37,9 +37,9 @@ export function selectFurthestEntries(statement: Statement, course: Course): str
 
 /**
  * For order `ordered` and `strict`. From the last step to the second, `findLater` says for each event of a user at
- * which times an entry reaches the steps from there on, if it has reached the one before with this event. This is one
- * expression, because planning a SELECT for each step takes ClickHouse longer than reading a month of events. The
- * events of users who never match the second step are not even sorted.
+ * which times an entry reaches the steps from there on, if it has reached the one before with this event. All steps are
+ * one expression, because planning a SELECT for each takes ClickHouse longer than reading a month of events. The events
+ * of users who never match the second step are not even sorted.
  */
 function selectFurthestInOrder(statement: Statement, course: Course): string {
   const { steps, window, to, hasBreakdown, isByTime } = course
@@ -85,7 +85,7 @@ function findLater(course: Course, number: number): string {
   const reached = isLast
     ? `arrayMap((time, mask) -> if(${isTaken}, [time], ${NO_TIMES}), times, masks)`
     : `arrayMap((time, mask, later) -> if(${isTaken}, arrayPushFront(later, time), ${NO_TIMES}), times, masks, ${findLater(course, number + 1)})`
-  // The next stop after an event decides; after the last event comes one that stops everything.
+  // The next stop after an event decides; the last event is followed by one that stops everything.
   const isStop = `bitAnd(mask, ${toMask(stops)}) != 0`
   return `arrayPopFront(arrayReverseFill((times, mask) -> ${isStop}, arrayPushBack(${reached}, ${NO_TIMES}), arrayPushBack(masks, ${ALL})))`
 }
@@ -125,7 +125,7 @@ function selectPacked({ events, to, hasBreakdown, isByTime }: Course, first: num
 }
 
 /**
- * A row per user with an entry. After the last event, at the position `never`, comes an infinitely late one that
+ * A row per user with an entry. The last event is followed, at the position `never`, by an infinitely late one that
  * matches nothing.
  */
 function selectJourneys(course: Course): string {
@@ -135,7 +135,7 @@ function selectJourneys(course: Course): string {
     FROM (SELECT * EXCEPT packed, arraySort(packed) AS events FROM (${selectPacked(course, course.steps)}))`
 }
 
-/** The elements of an array at the events that can be entries, because they match one of these steps. */
+/** The elements of an array for the events that can be entries because they match one of these steps. */
 function selectEntries(array: string, steps: number[], to: string): string {
   return `arrayFilter((value, mask, time) -> bitAnd(mask, ${toMask(steps)}) != 0 AND time < ${to}, ${array}, masks, times)`
 }
@@ -147,7 +147,7 @@ function selectEntries(array: string, steps: number[], to: string): string {
 function selectInAnyOrder(course: Course): string {
   const { steps, excluded, rivals, to } = course
   let sql = `SELECT *, ${selectEntries('positions', steps, to)} AS reached0 FROM (${selectJourneys(course)})`
-  // done0, done1 …: where each step is done: at the first event that matches it and does no earlier step.
+  // done0, done1 …: the position at which each step is done: the first event that matches it and does no earlier step.
   for (const [k, step] of steps.entries()) {
     const taken = (rivals[k] ?? []).map((rival) => `done${rival}`)
     const earlier = selectEntries('arrayMap((count, match) -> count - match, arrayCumSum(matches), matches)', steps, to)

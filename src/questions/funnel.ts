@@ -19,7 +19,7 @@ interface FunnelRow {
 /** The breakdown of the line for all other values. */
 const REST = '$other'
 
-/** Counts the users who take some steps one after another, and the time that they need. */
+/** Counts the users who do the steps one after another, and measures how long that takes them. */
 export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
   query(question, asked) {
     const statement = new Statement(asked)

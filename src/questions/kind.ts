@@ -16,6 +16,6 @@ export interface Kind<Question> {
 
 /** A kind of question whose answers count users, who can be listed. */
 export interface CountingKind<Question, Cell> extends Kind<Question> {
-  /** SELECT of the column `user`: the users that one number of the answer counts, possibly repeated */
+  /** SELECT of the column `user`: the users counted in one number of the answer, possibly with duplicates */
   users(question: Question, cell: Cell, statement: Statement): string
 }

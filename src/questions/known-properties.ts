@@ -11,7 +11,7 @@ interface KnownProperty {
   types: ReadonlySet<PropertyType>
   /** all its values as JSON; null if they are not all known */
   values: ReadonlySet<string> | null
-  /** how many names are within it */
+  /** how many names its objects contain */
   members: number
 }
 
@@ -23,7 +23,7 @@ export interface KnownProperties {
   sampled: number
   /** whether all names at the top level are known */
   hasAllOuter: boolean
-  /** whether all names within those are known, too, apart from those too deep or too many to list */
+  /** whether all names within them are known, too, except those that are too deep or too many to list */
   hasAllInner: boolean
 }
 
@@ -112,7 +112,7 @@ export function findPropertyFaults(
   })
 }
 
-/** Whether a name that the samples have would be known. */
+/** Whether the name would be known if the samples had it. */
 function isAllKnown(names: readonly string[], { byPath, hasAllOuter, hasAllInner }: KnownProperties): boolean {
   for (let depth = 1; depth < names.length; depth++) {
     const parent = byPath.get(JSON.stringify(names.slice(0, depth)))

@@ -7,7 +7,7 @@ import { createNearestFinder } from '../lib/nearest.js'
 import { CHANNELS } from './channels.js'
 import { isEventOfSession, splitField, toField } from './field-name.js'
 
-/** The values that a field can have, besides being unset. */
+/** The values that a set field can have. */
 interface KnownValues {
   type: PropertyType
   has(value: Scalar): boolean
@@ -32,7 +32,7 @@ export interface FieldUse {
   field: FieldName
   /** the types of the values that count or match; null for any */
   types: readonly PropertyType[] | null
-  /** whether it is only used with sessions as events */
+  /** whether the field is used only with sessions as events */
   isOfSessions: boolean
 }
 
@@ -59,7 +59,7 @@ const NUMBERS: KnownValues = {
   suggest: (value) => (isNumeric(value) ? Number(value) : undefined),
 }
 
-/** Codes that name no country, although they have a name. */
+/** Codes that have a name, but do not stand for a country. */
 const NO_COUNTRIES = ['EU', 'EZ', 'QO', 'UN', 'XA', 'XB', 'ZZ']
 let countries: ReadonlyMap<string, string> | undefined
 
@@ -153,7 +153,7 @@ function listCountries(): ReadonlyMap<string, string> {
   const codes = letters.flatMap((first) => letters.map((second) => `${first}${second}`))
   countries = new Map(
     codes
-      // A code that was replaced, such as that of the Soviet Union, has another one as its canonical form.
+      // The canonical form of a withdrawn code, such as that of the Soviet Union, is another code.
       .filter((code) => !NO_COUNTRIES.includes(code) && toCanonical(code) === code)
       .flatMap((code) => {
         const name = names.of(code)

@@ -17,7 +17,7 @@ export interface Matching {
   where: Filter | null
   timezone: string
   breakdown?: readonly FieldName[]
-  /** like `breakdown`, but as the columns `b0`, `b1` …, of which `formatValues` makes the list */
+  /** like `breakdown`, but as the columns `b0`, `b1` …, from which `formatValues` builds the list */
   split?: readonly FieldName[]
   /** fields whose numeric values are needed */
   values?: readonly FieldName[]
@@ -161,7 +161,7 @@ function buildMask(context: FilterSql, numbered: readonly Numbered[]): { sql: st
 
 /**
  * SQL for the mask of definitions without filters: one look-up of the name.
- * @param areAll whether there are no others, so that each event matches one of them
+ * @param areAll whether there are no other definitions, so that each event matches one of these
  */
 function buildMaskOfNames(statement: Statement, numbered: readonly Numbered[], areAll: boolean): string {
   let ofAny = 0n

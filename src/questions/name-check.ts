@@ -42,7 +42,7 @@ const CLOCK_SLACK_MS = 60_000
 const ROWS = 10_000
 /** Where a field of each source begins. */
 const PREFIXES = { properties: ['properties'], user: ['user'], session: ['session', 'properties'] } as const
-/** Where the properties of anything but events are, and what has them. */
+/** The tables with properties of anything but events, and the words for their rows. */
 const TABLES = {
   user: { table: 'profiles', one: 'profile' },
   session: { table: 'sessions', one: 'session' },
@@ -60,7 +60,7 @@ export interface NameCheckOptions {
   clock(): number
 }
 
-/** The sample that was read for a property, and what it says. */
+/** The sample that was read for a property, and what it shows. */
 interface Looked {
   known: KnownProperties
   /** begins the sentence about what is missing, such as "None of the newest 20 events" */
@@ -150,7 +150,7 @@ export class NameCheck {
     const warnings: Warning[] = []
     const read = new Map<string | undefined, KnownProperties>()
     for (const use of uses) {
-      // If no event has the name, that is the mistake, not the property.
+      // If no event has this name, the mistake is the name, not the property.
       const names = listSampledNames(use).filter((event) => event === undefined || counts.names.has(event))
       const isKnown = names.every((event) => read.has(event))
       if (use.source === 'properties' && (names.length === 0 || (!isKnown && read.size >= MAX_SAMPLES))) continue
@@ -208,7 +208,7 @@ export class NameCheck {
     return { known, subject: isWhole ? `No ${one}` : `None of ${ROWS} ${one}s`, isWhole }
   }
 
-  /** @returns null if it may be no mistake */
+  /** @returns null if the use may be correct */
   async #describe(
     projectId: string,
     use: PropertyUse,
@@ -236,7 +236,7 @@ export class NameCheck {
       }
       case 'value': {
         const { compared, suggestion } = fault
-        // A rare value may be in older events only.
+        // A rare value may occur only in older events.
         if (!isWhole && suggestion === undefined) return null
         const hint = suggestion === undefined ? '' : ` Did you mean ${formatScalar(suggestion)}?`
         const message = `${subject} has the value ${formatScalar(compared.value)} in ${label}.${hint}`
@@ -245,7 +245,7 @@ export class NameCheck {
     }
   }
 
-  /** Whether a property that a sample lacks is elsewhere, or the sample says too little to call it unknown. */
+  /** Whether a property that a sample lacks is elsewhere, or the sample is too small to call it unknown. */
   async #isOlder(projectId: string, { source, names, events }: PropertyUse, hasSuggestion: boolean): Promise<boolean> {
     if (source !== 'properties') return !hasSuggestion
     try {
@@ -285,7 +285,7 @@ function listMostFrequent({ names }: Counts): string[] {
   return sorted.slice(0, MAX_CANDIDATES).map(({ event }) => event)
 }
 
-/** The field of a property that belongs to the same event as another one. */
+/** The field that reads a property from the same event as another field. */
 function toUsed(use: PropertyUse, source: PropertyUse['source'], names: readonly string[]): FieldName {
   // A session has the properties of its calls; those of its events are the first event's, for example.
   const within = use.source === 'session' && source !== 'session' ? ['session', 'first'] : (use.within ?? [])

@@ -106,7 +106,7 @@ export class NameCounts {
     return known.total > LARGE || this.#measureAge(known) < RECOUNT_MS
   }
 
-  /** Whether there were too many names to update the counts, so that recent counts have to do. */
+  /** Whether there were too many names to update the counts, so that recent counts are good enough. */
   #isPartial(known: Counts): boolean {
     return known.names.size > MAX_NAMES && this.#measureAge(known) < LARGE_LIST_MS
   }

@@ -17,11 +17,14 @@ export interface PropertyUse {
   /** a JSON pointer into the question as it was sent */
   path: string
   source: 'properties' | 'user' | 'session'
-  /** the event of a session that has it, such as `session` and `first`; absent for a property of the event itself */
+  /**
+   * the event of a session that the property belongs to, such as `session` and `first`; absent if it is the event
+   * itself
+   */
   within?: readonly [string, string]
   /** the name at the top level and those within it */
   names: string[]
-  /** the names of the events that it is used with; null for all events */
+  /** the names of the events that it is looked for in; null for all events */
   events: readonly string[] | null
   /** the types of the values that count or match; null for any */
   types: readonly PropertyType[] | null
@@ -34,7 +37,7 @@ export interface ComparedValue {
   value: Scalar
 }
 
-/** The names that are compared with what the store has. */
+/** The names in a question that are looked up in the store. */
 export interface CheckedNames {
   events: EventUse[]
   properties: PropertyUse[]
@@ -86,7 +89,7 @@ function collect(question: AnyQuestion, body: unknown, path: string, used: Names
   const all = question.kind === 'paths' ? { events: null } : listEvents(definitions.map(({ definition }) => definition))
   if (question.where) collectFilter(question.where, { path: `${path}/where`, ...all }, used)
   const { sessions } = question
-  // The project's default is not in the body.
+  // The default of the project is not part of the body.
   if (sessions !== 'id' && sessions.where && getMember(body, 'sessions')) {
     collectFilter(sessions.where, { path: `${path}/sessions/where`, events: null }, used)
   }
@@ -120,13 +123,13 @@ function listDefinitions(question: AnyQuestion, path: string): { definition: Def
   }
 }
 
-/** The definitions of the events that a breakdown is taken from. */
+/** The definitions of the events whose fields a breakdown reads. */
 function listSplitDefinitions(question: Extract<AnyQuestion, { breakdown: unknown }>): Definition[] {
   if (question.kind === 'series') return question.series
   return question.order === 'any' ? question.steps : question.steps.slice(0, 1)
 }
 
-/** The events of definitions, and whether all of these are sessions. */
+/** The events of definitions, and whether all of them are sessions. */
 function listEvents(definitions: readonly Definition[]): Pick<Place, 'events' | 'isOfSessions'> {
   return { events: listEventNames(definitions), isOfSessions: definitions.every(({ event }) => event === SESSION) }
 }
@@ -138,7 +141,9 @@ function listEventNames(definitions: readonly Pick<Definition, 'event'>[]): read
   return definitions.some(({ event }) => event === '*') ? null : [...new Set(names)]
 }
 
-/** @param options `isInSession`: whether they are events within a session, which cannot be sessions themselves */
+/**
+ * @param options `isInSession`: whether the filter is for events within a session, which cannot be sessions themselves
+ */
 function collectNames(
   event: string | string[],
   path: string,
@@ -182,7 +187,7 @@ function listValues([operator, _, compared]: Comparison, path: string): Compared
 function listComparedTypes([operator, field, compared]: Comparison): PropertyType[] | null {
   switch (OPERATORS[operator]) {
     case 'order':
-      // It is compared with dates and times as well as with numbers.
+      // A time can be compared with dates and times as well as with numbers.
       if (splitField(field)[0] === 'timestamp') return null
       return [typeof compared === 'number' ? 'number' : 'string']
     case 'texts':

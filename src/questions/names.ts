@@ -246,12 +246,12 @@ function pickFirst(members: string): string {
   return `arrayFilter((m, nth) -> nth = 1 AND m.2 != 'null', ${members}, arrayEnumerateUniq(${members}.1))`
 }
 
-/** Time limit of a search through all events for a name that the newest ones lack, s. */
+/** Time limit of the search for a name in all events, after the newest ones lacked it, s. */
 const SEARCH_LIMIT_S = 0.4
 
 /**
- * Query for one row if the properties of any event contain a name, at any depth. It fails if that takes too long to
- * find out.
+ * Query that returns one row if the properties of any event contain a name, at any depth. It fails if the search takes
+ * too long.
  * @param events names of events; null for all
  */
 export function queryNameInTexts(
@@ -274,7 +274,7 @@ function selectSample(statement: Statement, range: IdRange): string {
   const events = `SELECT ${columns.join(', ')} FROM ${statement.context.shards.table('events')}
     PREWHERE project_id = ${statement.project} AND ${buildConditions(statement, range).join(' AND ')}`
   if (range.newest === undefined) return `(${events})`
-  // In the table's order, so that ClickHouse reads it from its end until there are enough.
+  // In the order of the table, so that ClickHouse reads the table from its end until there are enough events.
   return `(${events} ORDER BY project_id DESC, toUInt128(event_id) DESC LIMIT ${statement.count(range.newest)})`
 }
 

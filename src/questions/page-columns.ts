@@ -7,7 +7,7 @@ import type { KeptValues } from './property-paths.js'
 import { SITES } from './sites.js'
 import type { Statement } from './statement.js'
 
-/** SQL for whether a row with the column `event` is a page view. */
+/** SQL for whether a row is a page view, from its column `event`. */
 export function isPageView(statement: Statement): string {
   return `event IN ${statement.texts(statement.context.pages.page_views)}`
 }
@@ -36,7 +36,7 @@ const DICTIONARIES: readonly PageName[] = ['host', 'path', 'referrer']
 const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const satisfies PagePlace[]
 type Parameter = (typeof PARAMETERS)[number]
 
-/** By the parameter that an ad added: a host of the site, as in `SITES`. */
+/** For each parameter that ads add, a host of the ad's site, as in `SITES`. */
 const AD_HOSTS = {
   keys: Object.keys(AD_CLICKS),
   values: Object.values(AD_CLICKS).map((name) => `${name.toLowerCase()}.com`),
@@ -68,9 +68,9 @@ export class PageColumns {
     return `page_${name}`
   }
 
-  /** Whether facts lack a column for some text that the fields come from. */
+  /** Whether facts lack a column for any text that the fields are computed from. */
   needsProperties(kept: KeptValues | null): boolean {
-    // Without stopping at the first, so that each missing column is requested.
+    // Do not stop at the first missing column: each one has to be requested.
     return this.#places()
       .map((place) => this.#findColumn(place, kept))
       .includes(null)
@@ -121,7 +121,7 @@ export class PageColumns {
     return new FirstTexts(lists, (text) => this.#statement.text(text))
   }
 
-  /** The text of each place that has no column with it; empty if there is none. */
+  /** The text of each place without a column in facts; empty if there is no text. */
   #selectTexts(kept: KeptValues | null): string[][] {
     const places = this.#places().filter((place) => this.#findColumn(place, kept) === null)
     if (places.length === 0) return []
@@ -136,7 +136,7 @@ export class PageColumns {
     const isRefused = `${hasNone} AND properties != '{}' AND NOT isValidJSON(properties)`
     if (!repairsTexts) {
       const refused = `${failIf(isRefused)} AS page_refused`
-      // Every column depends on the check, so that it always runs, and runs first.
+      // Every column depends on the check, so the check always runs, and runs first.
       const checked = places.map((place) => `if(page_refused, '', first_${place}) AS found_${place}`)
       return [find('page_raw', 'properties', 'first'), [refused], checked, check('properties')]
     }
@@ -241,7 +241,7 @@ export class PageColumns {
     return [...found, [result.replace('site', column(steps.length - 1))]]
   }
 
-  /** The value of a key in a table, or the key itself if it is not there. */
+  /** The value of a key in a table, or the key itself if the table lacks it. */
   #find(key: string, { keys, values }: { keys: string[]; values: string[] }): string {
     return `transform(${key}, (SELECT ${this.#statement.texts(keys)}), (SELECT ${this.#statement.texts(values)}))`
   }
@@ -327,20 +327,20 @@ function computeHost(url: string): string {
   return `lower(replaceRegexpOne(replaceRegexpOne(${authority}, '(?s)^.*@', ''), ':[0-9]*$', ''))`
 }
 
-/** The path of a URL, `/` for one without; empty without a URL. */
+/** The path of a URL, `/` if the URL has none; empty without a URL. */
 function computePath(url: string): string {
   const having = `replaceRegexpOne(${toDictionary(url)}, '(?s)^(?:${ORIGIN}[^/?#]*(?:[?#].*)?|[?#].*)$', '/')`
   return `extract(${having}, '^(?:${ORIGIN}[^/?#]*)?([^?#]*)')`
 }
 
-/** The first of the parameters with this name that has a value, as it is written. */
+/** The first non-empty value of a parameter, as written in the URL. */
 function findParameter(url: string, name: string): string {
-  // Most URLs do not have it, and are left out of the dictionary.
+  // Most URLs lack the parameter; leave them out of the dictionary.
   const having = `if(position(${url}, '${name}=') > 0, ${url}, '')`
   return `extract(${toDictionary(having)}, '^[^?#]*[?](?:[^#]*?&)??${name}=([^&#]+)')`
 }
 
-/** The first of the parameters of ads that has a value; empty if there is none. */
+/** The first parameter of an ad that has a value; empty if there is none. */
 function findAdClick(url: string): string {
   const names = Object.keys(AD_CLICKS)
   const having = `if(multiSearchAny(${url}, [${names.map((name) => `'${name}='`).join(', ')}]), ${url}, '')`

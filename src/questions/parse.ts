@@ -44,7 +44,7 @@ export function checkQuestion(question: unknown, path: string, faults: Faults, n
   readAny(question, path, new StrictReader(faults), now)
 }
 
-/** Adds the project's defaults; those of a question about users belong to the question that it is of. */
+/** Adds the project's defaults; in a question about users, to the question within it. */
 function fill(given: unknown, defaults: Partial<QuestionDefaults>): unknown {
   if (!isObject(given)) return given
   if (given.kind === 'users') return { ...given, of: fill(given.of, defaults) }

@@ -33,7 +33,7 @@ const PARTS = `bitShiftRight(link, ${2 * CODE_BITS}) AS step, ${CODE} AS code, b
 /** The node of all other events. */
 const OTHER = '$other'
 
-/** A row per user with the distinct links of its paths. Columns: `user`, `links`. */
+/** A row per user with the distinct links of the user's paths. Columns: `user`, `links`. */
 function selectUserLinks({ events, steps, window, from, to, isBack }: PathQuery): string {
   const all = Array.from({ length: steps + 1 }, (_, k) => k)
   const [shift, never, elapsed] = isBack
@@ -109,7 +109,7 @@ export function selectCountedLinks(query: PathQuery): string {
     ORDER BY step, event = '${OTHER}' OR ifNull(next_event = '${OTHER}', false), users DESC, ${from}, ${to}`
 }
 
-/** SELECT of the users who reached a node, or took the link from it to `next` if given; possibly repeated. */
+/** SELECT of the users who reached a node, or took the link from it to `next` if given; possibly with duplicates. */
 export function selectTakers(
   query: PathQuery,
   statement: Statement,

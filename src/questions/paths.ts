@@ -52,7 +52,7 @@ function widenRange(question: PathsQuestion) {
 
 const ANY = { event: '*', where: null }
 
-/** What may be on a path; sessions only if it starts or ends at one. */
+/** The definitions of the events on a path; sessions only if the path starts or ends at a session. */
 function listTaken({ start, end }: PathsQuestion): Definition[] {
   return (start ?? end)?.event === SESSION ? [ANY, { event: SESSION, where: null }] : [ANY]
 }

@@ -2,7 +2,7 @@ import type { ColumnSource } from '../store/fact-values.js'
 import { failIf, markName, repairText, unmarkToken } from '../store/json-sql.js'
 import type { Statement } from './statement.js'
 
-/** What facts store of the properties besides their text. */
+/** The columns of facts with single values of the properties. */
 export interface KeptValues {
   /** the column with the parser's results for a path, or with first texts; null if there is none */
   find(source: ColumnSource): string | null
@@ -42,7 +42,7 @@ export class Paths {
 
   /**
    * Columns with the raw results of the parser.
-   * @param kept null: nothing is known of the rows but the text
+   * @param kept null: the rows have only the text
    */
   raws(statement: Statement, json: string, kept: KeptValues | null = null): string[] {
     return this.#each(({ name, path }) => {

@@ -14,7 +14,7 @@ export interface RefreshingCacheOptions<T> {
   room: number
   /** renews results in the background */
   backlog: Backlog
-  /** whether a renewed result must be dropped because a newer one was made in the meantime */
+  /** whether to drop a renewed result because `by`, made in the meantime, is newer */
   isOutdated(renewed: T, by: T): boolean
 }
 

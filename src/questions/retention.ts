@@ -18,7 +18,7 @@ interface Row {
   users: string
 }
 
-/** Counts the users who come back, by the unit of time in which they started. */
+/** Counts the users who come back, by the day, week or month in which they started. */
 export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
@@ -148,7 +148,7 @@ function buildUnits({ unit, timezone, week_start }: RetentionQuestion, range: Ra
   return splitIntoBuckets(range, unit, timezone, week_start)
 }
 
-/** Returns a function for the end of a cell, epoch ms: later events do not count in it. */
+/** Returns a function that returns the end of a cell, epoch ms; later events do not count in the cell. */
 function findCellEnds(question: RetentionQuestion, range: Range): (cohort: number, interval: number) => number {
   const { buckets } = buildUnits(question, range)
   if (question.mode === 'calendar') {

@@ -50,7 +50,7 @@ export interface QuestionsOptions extends FactsReadsOptions {
   barrier: Pick<Barrier, 'waitForProject'>
   aliases: Pick<Aliases, 'hasAny'>
   limits: QuestionLimits
-  /** what a project has set; default: nothing */
+  /** the settings of a project; default: none */
   getSettings?: ((projectId: string) => QuestionDefaults & PageSettings) | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
@@ -72,7 +72,7 @@ const RETRY_SECONDS = 5
 const GRACE_MS = 5_000
 /** How long an answer waits for an unfinished review, ms. Known names need no wait. */
 const GRACE_FOR_REVIEW_MS = 1_000
-/** How long a project is assumed to have chains of aliases, ms. They are settled within seconds. */
+/** How long a project is assumed to have chains of aliases, ms. They are resolved within seconds. */
 export const CHAINED_MS = 60_000
 const NARROWER = 'Ask about a shorter time (from, to), fewer events or fewer breakdowns.'
 
@@ -146,7 +146,7 @@ export class Questions {
     const settings = choosePatternSettings(patterns)
     const { answer, pending, reviewed } = await this.#inSlot(projectId, signal, async (slot) => {
       const point = await this.#wait(projectId, signal)
-      // Events that are not stored yet may have the names.
+      // If events are not stored yet, they may have the unknown names.
       const asked = point.pending === 0 ? review?.(projectId, { question, body, point }) : undefined
       // Warnings are optional: a failed review, for example because of too many questions, does not fail the answer.
       const reviewed = Promise.resolve(asked ?? []).catch(() => [])
@@ -165,8 +165,8 @@ export class Questions {
   }
 
   /**
-   * Looks for the mistakes in valid questions that `ask` would warn about, without answering them. It finds fewer if
-   * that takes too long or fails.
+   * Looks for the mistakes in valid questions that `ask` would warn about, without answering them. If that takes too
+   * long or fails, it returns those found so far.
    * @param bodies by the JSON pointer to each in the request
    */
   async review(projectId: string, bodies: ReadonlyMap<string, unknown>, review: Review): Promise<Warning[]> {
@@ -207,7 +207,7 @@ export class Questions {
     })
   }
 
-  /** What the project has set for its questions. */
+  /** The project's settings for questions. */
   getProject(projectId: string): QuestionDefaults & PageSettings {
     return this.#options.getSettings?.(projectId) ?? DEFAULT_SETTINGS
   }
@@ -259,7 +259,7 @@ export class Questions {
         if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw toPatternsTooLargeError(error)
       }
       if (isServerOutOfMemory(error)) {
-        // ClickHouse does not say whether others or this question took it.
+        // ClickHouse does not say whether this question or other queries used the memory.
         const message = `ClickHouse has no memory left for the question. Try again in a moment, or narrow it. ${advice}`
         throw new ApiError('overloaded', message, { cause: error, limit: 'reads' })
       }
@@ -268,10 +268,10 @@ export class Questions {
   }
 
   /**
-   * Runs a query as if the project's data were ordinary, unless it is known not to be. If it turns out to have texts
-   * that need repair, simultaneous events of a user, chains of aliases, or more values than fit in memory, the query is
-   * repeated for that. The last is not remembered, because finding out takes a fifth of the question's time at most. It
-   * is also repeated if other queries left it no memory.
+   * Runs a query as if the project's data were ordinary, unless it is known not to be. If the data turns out to have
+   * texts that need repair, simultaneous events of a user, chains of aliases, or more values than fit in memory, the
+   * query is repeated for such data. Too many values are not remembered, because noticing them takes at most a fifth of
+   * the question's time. The query is also repeated if other queries had used up the memory.
    */
   async #read(
     { projectId, now, slot, appended }: QuestionRun,
@@ -285,7 +285,7 @@ export class Questions {
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     let repairsTexts = this.#repaired.has(projectId, now)
     let hasTies = this.#tied.has(projectId, now)
-    // A query that fails on purpose would leave the other shards at work.
+    // If a query fails on purpose, the other shards would go on with it.
     let hasChains = shards.areSeveral || this.#chained.has(projectId, now)
     let hasManyValues = false
     let wasShort = false
@@ -316,7 +316,7 @@ export class Questions {
         } else if (isGreedy && isStoreError(error, 'TOO_MANY_ROWS', 'MEMORY_LIMIT_EXCEEDED')) {
           hasManyValues = true
         } else if (!wasShort && isServerOutOfMemory(error)) {
-          // ClickHouse has made room meanwhile, by ending the query that took the most.
+          // By now, ClickHouse has freed memory by ending the largest query.
           wasShort = true
         } else {
           throw error

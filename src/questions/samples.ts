@@ -20,7 +20,7 @@ import type { Query, QueryContext } from './statement.js'
 
 /** Maximum age of a sample of a large project that is used while a new one is made, ms. */
 const MAX_OLD_MS = 2 * RECOUNT_MS
-/** Up to this many rows are read by one thread in small blocks, which stops earlier when there are enough events. */
+/** Up to this many rows, one thread reads in small blocks: it stops sooner when there are enough events. */
 const NEAR_ROWS = 100_000
 const NEAR: ClickHouseSettings = { max_threads: 1, max_block_size: '8192' }
 /** With buffering, ClickHouse would read far ahead in each part. */
@@ -108,8 +108,8 @@ export class Samples<Row> {
   }
 
   /**
-   * A sample begun after the call that includes everything up to a point; for a large project, a small one. The caller
-   * has waited at the read barrier. @throws like `take`
+   * A new sample that includes everything up to a point; for a large project, a small one. The caller has waited at the
+   * read barrier. @throws like `take`
    */
   async upTo(
     looked: SampledEvents,

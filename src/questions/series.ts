@@ -19,13 +19,13 @@ interface Row {
   series: number
   /** the breakdown as JSON; empty for `$other` */
   label: string
-  /** number of the bucket, from 1; 0 for the whole range, which has no other number if it is the only bucket */
+  /** number of the bucket, from 1; 0 for the whole range, also if it is the only bucket */
   bucket: number
   /** a number, or `inf`, `-inf`, `nan` */
   value: number | string | null
 }
 
-/** Metrics that are 0 if there are no events; the others are null. */
+/** Metrics that are 0 without events; the others are null. */
 const ZERO: readonly Metric[] = ['events', 'users', 'events_per_user', 'sum']
 const OF_USERS: readonly Metric[] = ['users', 'events_per_user']
 
@@ -35,8 +35,8 @@ const REST = '$other'
 export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer, users }
 
 /**
- * Maximum number of values, each in each bucket, that a breakdown keeps for a series until it knows which of them have a
- * line.
+ * Maximum number of values, counted once per bucket, that a breakdown keeps for a series until it knows which values
+ * have a line.
  */
 const MAX_GROUPS = 500_000
 
@@ -56,7 +56,8 @@ function query(question: SeriesQuestion, asked: QueryContext): Query {
 /**
  * The series that are counted together. Series of sessions and series of events are separate, so that fields are computed
  * only where they are needed.
- * @param areAlone each is counted by itself, because a pass counts only the values that have a line in its series
+ * @param areAlone whether each series is counted by itself, because a pass counts only values that have a line in its
+ * series
  */
 function splitSeries({ series }: SeriesQuestion, areAlone: boolean): Part[] {
   const all = series.map((definition, number) => ({ definition, number }))
@@ -158,7 +159,7 @@ function selectLines(
 /** A measure, and the places in a part of the series that it measures. */
 type SharedMeasure = Measure & { places: number[] }
 
-/** The measures of all series of a part, each once; the `place` of a row tells which of them it is about. */
+/** The measures of all series of a part, each once; the `place` of a row says which measure the row belongs to. */
 function shareMeasures(statement: Statement, question: SeriesQuestion, part: Part): SharedMeasure[] {
   const fields = listValueFields(part.map(({ definition }) => definition)).map((field) => JSON.stringify(field))
   const found = new Map<string, { definition: SeriesDefinition; places: number[] }>()
@@ -233,7 +234,7 @@ function listValueFields(definitions: SeriesDefinition[]): FieldName[] {
   return [...new Map(byKey).values()]
 }
 
-/** SQL for the line that an event counts in: the one of its value, or `$other`. */
+/** SQL for the line that an event counts in: the line of its value, or `$other`. */
 function buildLabel(statement: Statement, question: SeriesQuestion, part: Part): { sql: string; where: string } {
   const { breakdown, other } = question
   if (breakdown.length === 0) return { sql: `'[]'`, where: '' }
@@ -302,7 +303,7 @@ interface Measure {
   finished: string
 }
 
-/** An aggregate function with its parameters, and its arguments without the condition. */
+/** An aggregate function, its parameters, and its arguments except the condition. */
 interface State {
   name: string
   aggregate: string
@@ -399,7 +400,7 @@ function computePercentile(numbers: string, level: string): string {
   return `arrayMap(sorted -> multiIf(empty(sorted), nan, ${isExact}, ${below}, ${between}), [arraySort(${numbers})])[1]`
 }
 
-/** Turns NaN, which these aggregates return if there are no numbers, into null. */
+/** Turns NaN, which the aggregates return without numbers, into null. */
 function nanToNull(sql: string): string {
   return `if(isNaN(${sql}), NULL, ${sql})`
 }

@@ -17,17 +17,17 @@ export interface ServerSettingsOptions {
 const MAX_RESULT_BYTES = 128 * 1024 * 1024
 /**
  * How much of ClickHouse's memory one question may use at most. With more, it could hit the limit of the whole server,
- * and would look as if other queries had used up the memory.
+ * which looks as if other queries had used up the memory.
  */
 const MEMORY_SHARE = 0.5
 const REMEMBERED_MS = 60_000
 /**
  * Rewrites of comparisons, GROUP BY, ORDER BY and LIMIT BY that our statements do not need. Trying them compares whole
  * expression trees, which takes a third of the time to plan paths or a breakdown by channel, and a quarter for funnels.
- * Expressions that were merged across subqueries also compute in one step what builds upon each other in several: a
- * breakdown by source or channel takes a quarter longer. ClickHouse reorders joins once it knows their sizes from an
- * earlier run. For sessions by `page.channel` in a project with chains of aliases, planning then took minutes and several
- * GB, and no limit applied (26.7).
+ * When expressions are merged across subqueries, columns that build upon each other in several steps are also computed
+ * in one: a breakdown by source or channel takes a quarter longer. ClickHouse reorders joins once it knows their sizes
+ * from an earlier run. For sessions by `page.channel` in a project with chains of aliases, planning then took minutes
+ * and several GB, and no limit applied (26.7).
  */
 export const NEEDLESS_REWRITES = [
   'optimize_and_compare_chain',
@@ -48,7 +48,7 @@ export const NEEDLESS_REWRITES = [
  */
 const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
 
-/** The settings of every question, as far as the server knows them. It may be upgraded while the service runs. */
+/** The settings of every question that the server supports. It may be upgraded while the service runs. */
 export class ServerSettings {
   readonly #options: ServerSettingsOptions
   #settings: Promise<ClickHouseSettings> | undefined
@@ -66,7 +66,7 @@ export class ServerSettings {
     return this.#memory
   }
 
-  /** @throws StoreError if ClickHouse has not told them even once */
+  /** @throws StoreError if ClickHouse has never returned them */
   async read(): Promise<ClickHouseSettings> {
     const before = this.#settings
     const now = performance.now()

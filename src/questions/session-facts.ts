@@ -44,8 +44,8 @@ interface Column {
 }
 
 /**
- * The sessions of days that session facts cover. The facts of a session are valid until more of the session is stored;
- * the question groups the events of all changed sessions itself.
+ * The sessions of the days that session facts cover. The facts of a session are valid until more of the session is
+ * stored; the question groups the events of all changed sessions itself.
  *
  * All events and calls of a session with a row are within a day, so a question that counts the session reads all of
  * them. Funnels and paths also consider sessions around the range, which may reach beyond what the question reads; it
@@ -125,7 +125,7 @@ export class SessionFacts {
     const { facts } = context
     const { from, to } = this.#range
     const ofProject = `project_id = ${project}`
-    // A question that reaches beyond its range sees only a part of these.
+    // A question that reads beyond its range sees only a part of these sessions.
     const ends = this.#isWhole
       ? []
       : [from, to].flatMap((end) => (end === undefined ? [] : [this.#statement.number(end)]))
@@ -136,7 +136,7 @@ export class SessionFacts {
         ...this.#bounds('day', toDay, DAY_MS),
         `step > ${this.#ofDay(this.#steps, 'toInt32(day)')}`,
         ...(facts?.step ? [`step <= ${this.#statement.ofShard(facts.step, 'UInt32')}`] : []),
-        // The last column is read of the rows that are left.
+        // The last column is read only for the rows that are left.
         'session != 0',
       ],
       // The row of a session that was deleted does not say when it began.
@@ -162,9 +162,8 @@ export class SessionFacts {
   }
 
   /**
-   * SELECT of all other sessions.
-   * @param columns with what they are of `session_facts AS e`, see `userSql` and `userHashSql`
-   * @param user what they need of the user
+   * SELECT of all other sessions. @param columns with their SQL over `session_facts AS e`, see `userSql` and
+   * `userHashSql` @param user whether the columns need the user's name or hash
    */
   selectOthers(columns: readonly Column[], user: 'name' | 'hash' | null): string {
     const statement = this.#statement
@@ -193,7 +192,7 @@ export class SessionFacts {
   }
 
   #time(time: number, toValue: (time: string) => string): string {
-    // Days have no times outside of these bounds.
+    // No day is outside of these bounds.
     return toValue(this.#statement.number(Math.min(Math.max(time, 0), MAX_TIMESTAMP)))
   }
 
@@ -204,7 +203,10 @@ export class SessionFacts {
       AND day >= ${day(this.#first)} AND day <= ${day(last)} AND fill = ${this.#ofDay(this.#fills, 'toInt32(day)')}`
   }
 
-  /** SQL for the value that a list has for a day; 0 for other days. @param day SQL for days since 1970 */
+  /**
+   * SQL for the value of a day in a list of values by day; 0 for days outside the list. @param day SQL for days since
+   * 1970
+   */
   #ofDay(values: readonly bigint[], day: string): string {
     const list = `CAST(${this.#statement.texts(['0', ...values.map(String), '0'])}, 'Array(UInt64)')`
     return `arrayElement(${list}, least(greatest(${day} - ${this.#statement.integer(this.#first - 2)}, 1), ${values.length + 2}))`
@@ -216,7 +218,7 @@ export function hadEvent(statement: Statement, names: readonly string[] | null):
   return names === null ? 'toUInt8(events > 0)' : `toUInt8(hasAny(names, ${statement.texts([...names])}))`
 }
 
-/** SQL for the different names of a session's events, and for whether they are too many. */
+/** SQL for the distinct names of a session's events, and for whether there are too many. */
 export function groupNames(name: string, condition: string): { names: string; areMany: string } {
   const names = `groupUniqArrayIf(${MAX_NAMES + 1})(${name}, ${condition})`
   return { names, areMany: `length(${names}) > ${MAX_NAMES}` }

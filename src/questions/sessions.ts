@@ -42,7 +42,7 @@ export interface SessionsScope extends SessionRange {
 interface SessionColumn {
   name: string
   sql: string
-  /** SQL for it in `session_facts`; null if they do not have it */
+  /** SQL for the column in `session_facts`; null if the table lacks it */
   fact: string | null
 }
 
@@ -53,7 +53,9 @@ interface MomentColumn {
   ofCall: string
 }
 
-/** The events of a session whose fields it has, by the aggregate function and the condition that find them. */
+/**
+ * The events of a session whose fields can be used, each with the aggregate function and the condition that find it.
+ */
 const CHOSEN = {
   first: ['argMinIf', 'is_event'],
   last: ['argMaxIf', 'is_event'],
@@ -62,7 +64,7 @@ const CHOSEN = {
 } as const
 type Chosen = keyof typeof CHOSEN
 
-/** Whether the events that are found are page views. */
+/** Whether the event is a page view. */
 function isOfPageViews(chosen: Chosen): boolean {
   return CHOSEN[chosen][1] === 'is_page'
 }
@@ -77,8 +79,8 @@ interface ChosenPage {
 /**
  * The sessions of a question: a row for each, with a column for each field that the question uses. The rows of events
  * and calls are grouped by a hash (of the session's id, or of the user) and by the number of cuts before the event.
- * Sessions by id rarely have to be cut, so the query first runs without looking for cuts. A session that is too long
- * makes it fail, like a text that has to be repaired.
+ * Sessions by id rarely have to be cut, so the query first runs without looking for cuts, and fails if a session is too
+ * long, as it does for a text that needs repair.
  */
 export class Sessions implements SessionTable {
   readonly scope: SessionsScope
@@ -111,7 +113,7 @@ export class Sessions implements SessionTable {
   field([name = '', ...path]: string[]): FieldSql & { type: 'json' } {
     const counted = Object.hasOwn(NUMBERS, name) ? NUMBERS[name as keyof typeof NUMBERS] : null
     if (counted) {
-      // Null for an event without a session, to which none is joined.
+      // Nullable, because no session is joined to an event without one.
       const number = this.#column(name, () => `toNullable(${counted.grouped})`, `toNullable(${counted.fact})`)
       const token = `if(isNull(${number}), '', ${formatNumber(`assumeNotNull(${number})`)})`
       return { type: 'json', sql: token, isScalar: true, number }
@@ -119,7 +121,7 @@ export class Sessions implements SessionTable {
     return { type: 'json', sql: this.#token([name, ...path]), isScalar: isScalarOfSession([name, ...path]) }
   }
 
-  /** The column with the token of a field that is no number. */
+  /** The column with the token of a field that is not a number. */
   #token([name = '', ...path]: string[]): string {
     switch (name) {
       case 'first':
@@ -156,7 +158,7 @@ export class Sessions implements SessionTable {
     }
   }
 
-  /** A field of a session's context: that of the calls, or of the first event that has one. */
+  /** A field of a session's context: of the context of the calls, or else of the first event that has a context. */
   context(name: string): FieldSql {
     const build = () => {
       const found = this.#findContext(name)
@@ -177,7 +179,7 @@ export class Sessions implements SessionTable {
     const fact = where || event === SESSION ? null : hadEvent(this.#statement, names)
     const build = () => {
       const context = { rows: this.#events, timezone: this.scope.timezone }
-      // The name alone would mean sessions, which are no events of a session.
+      // The name alone stands for sessions, and no session is an event of a session.
       if (event === SESSION) return 'toUInt8(0)'
       const tests = event === '*' ? ['1'] : [`event IN ${this.#statement.texts([event].flat())}`]
       if (where) tests.push(buildCondition(context, where))
@@ -198,7 +200,7 @@ export class Sessions implements SessionTable {
   userHash(): string {
     this.#hasUser = true
     const hash = () => this.#moment('person_hash', this.#events.userHash(), hashName('person'))
-    // Overwritten where the name is joined, too.
+    // Overwritten if the name is joined, too.
     return this.#column(USER_HASH, () => `argMax(${hash()}, place)`, userHashSql(this.#statement, 'e.user'))
   }
 
@@ -228,7 +230,7 @@ export class Sessions implements SessionTable {
     return `(SELECT ${names} FROM ${this.#select()} UNION ALL ${others})`
   }
 
-  /** The columns as read from session facts; null if some column is not in them. */
+  /** The columns as read from session facts; null if any column is missing there. */
   #findFacts(): { name: string; sql: string }[] | null {
     if (!this.#isById) return null
     const isNamed = this.#columns.has(USER)
@@ -316,7 +318,7 @@ export class Sessions implements SessionTable {
 
   /** Operand of FROM: the sessions with the properties of the events whose page fields are needed. */
   #selectSessions(): string {
-    // First, because this adds columns to the moments.
+    // This comes first, because it adds columns to the moments.
     const pages = [...this.#pages.keys()].flatMap((chosen) => this.#takePage(chosen))
     const moments = this.#selectMoments()
     // The limit is for the values of a breakdown, not for sessions.
@@ -329,7 +331,7 @@ export class Sessions implements SessionTable {
     if (!this.#isCut)
       return `(SELECT key AS session_key, min(at) AS session_start, ${all.join(', ')} FROM ${moments} GROUP BY key)`
     if (this.#isById && !this.#statement.context.repairsTexts) {
-      // A part of `session_start`, so that the check is evaluated.
+      // The check is a part of `session_start`, so that it is evaluated.
       const isWhole = `throwIf(max(at) - min(at) > ${DAY_MS}, 'a session may have to be cut')`
       return `(SELECT key AS session_key, min(at) + ${isWhole} AS session_start, ${all.join(', ')} FROM ${moments} GROUP BY key)`
     }
@@ -391,7 +393,7 @@ export class Sessions implements SessionTable {
     return column
   }
 
-  /** @param fact SQL for it in `session_facts`; null if they do not have it */
+  /** @param fact SQL for the column in `session_facts`; null if the table lacks it */
   #column(key: string, build: () => string, fact: string | null = null): string {
     const known = this.#columns.get(key)
     if (known) return known.name
@@ -485,7 +487,7 @@ export class Sessions implements SessionTable {
 
 /**
  * The order of events as one number: by time, then by id. Times are not negative, so their bits have the same order.
- * Calls are at 0: their context is preferred to that of all events, and their user comes after theirs.
+ * Calls are at 0: their context takes precedence over the events' contexts, and the events' users over theirs.
  */
 const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(timestamp + 0)), 128), toUInt256(id))'
 

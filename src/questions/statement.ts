@@ -15,9 +15,9 @@ export interface FactsBounds {
   hasLater: boolean
   /** by shard; null: of every step */
   step: readonly number[] | null
-  /** the column of facts that has these values, apart from the properties */
+  /** finds the column of facts with these values */
   findColumn: (source: ColumnSource) => string | null
-  /** the days that session facts have of the project's sessions; absent: none */
+  /** the days of the project for which there are session facts; absent: none */
   findSessions?: () => readonly SessionDay[]
   /**
    * The keys that a SELECT in parentheses returned in an earlier statement; null: they are unknown, or too many. When
@@ -81,7 +81,7 @@ export class Statement {
   readonly #known = new Map<string, string>()
   readonly #settings: ClickHouseSettings = {}
 
-  /** @param options `namesUsers`: whether rows have the names of users, and not hashes; default: hashes */
+  /** @param options `namesUsers`: whether rows identify users by name instead of by hash; default: by hash */
   constructor(context: QueryContext, { namesUsers = false } = {}) {
     this.context = context
     this.namesUsers = namesUsers
@@ -151,7 +151,7 @@ export class Statement {
     return placeholder
   }
 
-  /** The prefix GLOBAL for JOIN, and for IN with a subquery, over several shards; empty with one. */
+  /** The prefix GLOBAL for JOIN, and for IN with a subquery, if there are several shards; otherwise empty. */
   get global(): string {
     return this.context.shards.areSeveral ? 'GLOBAL ' : ''
   }

@@ -45,7 +45,7 @@ interface NotedObject {
 interface StrictReaderOptions {
   /** the project's definition of sessions, which was checked when it was set and does not count towards the limits */
   checked?: SessionsDefinition | undefined
-  /** default: that of a question */
+  /** default: the limit of a question */
   limit?: FilterLimit | undefined
 }
 

@@ -93,7 +93,7 @@ function formatLocal(ms: number, offset: number): string {
   return `${local}${offset < 0 ? '-' : '+'}${text}`
 }
 
-/** Shortest duration of a unit, which bounds their number in a range. */
+/** Shortest duration of a unit, which limits how many a range can have. */
 const LEAST_MS: Record<Unit, number> = {
   hour: 3_600_000,
   day: DAY_MS,
@@ -138,7 +138,7 @@ export function splitIntoBuckets({ from, to }: Range, unit: Unit, timezone: stri
   const starts = touched
     .flatMap((pieces, number) => pieces.map((piece) => ({ at: piece.from, number })))
     .sort((a, b) => a.at - b.at)
-    // A piece that follows one of the same bucket does not begin a bucket.
+    // A piece that follows another one of the same bucket does not begin a bucket.
     .filter(({ number }, i, all) => all[i - 1]?.number !== number)
   return { buckets, starts: starts.map(({ at }) => at), numbers: starts.map(({ number }) => number) }
 }
@@ -162,7 +162,7 @@ function splitIntoPieces(range: Range, unit: Unit, timezone: string, weekStart: 
   return pieces
 }
 
-/** The unit of a local time, counted from that of 1970-01-01. */
+/** The number of the unit that contains a local time; the unit of 1970-01-01 is 0. */
 function countUnits(local: number, unit: Unit, weekStart: WeekStart): number {
   switch (unit) {
     case 'hour':

@@ -2,7 +2,7 @@ import type { FunnelLine, Question, SeriesLine } from '../contract/questions.js'
 import type { Warning } from '../contract/warning.js'
 import { formatPath, splitField } from './field-name.js'
 
-/** Warns about fields of a breakdown that nothing in the answer has, so that they split nothing. */
+/** Warns about fields of a breakdown that are unset everywhere in the answer, so that they split nothing. */
 export function warnOfUnsetBreakdowns(question: Question, results: unknown): Warning[] {
   if (question.kind !== 'series' && question.kind !== 'funnel') return []
   const lines = results as (SeriesLine | FunnelLine)[]

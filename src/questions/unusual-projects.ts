@@ -4,9 +4,9 @@ const KEPT_MS = 60 * 60_000
 const MAX_PROJECTS = 10_000
 
 /**
- * Remembers the projects in which a question found unusual data, such as texts that need repair. Their questions are ready for
- * it from the start; all others first run as if there were none, and fail if there is. So forgetting a project only costs
- * time.
+ * Remembers the projects in which a question found unusual data, such as texts that need repair. Questions of these
+ * projects allow for such data in the first attempt; those of others first run as if there were none, and fail if there
+ * is. So forgetting a project only costs time.
  */
 export class UnusualProjects {
   /** by project: until when it is remembered, epoch ms; the latest last */

@@ -21,8 +21,8 @@ export class UsableDays {
   #areUsed = false
 
   /**
-   * @param options `definition`: of the sessions that are asked about, see `identifySessions`; `expiry`: see `findFirstDay`;
-   *   `found`: by statements of other questions, if nothing was stored since
+   * @param options `definition`: identifies the sessions of the question, see `identifySessions`; `expiry`: see
+   * `findFirstDay`; `found`: keys from statements of other questions, if nothing was stored since
    */
   constructor(
     days: readonly SessionDay[],
@@ -39,12 +39,12 @@ export class UsableDays {
     this.#max = max
   }
 
-  /** Whether a question has looked for them. */
+  /** Whether the question has looked for covered days. */
   get areAsked(): boolean {
     return this.#areAsked
   }
 
-  /** Whether it has found some. */
+  /** Whether it has found any. */
   get areUsed(): boolean {
     return this.#areUsed
   }
@@ -63,8 +63,8 @@ export class UsableDays {
   }
 
   /**
-   * Finds the keys that `findChanged` did not know.
-   * @returns whether there were such SELECTs, so that building the query again makes a difference
+   * Finds the keys that `findChanged` did not know. @returns whether any were unknown, so that the query has to be
+   * built again
    */
   async lookUp(read: (query: Query) => Promise<unknown[]>): Promise<boolean> {
     for (const [key, query] of this.#wanted) {

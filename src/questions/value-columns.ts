@@ -5,7 +5,7 @@ export class ValueColumns {
   readonly #names: ReadonlySet<string>
   readonly #asked = new Map<string, ColumnSource>()
 
-  /** @param names of all there are */
+  /** @param names of all columns that exist */
   constructor(names: ReadonlySet<string>) {
     this.#names = names
   }

@@ -20,8 +20,8 @@ const INSERT = buildInsert('aliases', {
 })
 
 /**
- * SQL condition for rows that link a name to a user. A row without a distinct_id belongs to a user that has aliases.
- * A restored store may contain names that no user can have.
+ * SQL condition for rows that link a name to a user. A row without a distinct_id marks a user that has aliases. A
+ * restored store may contain names that no user can have.
  */
 export const ARE_LINKS = `distinct_id != '' AND NOT ${reservedSql('alias')} AND NOT ${reservedSql('distinct_id')}`
 

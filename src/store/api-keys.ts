@@ -30,8 +30,8 @@ const IS_VALID = `(revoked_at IS NULL OR revoked_at > ${NOW})`
 
 /**
  * The version of a row that replaces another. Two concurrent changes of one key may read the same row. Then the row
- * with the earlier end wins, so that changing a label cannot bring back a key that was revoked meanwhile. 2^42 ms is in
- * 2109.
+ * with the earlier end wins, so that changing a label cannot bring back a key that was revoked at the same time. 2^42
+ * ms is in 2109.
  * @param end the row's `revoked_at`
  */
 const nextVersion = (end: string) =>
@@ -102,7 +102,7 @@ async function changeKey(clickhouse: ClickHouse, { hash, label, origins, eventsO
   )
 }
 
-/** Revokes keys after `delayMs`. A key that was revoked for an earlier time keeps that time. */
+/** Revokes keys after `delayMs`. A key whose revocation is already set for an earlier time keeps that time. */
 export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], delayMs = 0): Promise<void> {
   const fields = new QueryParameters()
   const hashes = fields.array(keys.map(({ hash }) => hash))

@@ -9,7 +9,7 @@ const NOW = 'toUnixTimestamp64Milli(now64(3))'
 /** How long an entry is kept, ms; `schema/audit.sql` removes it from the disk. */
 const KEPT_MS = 365 * 86_400_000
 
-/** Adds entries to the audit logs of their projects, all or none. Their time is that of the store's clock. */
+/** Adds entries to the audit logs of their projects, all or none. Their times are by the store's clock. */
 export async function insertAuditEntries(clickhouse: ClickHouse, entries: readonly AuditEntry[]): Promise<void> {
   if (entries.length === 0) return
   const rows = entries.map(({ projectId, actor, action, target, changes }) => {

@@ -37,17 +37,17 @@ export interface ErasedDeadLetters {
   unreadable: number
 }
 
-/** The users whose data is removed, or the time (epoch ms) before which events are. */
+/** The users whose data is removed, or a time (epoch ms): events before it are removed. */
 type Erased = ReadonlySet<string> | 'everyone' | { before: number }
 
-/** A state with a row in a dead letter. Even if the store lacks it, the journal keeps it until it is deleted. */
+/** A state with a row in a dead letter. Even if the store lacks the state, the journal keeps it until it is deleted. */
 interface ErasedState {
   kind: StateKind
   name: string
   distinctId: string
 }
 
-/** Called with states before they are removed from a dead letter, so that a retry finds them if it throws. */
+/** Called with states before they are removed from a dead letter; if it throws, they stay there for a retry. */
 type OnStates = (states: readonly ErasedState[]) => Promise<void>
 
 /**
@@ -93,7 +93,7 @@ export async function eraseProjectFromDeadLetters(
  * @returns the number of dead letters that were changed or deleted
  */
 export async function expireDeadLetters(shards: Shards, projectId: string, before: number): Promise<number> {
-  // Everything in these is old, so they need not be read one by one.
+  // Everything in these dead letters is old, so they need not be read one by one.
   const old = `received_at < ${Math.trunc(before)}
     AND (kind = 'rejected' OR kind = 'events' AND NOT arrayExists(
       event -> JSONExtractFloat(event, 'timestamp') >= ${Math.trunc(before)}, JSONExtractArrayRaw(body, 'events')))`
@@ -181,7 +181,7 @@ async function eraseFromOne(
     else if (isNamed) await erase()
     if (revision === null) continue
     if (isNamed && rest.body === null) return users
-    // This also deletes revisions that an interrupted erasure left.
+    // This also deletes revisions left over from an interrupted erasure.
     const isAlone = !isNamed && Number(current.revisions) === 1
     if (!isAlone) await deleteRevisions(clickhouse, 'revision < {revision:UInt64}', { ...at, revision })
     return users
@@ -189,7 +189,7 @@ async function eraseFromOne(
   throw new Error(`Too many processes are erasing from the dead letter at ${position}. Try again.`)
 }
 
-/** The deletion of events from a dead letter. Until the new revision is stored, all of them still exist. */
+/** The deletion of events from a dead letter. All of them still exist until the new revision is stored. */
 function eraseEvents(at: LetterRevision, count: number, run: () => Promise<boolean>): Deletion {
   const query = `SELECT if(max(revision) = {revision:UInt64}, {count:UInt64}, 0) AS count FROM dead_letters WHERE ${IS_ENTRY}`
   return { count, left: { query, parameters: { ...at, revision: String(at.revision), count } }, isResumable: true, run }
@@ -315,7 +315,7 @@ function withoutUsers(
 ): Rest | undefined {
   try {
     if (kind === 'rejected') {
-      // The other cases do not apply to this kind of dead letter.
+      // `everyone` and `before` do not apply to this kind of dead letter.
       const { users, left } = withoutNamed(parseRejected(body), who instanceof Set ? who : new Set())
       return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString(), ...NO_EVENTS }
     }

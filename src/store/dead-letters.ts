@@ -55,8 +55,8 @@ export async function insertDeadLetter(
 const STATEMENT_BYTES = 1024 * 1024
 
 /**
- * Stores entries of kind `rejected` as dead letters. Skips those already stored, because a block may be inserted again
- * under another token.
+ * Stores entries of kind `rejected` as dead letters. Skips entries that are already stored, because a block may be
+ * inserted again under another token.
  */
 export async function insertRejected(
   clickhouse: ClickHouse,
@@ -241,7 +241,7 @@ export async function countDeadLetters(shards: Shards): Promise<number> {
   })
 }
 
-/** The exact body that the journal had. */
+/** The body exactly as the journal had it. */
 export async function readDeadLetterBody(deadLetter: DeadLetter): Promise<Readable> {
   return await deadLetter.shard.clickhouse.bytes(
     `SELECT body FROM dead_letters

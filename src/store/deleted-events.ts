@@ -6,7 +6,7 @@ import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 
 /** Time limit for deleting the events of one month, and for counting them. */
 export const DELETE_LIMIT_MS = 110_000
-/** A deletion reaches ClickHouse within this time after it was noted, ms, unless its process hangs. */
+/** A deletion reaches ClickHouse within this time after its note, ms, unless its process hangs. */
 const NOTED_MS = 1_000
 const POLL_MS = 100
 /** How long a deletion waits for earlier ones, ms. */
@@ -29,7 +29,7 @@ interface Count {
 export interface Deletion {
   /** number of events that exist and will be deleted */
   count: number
-  /** counts how many of them still exist */
+  /** counts those of them that still exist */
   left: Count
   /** whether `left` is stored, so that the ledger survives a kill: it must be short and must not name users */
   isResumable: boolean
@@ -101,7 +101,7 @@ export class DeletionCounter {
     await settle(isDone ? count : 0)
   }
 
-  /** Like `#note`, but counts nothing if it fails, because nothing will be deleted then. */
+  /** Like `#note`, but if it fails, nothing is counted, because nothing will be deleted. */
   async #begin(projectId: string, deleted: number, pending: Pick<Note, 'pending' | 'left_query'>): Promise<void> {
     try {
       await this.#note(projectId, deleted, pending)
@@ -124,7 +124,7 @@ export class DeletionCounter {
   }
 }
 
-/** A moment by both clocks, ms. */
+/** The time by both clocks, ms. */
 interface Times {
   monotonic: number
   epoch: number
@@ -151,8 +151,8 @@ async function writeNotes(clickhouse: ClickHouse, notes: (Note & { project_id: s
 }
 
 /**
- * Sums the counters of a server that are no longer used, one sum for each project. Otherwise each erasure would leave a row
- * forever. Only one process may do so at a time.
+ * Replaces the unused counters of a server by one sum for each project. Otherwise each erasure would leave a row
+ * forever. Only one process may do this at a time.
  */
 export async function sumDeletions(clickhouse: ClickHouse): Promise<void> {
   for (let count = SUMMED; count === SUMMED; ) count = await sumSome(clickhouse)
@@ -178,7 +178,7 @@ async function sumSome(clickhouse: ClickHouse): Promise<number> {
     const total = totals.get(project) ?? { revision: 0, count: 0 }
     totals.set(project, { ...total, count: total.count + Number(count) })
   }
-  // In one INSERT, so that at no moment anything is counted twice or not at all.
+  // In one INSERT, so that nothing is ever counted twice or left out.
   await writeNotes(clickhouse, [
     ...settled.map(({ project: project_id, counter, revision }) => {
       return { project_id, counter, revision: Number(revision) + 1, count: 0, ...NOTHING }
@@ -187,7 +187,7 @@ async function sumSome(clickhouse: ClickHouse): Promise<number> {
       return { project_id, counter: SUM, revision: revision + 1, count, ...NOTHING }
     }),
   ])
-  // After a kill, the remaining counters are summed again later, as 0.
+  // If the process is killed before this, the remaining counters are summed again later, as 0.
   const ids = new QueryParameters()
   const isSummed = `toString(counter) IN ${ids.array(settled.map(({ counter }) => counter))}`
   const settings = { mutations_sync: '1' }
@@ -206,18 +206,21 @@ async function settleInterrupted(clickhouse: ClickHouse, project: string): Promi
   const found = await read()
   if (found.length === 0) return
   const youngest = Math.min(...found.map(({ age }) => Math.max(0, Number(age))))
-  // An inexact ledger is better than a user who is not erased.
+  // Do not wait any longer: an inexact ledger is better than a user who is not erased.
   if (!(await waitForDeletions(clickhouse, NOTED_MS - youngest))) return
-  // A deletion that was not interrupted has ended by itself.
+  // Read again: deletions that were not interrupted have settled their own notes.
   for (const { counter, revision, count, pending, left_query } of await read()) {
     const deleted = Number(pending) - (await readCount(clickhouse, JSON.parse(left_query)))
-    // The counter itself would write the same.
+    // The process of the counter would write the same row.
     const next = { counter, revision: Number(revision) + 1, count: Number(count) + deleted }
     await writeNote(clickhouse, project, { ...next, ...NOTHING })
   }
 }
 
-/** Waits until a server has carried out the deletions that it has after a pause. @returns false if they take too long */
+/**
+ * After a pause, waits until a server has carried out the deletions that it is running then. @returns false if they
+ * take too long
+ */
 async function waitForDeletions(clickhouse: ClickHouse, pauseMs: number): Promise<boolean> {
   await wait(Math.max(0, pauseMs))
   const began = performance.now()

@@ -41,7 +41,7 @@ async function readShardDisks(shard: Shard, signal: AbortSignal): Promise<ShardD
 
 /** The size of a shard. */
 export interface ShardSize {
-  /** rows of `events`, deleted ones too until they leave the disk */
+  /** rows of `events`, including deleted ones that are still on the disk */
   rows: number
   /** bytes of all tables on disk */
   bytes: number

@@ -36,7 +36,10 @@ async function createOn(server: ClickHouse, shards: Shards, from: Definition): P
   await server.rows('SELECT count() FROM shard_identity_all')
 }
 
-/** The numbers of the shards in the order of `shardNum()`, which a cluster of the servers' own configuration decides. */
+/**
+ * The numbers of the shards in the order of `shardNum()`, which depends on the cluster if the servers' configuration
+ * defines one.
+ */
 export async function readShardOrder(shards: Shards): Promise<number[]> {
   const rows = await shards.rows<{ number: number }>(
     'SELECT number FROM shard_identity_all GROUP BY _shard_num, number ORDER BY _shard_num',
@@ -67,7 +70,7 @@ async function remoteTables(shards: Shards): Promise<Definition> {
     `CREATE OR REPLACE TABLE ${name} AS ${source}('${addresses.join(',')}', currentDatabase(), '${table}', ${login})`
 }
 
-/** The addresses of the shard's replicas, all with the native port of the one in use. */
+/** The addresses of the shard's replicas, all with the native port of the replica in use. */
 async function nativeAddresses({ number, name, urls = [], clickhouse }: Shard, isSecure: boolean): Promise<string> {
   const port = isSecure ? 'tcp_port_secure' : 'tcp_port'
   const [row] = await clickhouse
@@ -80,7 +83,7 @@ async function nativeAddresses({ number, name, urls = [], clickhouse }: Shard, i
   return urls.map((url) => `${new URL(url).hostname}:${row?.port}`).join('|')
 }
 
-/** Turns the error of a shard that cannot read from all shards into one that says what to do. */
+/** Turns the error of a shard that cannot read from all shards into an error that says what to do. */
 function setupError(shards: Shards, { number, name }: Shard, error: unknown): unknown {
   if (!(error instanceof StoreError)) return error
   const { message } = error

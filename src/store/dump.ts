@@ -87,8 +87,8 @@ export const DUMP_TABLES: readonly DumpTable[] = [
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
 /**
- * Tables that are not exported. The target needs no `deletions`, because deleted rows are not exported. It counts the
- * use of keys anew, and builds facts from the events.
+ * Tables that are not exported. The target needs no `deletions`, because deleted rows are not exported. Its count of
+ * the use of keys starts from zero, and it builds facts from the events.
  */
 const OTHER_TABLES = [
   'event_change_log',
@@ -122,7 +122,7 @@ export interface Range {
   upTo: string | null
 }
 
-/** Two sets of rows are the same if their number and the sum of their hashes modulo 2^64 are. */
+/** Two sets of rows are the same if they have the same number of rows and the same sum of hashes modulo 2^64. */
 export interface Digest {
   rows: number
   hash: string
@@ -147,7 +147,7 @@ export interface JournalRow {
 
 /** Memory that a query may use for GROUP BY before it spills to disk. */
 const MAX_GROUP_BYTES = 2 * 1024 * 1024 * 1024
-/** Scanning a whole table takes long. Progress headers keep proxies from closing a silent connection. */
+/** Scanning a whole table takes a long time. Progress headers keep proxies from closing the silent connection. */
 const SCAN_LIMIT_MS = 60 * 60 * 1000
 const SCAN: ClickHouseSettings = {
   send_progress_in_http_headers: 1,
@@ -156,7 +156,7 @@ const SCAN: ClickHouseSettings = {
   max_bytes_before_external_group_by: String(MAX_GROUP_BYTES),
 }
 
-/** Identifies this database whatever its address. A database that is dropped and created again gets a new id. */
+/** Identifies this database, whatever address it has. A database that is dropped and created again gets a new id. */
 export async function readStoreId(clickhouse: ClickHouse): Promise<string> {
   const [row] = await clickhouse.rows<{ id: string }>(
     'SELECT toString(uuid) AS id FROM system.databases WHERE name = currentDatabase()',
@@ -198,7 +198,7 @@ async function readTableColumns(clickhouse: ClickHouse, table: string, only?: re
     { table },
   )
   const rows = only ? only.flatMap((column) => all.find(({ name }) => name === column) ?? []) : all
-  // The hash of a tuple with a null in it would be null.
+  // The hash of a tuple that contains a null would be null.
   const hashed = rows.map(({ name, type }) => (type.includes('Nullable') ? `ifNull(toString(${name}), '\\0')` : name))
   return {
     names: rows.map(({ name }) => name),

@@ -7,7 +7,7 @@ import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { hashName } from './fact-columns.js'
 import type { ColumnSource } from './fact-values.js'
 
-/** What a change touches: events of a project on one shard, or only their facts. */
+/** What a change affects: events of a project on one shard, or only their facts. */
 export type ChangeScope =
   | { kind: 'events'; ids: string[] }
   /** all events of these users, by their hashes */
@@ -25,7 +25,10 @@ export type ChangeScope =
   | { kind: 'calls'; keys: string[] | null }
   /** no events, but session calls last changed before a time (epoch ms) are deleted */
   | { kind: 'calls'; before: number }
-  /** no events: an operator has the facts of all projects rebuilt, or those of one left out or taken in */
+  /**
+   * no events: an operator has the facts of all projects rebuilt, or one project excluded from the facts or included
+   * again
+   */
   | { kind: 'rebuild' | 'leave_out' | 'take_in' }
   /** no events: frequently asked values get a column in the facts */
   | { kind: 'column'; source: ColumnSource }
@@ -66,13 +69,13 @@ const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:U
  * time.
  */
 const END_DELAY_MS = 20
-/** How long closing waits until all ends are logged, ms. */
+/** How long `close` waits for all ends to be logged, ms. */
 const CLOSE_MS = 2_000
 /** Pauses between attempts to record that a change is over, while ClickHouse does not respond. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 10_000 }
 const MAX_NOTES = 20
 
-/** The events that a change touches, by their projects. */
+/** The events that a change affects, by project. */
 type Scopes = ReadonlyMap<string, ChangeScope>
 
 /** A change that is being carried out. */
@@ -80,9 +83,9 @@ export interface RunningChange {
   /** a condition for each of its statements: they have no effect once the change is abandoned */
   fence: string
   parameters: Parameters
-  /** call it if ClickHouse may still be running a statement of the change when `run` ends */
+  /** to be called if ClickHouse may still be running a statement of the change when `run` ends */
   abandon(): void
-  /** reports which of the announced events were really touched */
+  /** reports which of the announced events were actually changed */
   narrow(scopes: Scopes): void
 }
 
@@ -92,9 +95,10 @@ type RunChange<T> = (change: RunningChange) => Promise<T>
  * Runs a change of stored events that is logged before it begins and when it has ended. From its beginning until facts
  * have followed it, questions of the project read `events`. @param scopes by project: the events that may change. Every
  * statement of a change of kind `events` must contain the fence, because the copier abandons such a change if its
- * process does not end it within seconds. It abandons other kinds after minutes; if such a change ends after all, it is
- * logged again.
- * @throws the error of the log, before anything changed, or of `run`; StoreUnreachableError if one of kind `events` was abandoned
+ * process does not end it within seconds. It abandons other kinds after minutes; if an abandoned change ends later, it
+ * is logged again.
+ * @throws the error of the log, before anything changed, or of `run`; StoreUnreachableError if one of kind `events` was
+ * abandoned
  */
 export async function logChange<T>(clickhouse: ClickHouse, scopes: Scopes, run: RunChange<T>): Promise<T> {
   const change = new LoggedChange(clickhouse, scopes, (rows) => writeNotes(clickhouse, rows))
@@ -232,7 +236,7 @@ class LoggedChange {
     await this.#look()
     const looked = performance.now()
     await this.#write(this.#rows(this.#id, this.#state))
-    // The facts may have followed it before it was over.
+    // The facts may have followed the change before it was over.
     if (this.#wasAbandoned || performance.now() - looked > FENCE_DELAY_MS)
       await this.#write(this.#rows(randomUUID(), this.#state))
   }
@@ -244,21 +248,21 @@ class LoggedChange {
 
   #rows(id: string, state: number): NoteRow[] {
     return Array.from(this.#scopes, ([project_id, { kind, ...scope }]) => {
-      // If none of its events existed, the facts have nothing to follow.
+      // If none of the events existed, there is nothing for the facts to follow.
       const hasNone = 'ids' in scope && scope.ids.length === 0
       return { project_id, id, kind, scope: JSON.stringify(scope), state: hasNone ? SETTLED : state }
     })
   }
 }
 
-/** Whether the copier took the process of a change for dead, so that its statements may have had no effect. */
+/** Whether the copier took the process of a change for dead, so that the change's statements may have had no effect. */
 async function isAbandoned(clickhouse: ClickHouse, change: string): Promise<boolean> {
   // A change that was settled long ago is forgotten.
   const begun = await clickhouse.rows(`SELECT 1 WHERE ${FENCE}`, { change })
   return begun.length === 0
 }
 
-/** Retries a note in the background. If it never succeeds, the copier notices later that the change is over. */
+/** Retries a note in the background. If it never succeeds, the copier finds out later that the change is over. */
 async function insist(note: () => Promise<void>): Promise<void> {
   for (let attempt = 1; attempt < MAX_NOTES; attempt++) {
     await wait(backoffMs(BACKOFF, attempt), undefined, { ref: false })
@@ -370,7 +374,7 @@ export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void
      WHERE state = ${SETTLED} AND noted_at < now64(3) - ${KEPT_S} LIMIT 1`,
   )
   if (!old) return
-  // Removals may not have ended because ClickHouse is busy with merges: more of them would only pile up.
+  // If ClickHouse is busy with merges, earlier removals may not have ended: more of them would only pile up.
   const removals = clickhouse.rows(
     `SELECT 1 FROM system.mutations
      WHERE database = currentDatabase() AND table = 'event_changes' AND NOT is_done LIMIT 1`,
@@ -385,7 +389,7 @@ export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void
 
 /**
  * Waits until facts have followed every change that was logged before the call, if the store has ever had facts. That
- * includes changes that are not known to have ended, because they may have deleted events, too.
+ * includes changes that may still be running, because they may have deleted events, too.
  * @throws StoreUnreachableError if that takes longer than `limitMs`
  */
 export async function waitForFacts(clickhouse: ClickHouse, limitMs: number, signal: AbortSignal): Promise<void> {

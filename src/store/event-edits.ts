@@ -5,7 +5,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { DeletionCounter } from './deleted-events.js'
 import { ChangeLog, type ChangeScope, type RunningChange } from './event-changes.js'
 
-/** An event, and the project that it should belong to. */
+/** An event and the project that the caller expects it to belong to. */
 interface EventName {
   projectId: string
   eventId: string
@@ -29,9 +29,11 @@ interface WaitingEdit extends Edit {
 /** Limits of one statement: number of edits, and bytes of their properties. */
 const MAX_EDITS = 1000
 const MAX_BYTES = 8 * 1024 * 1024
-/** Concurrent statements read the same granules, which are then decompressed only once. */
+/** Concurrent statements read the same granules; the cache decompresses them only once. */
 const SHARED_READS = { use_uncompressed_cache: 1 } as const
-/** Maximum time that the next statement waits for the callers of the last one, ms; never longer than that one took. */
+/**
+ * Maximum time that a statement waits for the callers of the previous one, ms; never longer than the previous one took.
+ */
 const MAX_GATHER_MS = 50
 
 /** Edits and deletes of stored events, in the order of their calls within this process. */
@@ -117,7 +119,7 @@ class ShardEdits {
     this.#isRunning = false
   }
 
-  /** Whether the number of waiting edits has reached that of the last callers. */
+  /** Whether as many edits are waiting as the last statement had callers. */
   get #areAllBack(): boolean {
     return this.#waiting.length >= Math.min(this.#last.callers, MAX_EDITS)
   }
@@ -163,7 +165,7 @@ class ShardEdits {
     // The result is awaited below; this only prevents an unhandled rejection until then.
     looking.catch(() => undefined)
     const { present, found, failures } = await this.#log.run(scopesOf(edits), async (change) => {
-      // Wait for both: one that is still running could otherwise overtake the next statement.
+      // Wait for both: otherwise one that is still running could overtake the next statement.
       const [look, update] = await Promise.allSettled([looking, this.#update(updates, change)])
       if (update.status === 'rejected') throw update.reason
       if (look.status === 'rejected') throw look.reason

@@ -36,7 +36,7 @@ export interface EventPage extends EventFilter {
   offset: number
   /** the first id of the page, from an earlier page */
   startAt?: string
-  /** an id known to lie beyond the page and the first event after it; null if none is known */
+  /** an id that is known to be beyond the page and the first event after it; null if none is known */
   before?: string | null
 }
 
@@ -121,7 +121,7 @@ export async function readEvent(
       { signal, project: projectId },
     )
     const line = await buffer(rows)
-    // Strip the newline.
+    // Without the newline.
     return line.length === 0 ? null : line.subarray(0, -1)
   })
 }
@@ -197,7 +197,7 @@ export async function readEventsById(
   )
 }
 
-/** The ids of the first events of a page in its order, up to but without `before`. */
+/** The ids of the first events of a page in its order, up to `before`, exclusive. */
 export async function findEventIds(
   shards: Shards,
   page: Omit<EventPage, 'offset'>,
@@ -234,7 +234,7 @@ export async function findPageBounds(shards: Shards, page: EventPage, reading: R
   return { first: findId(0), next: findId(page.limit) }
 }
 
-/** The first id of a page; null if there is none. Skipping rows is cheap, because only their ids are read. */
+/** The first id of a page; null if there is none. Rows are skipped cheaply, because only their ids are read. */
 export async function findPageStart(
   shards: Shards,
   page: Omit<EventPage, 'limit'>,

@@ -68,8 +68,8 @@ export async function searchEvents(
         if (startAt === page.startAt) throw error
         break
       }
-      // The range was too large: try a part of it. Once the time is up, make only one more attempt, with the smallest
-      // part, and only if there is no progress to return.
+      // The range was too large: try a part of it. Once the time is up, make one last attempt, with the smallest part,
+      // and only if there is no progress to return.
       rows = performance.now() < deadline ? Math.max(Math.floor(rows / SHRINKING), leastRows) : leastRows
       continue
     }

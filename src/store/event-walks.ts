@@ -41,13 +41,13 @@ export interface ReadPage {
   rows: Readable
   /** the first id of the next page, null if there is none; undefined if it follows the rows in the stream (JSON) */
   next: string | null | undefined
-  /** the page may have fewer events than `limit`, so the next page by number does not begin at `next` */
+  /** whether the page may have fewer events than `limit`, so that the next page by number does not begin at `next` */
   isShort: boolean
   /** whether there was a next page before the rows were read; if none follows them, events were deleted in between */
   hasNext: boolean
 }
 
-/** Reads the pages of walks through the events of projects. */
+/** Reads pages of the events of projects, and remembers where they begin for walks from page to page. */
 export class EventWalks {
   readonly #shards: Shards
   readonly #limits: SearchLimits
@@ -77,7 +77,7 @@ export class EventWalks {
       const found = { ...page, ...start }
       const before = await this.#reach.find(found, { signal })
       return await this.#readRows(format, { ...found, before }, { signal, limitMs }).catch(async (error) => {
-        // The page may have no events in the damaged part.
+        // Perhaps no event of the page is in the damaged part.
         const nearer = findUnreadablePart(error) && !before ? await this.#reach.find(found, { signal }, true) : null
         if (nearer === null) throw error
         return await this.#readRows(format, { ...found, before: nearer }, { signal, limitMs })
@@ -102,14 +102,14 @@ export class EventWalks {
       return { rows, next: undefined, isShort: false, hasNext: before !== null }
     }
     let bounds = await findPageBounds(this.#shards, { ...found, before }, { signal, limitMs })
-    // Events of the page were deleted since its reach was found.
+    // Events of the page were deleted after its end was found.
     if (before && !bounds.next) bounds = await findPageBounds(this.#shards, found, { signal, limitMs })
     const rows = await readEventRows(this.#shards, format, found, bounds, { signal })
     return { rows, next: bounds.next, isShort: false, hasNext: bounds.next !== null }
   }
 
   /**
-   * Call it for each page that was read, so that finding the next page by number needs no query.
+   * To be called for each page that was read, so that the start of the next page by number is known without a query.
    * @param next null at the end, and after a short page
    */
   remember(wanted: PageRequest, next: string | null): void {

@@ -97,7 +97,7 @@ export async function findStepEnd(
   range: FactRange,
   most: Waiting,
 ): Promise<({ hi: bigint } & Waiting) | null> {
-  // To read in the order of the ids, ClickHouse takes a block from each part that may have some: those of one month are few.
+  // To read in the order of the ids, ClickHouse reads a block of each part that may have some; one month has few parts.
   for (const last of await listMonthEnds(clickhouse, range.lo)) {
     if (last >= range.hi) break
     const end = await findEnd(clickhouse, { ...range, hi: last }, most)
@@ -158,12 +158,12 @@ export async function isCarriedOut(clickhouse: ClickHouse, { scope, ageMs }: Eve
 function matchStatements(scope: ChangeScope): string {
   if (scope.kind === 'entry' && !('deleted' in scope))
     return `endsWith(Settings['insert_deduplication_token'], '${REPLAYED}')`
-  // If a process begins one later, it is alive and will log the change again.
+  // A process that begins one later is alive and will log the change again.
   if (scope.kind === 'calls') {
     return "query_kind = 'Insert' AND position(query, 'INSERT INTO sessions (') > 0 AND elapsed > {s:Float64}"
   }
   const isChanging = `query_kind IN ('Delete', 'Update') AND Settings['log_comment'] != '${FACTS_COMMENT}'`
-  // Statements that have begun since then have no effect.
+  // Statements that began after that have no effect.
   if (scope.kind === 'events') return `${isChanging} AND elapsed > {s:Float64}`
   return `${isChanging} AND position(query, '${FENCED}') = 0`
 }
@@ -179,7 +179,7 @@ const DISKS = [
   '1',
 ]
 
-/** Whether a disk that a shard's facts may be on has too little room for copies. */
+/** Whether a disk that may hold a shard's facts has too little room for copies. */
 export async function isDiskShort(clickhouse: ClickHouse): Promise<boolean> {
   for (const which of DISKS) {
     const short = clickhouse.rows(

@@ -14,20 +14,20 @@ export async function isChecked(clickhouse: ClickHouse, generation: number): Pro
 }
 
 /**
- * Has the facts of a shard compared with its events again, because events have vanished or are back without a change.
- * Until then, questions read events.
+ * Has the facts of a shard compared with its events again, because events were lost or reappeared without a change in
+ * the log. Until then, questions read events.
  */
 export async function checkFactsAgain(clickhouse: ClickHouse): Promise<void> {
   // With replicas, there are no facts.
   if (clickhouse.hasReplicas) return
   await clickhouse.command('TRUNCATE TABLE facts_checked').catch((error: unknown) => {
-    // Who may not do this cannot have copied facts.
+    // A user without the right to do this cannot have copied facts.
     if (!isStoreError(error, 'ACCESS_DENIED')) throw error
   })
 }
 
 /**
- * Puts aside an unreadable part of a table that says what facts have, after which they are rebuilt.
+ * Detaches an unreadable part of a table that says which events facts have; then the facts are rebuilt.
  * @throws StoreError if another process has done that
  */
 export async function detachNotes(clickhouse: ClickHouse, { table, part }: UnreadablePart): Promise<void> {
@@ -40,8 +40,8 @@ export async function detachNotes(clickhouse: ClickHouse, { table, part }: Unrea
 export type Comparison = 'equal' | 'different' | 'changing'
 
 /**
- * Compares the number of facts of each project with that of its copied events. ClickHouse starts without damaged or
- * missing parts, so rows of facts may be missing, and deleted ones may be back.
+ * Compares the number of facts of each project with the number of its copied events. ClickHouse also starts if parts
+ * are damaged or missing, so rows of facts may be missing, and deleted rows may be back.
  * @param only the projects to compare; null for all
  * @returns the projects that differ: those whose events are being changed, and whether there are others
  */
@@ -79,8 +79,8 @@ const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 30_000 }
 const START_MS = 1_500
 
 /**
- * Compares facts with events until each project was equal once: projects that are being changed are compared again,
- * less and less often.
+ * Compares facts with events until each project was equal once. Projects that are being changed are compared again, at
+ * growing intervals.
  */
 export class FactCheck {
   readonly #clickhouse: ClickHouse
@@ -89,7 +89,7 @@ export class FactCheck {
   #tries = 0
   /** earliest time of the next comparison, `performance.now()` */
   #nextAt = 0
-  /** when the server started on which the others were equal, `performance.now()` */
+  /** when the server on which the others were equal had started, `performance.now()` */
   #startedAt = 0
   #generation = 0
 
@@ -108,7 +108,7 @@ export class FactCheck {
       this.#generation = generation
     } else if (performance.now() < this.#nextAt) return 'changing'
     const { changing, isDifferent } = await compareFacts(this.#clickhouse, generation, this.#left)
-    // After all were equal, the next comparison is of all again.
+    // Once all were equal, the next comparison starts over with all.
     this.#left = changing.length > 0 ? changing : null
     if (isDifferent) return 'different'
     if (changing.length === 0) {

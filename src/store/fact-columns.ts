@@ -50,7 +50,7 @@ export function selectFacts(events: string, where: string, step: string): string
 
 /**
  * INSERT of the rows of `selectFacts`, with the values of the existing columns. Each text is parsed once for all
- * outermost names, and once for all first texts; ClickHouse parses it again for each of the other columns.
+ * outermost names, once for all first texts, and by ClickHouse once more for each other column.
  */
 export function insertFacts(columns: Iterable<ValueColumn>, where: string, step: string): string {
   const values = new Map<string, string>()
@@ -67,7 +67,7 @@ export function insertFacts(columns: Iterable<ValueColumn>, where: string, step:
     ...(values.size > 0 ? ['JSONExtractKeysAndValuesRaw(properties) AS members'] : []),
     ...(firstOf.size > 0 ? [`${texts.parse('properties')} AS parsed`] : []),
   ]
-  // A text that is rejected has no members.
+  // A rejected text has no members.
   const refused = values.size > 0 ? `empty(members) AND ${IS_REFUSED}` : IS_REFUSED
   for (const [name, found] of texts.find('parsed', 'properties'))
     values.set(name, texts.check(name, found, 'properties'))

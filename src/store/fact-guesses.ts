@@ -4,7 +4,7 @@ import type { FactRange } from './fact-backlog.js'
 
 /** Maximum number of properties of a project that get columns before any question asks for them. */
 const MAX_GUESSED = 20
-/** Sampled events: this many of the newest, and this many of the next ones to copy. */
+/** How many of the newest events, and how many of the next ones to copy, are sampled. */
 const SAMPLED = 10_000
 /** A property gets a column only if it has at least this share of the events of the most frequent property. */
 const LEAST_SHARE = 0.01

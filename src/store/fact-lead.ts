@@ -41,7 +41,10 @@ const KEY_OF_FACT = 'toString(event_id) AS id, event, toString(day) AS day, toSt
 /** How often a leader records that it still leads: others take over after ten seconds without it. */
 export const BEAT_MS = 3_000
 const POLL_MS = 50
-/** Events whose facts one statement recomputes. It names them, so a last change may exceed this. */
+/**
+ * How many events' facts one statement recomputes; the last change in it may exceed this. The statement names the
+ * events.
+ */
 const EVENTS_TOGETHER = 2_000
 /** Projects in such a statement, which has a condition for each. */
 const PROJECTS_TOGETHER = 50
@@ -70,7 +73,7 @@ export interface LeadOptions {
 }
 
 /**
- * The lead over the facts of one shard: the right to change them. If another process has taken over, the former leader
+ * The lead on the facts of one shard: the right to change them. If another process has taken over, the former leader
  * can change nothing even before it notices, because each statement checks the epoch in the store.
  *
  * A step is begun, carried out and finished. The next leader removes the rows of an unfinished step: they have the
@@ -120,7 +123,8 @@ export class FactLead {
     const state = await LeadState.claim(clickhouse, process, isShared)
     if (!state) return null
     const lead = new FactLead(clickhouse, state)
-    // Without this, others would take over during a long wait or statement, and might take turns forever.
+    // Without this, another process would take over during a long wait or statement, and processes might replace each
+    // other forever.
     const beating = isShared && setInterval(() => void state.beat().catch(() => undefined), BEAT_MS)
     try {
       await lead.#waitForOthers(signal)
@@ -134,7 +138,7 @@ export class FactLead {
     return lead
   }
 
-  /** Waits until ClickHouse has carried out the statements of earlier leaders. */
+  /** Waits for ClickHouse to finish the statements of earlier leaders. */
   async #waitForOthers(signal: AbortSignal): Promise<void> {
     const deadline = performance.now() + OTHERS_LIMIT_MS
     for (;;) {
@@ -155,8 +159,8 @@ export class FactLead {
        FROM system.tables WHERE database = currentDatabase() AND name = 'event_facts'`,
     )
     const engine = server?.written_by ?? ''
-    // Another version may write values differently, and a table from a backup may be from another moment than the
-    // events.
+    // Another version of ClickHouse may write values differently, and a table from a backup may be older or newer than
+    // the events.
     if (this.#state.engine !== engine) return await this.rebuild(engine)
     const rows = await this.#clickhouse.rows<{ project: string; reached: string; last: number }>(
       `SELECT project_id AS project, toString(argMax(hi, step)) AS reached, max(step) AS last FROM facts_progress
@@ -193,13 +197,13 @@ export class FactLead {
   }
 
   /**
-   * Allows questions to read facts, if ClickHouse has lost none of them at its last start. @returns `equal` if they may
-   * be read now; `different` if they have to be rebuilt
+   * Allows questions to read facts, if ClickHouse has not lost any at its last start. @returns `equal` if they may be
+   * read now; `different` if they have to be rebuilt
    */
   async check(): Promise<Comparison> {
     const { generation } = this.#state
     if (await isChecked(this.#clickhouse, generation)) return 'equal'
-    // Without a lost change, facts would miss an edit, which does not change their number.
+    // If a change was lost, facts may lack an edit, which does not show in their number.
     if (await hasDetachedParts(this.#clickhouse, FACT_NOTES)) return 'different'
     const found = await this.#comparison.run(generation)
     if (found === 'equal') await this.#noteChecked()
@@ -211,7 +215,7 @@ export class FactLead {
     await this.#change(`INSERT INTO facts_checked (generation) SELECT ${this.#state.generation} WHERE ${STILL_LEADS}`)
   }
 
-  /** Removes the parts that were put aside: they are no longer needed, and may have data that is erased later. */
+  /** Removes detached parts: they are no longer needed, and may contain data that is erased later. */
   async #dropDetached(): Promise<void> {
     await this.assertLeads()
     for (const table of FACT_TABLES) {
@@ -223,7 +227,7 @@ export class FactLead {
     }
   }
 
-  /** Tells the other processes that this one still leads. */
+  /** Records that this process still leads, so that no other takes over. */
   async beat(): Promise<void> {
     await this.#state.beat()
     await this.assertLeads()
@@ -307,7 +311,7 @@ export class FactLead {
     }
     if (events.size > 0) await this.#rewrite(events)
     await this.#settle(followed)
-    // Without this, changes that another process follows would be found again and again.
+    // Without this check, changes that another process follows would be found again and again.
     await this.assertLeads()
     return followed.length
   }

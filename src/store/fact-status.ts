@@ -3,13 +3,13 @@ import { readLeftOut, SETTLED } from './event-changes.js'
 
 /** The progress of the facts of a shard. */
 export interface FactsStatus {
-  /** rows of `events`, without those of projects that are not copied */
+  /** rows of `events`, except of projects that are not copied */
   events: number
   /** rows of facts of the same projects */
   facts: number
   /** events of projects that are too small to be copied */
   few: number
-  /** of facts and session facts, on the disk */
+  /** bytes of facts and session facts on the disk */
   bytes: number
   /** when the last event that was copied was accepted, epoch ms; null if there is none */
   reachedAt: number | null

@@ -29,7 +29,7 @@ const PREFIX = 'value_'
 const MAX_PATH_CHARACTERS = 200
 /** Prefix of the comment of a column with first texts. */
 const FIRST_OF = 'first of:'
-/** A column that a question has used within this time is not dropped for another one, s. */
+/** A column that a question has used within this time is not dropped to make room for another, s. */
 const KEPT_S = 24 * 3600
 
 export function isPath(source: ColumnSource): source is Path {
@@ -41,7 +41,7 @@ export function nameValueColumn(source: ColumnSource): string {
   return `${PREFIX}${createHash('sha256').update(JSON.stringify(source)).digest('hex').slice(0, 16)}`
 }
 
-/** Whether values may have a column: unpaired surrogates are found in repaired texts only. */
+/** Whether values may have a column: names with unpaired surrogates are found only in repaired texts. */
 export function mayHaveColumn(source: ColumnSource): boolean {
   const paths = isPath(source) ? [source] : source.firstOf
   return (
@@ -50,7 +50,10 @@ export function mayHaveColumn(source: ColumnSource): boolean {
   )
 }
 
-/** The names of the columns. @param table one with facts: columns are there if both it and `event_facts` have them */
+/**
+ * The names of the columns. @param table a table with facts: a column exists if both this table and `event_facts` have
+ * it
+ */
 export async function readValueColumns(clickhouse: ClickHouse, table = 'event_facts'): Promise<Set<string>> {
   const rows = await clickhouse.rows<{ name: string }>(
     `SELECT name FROM system.columns

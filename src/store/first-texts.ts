@@ -1,4 +1,4 @@
-/** A tree of the names to look up in a document. A leaf knows which lists need it, and its rank in each. */
+/** A tree of the names to look up in a document. A leaf says which lists need it, and its position in each. */
 interface Names {
   children: Map<string, Names>
   leaves: { list: string; rank: number }[]
@@ -70,7 +70,7 @@ export class FirstTexts {
 
   /**
    * The text of a list. The parser also returns other values as text, and reads members of an object from an array by
-   * position. So if the candidate may be such a value, every property of the list is checked.
+   * position. So if the candidate may be a value of this kind, every property of the list is checked.
    * @param found what `find` returned for the list
    */
   check(list: string, found: string, json: string): string {

@@ -24,7 +24,7 @@ const READ_VERBATIM: ClickHouseSettings = {
 
 /**
  * A block becomes one part per partition, so that a rejected block stores nothing and a retried one is split in the
- * same places. Both limits are far above the size of a block.
+ * same places. Both limits are far larger than any block.
  */
 export const ONE_PIECE: ClickHouseSettings = {
   max_insert_threads: '1',
@@ -33,8 +33,9 @@ export const ONE_PIECE: ClickHouseSettings = {
 }
 
 /**
- * An operator's materialized view runs after the block is stored. If it threw, we would mistake its error for bad data
- * and insert the events again. With this, ClickHouse logs the error, and the view lacks the block.
+ * An operator's materialized view runs after the block is stored. If the view failed, we would take the error for a
+ * fault of the data and insert the events again. With this setting, ClickHouse only logs the error, and the view lacks
+ * the block.
  */
 const VIEWS_APART: ClickHouseSettings = { materialized_views_ignore_errors: 1 }
 

@@ -14,7 +14,7 @@ export interface LaneJournal {
 
 /**
  * Registers a journal as the one of its lane. If another journal wrote to this store before, for example because
- * REDIS_URL or DATA_DIR was changed, the positions of this one advance past everything that is stored.
+ * REDIS_URL or DATA_DIR was changed, the positions of the new journal advance past everything that is stored.
  */
 export async function takeOver(shards: Shards, { number, shard, journal }: LaneJournal, now: number): Promise<void> {
   const journals = await readJournals(shards.first)
@@ -28,7 +28,7 @@ export async function takeOver(shards: Shards, { number, shard, journal }: LaneJ
   await recordJournal(shards.first, { id: journal.id, lane: number, shard: shard.number }, now)
 }
 
-/** @param now later than what was recorded for the lane before, epoch ms */
+/** @param now epoch ms, later than in the lane's previous record */
 export async function recordJournal(first: ClickHouse, { id, lane, shard }: KnownJournal, now: number): Promise<void> {
   await first.command(
     'INSERT INTO journals (id, since, lane, shard) SELECT {id:UInt32}, {now:Int64}, {lane:UInt16}, {shard:UInt16}',

@@ -55,7 +55,7 @@ export function unmarkToken(token: string): string {
 
 /** Turns the unpaired surrogates in a token of a repaired text into escapes. */
 export function unmarkHalves(token: string): string {
-  // The mark without such digits is a character of the event's own.
+  // Without such digits, the mark is a character that the event itself contains.
   return String.raw`replaceRegexpAll(${token}, '${LONE}(d[89a-f][0-9a-f]{2})', '\\\\u\\1')`
 }
 
@@ -82,7 +82,7 @@ const LONE_SURROGATE = /\p{Surrogate}/gu
 
 /**
  * The string of a token; an unpaired surrogate becomes the three bytes that UTF-8 would have for it.
- * @param mayBeRepaired whether the token may be from a repaired text: no others contain unpaired surrogates
+ * @param mayBeRepaired whether the token may be from a repaired text: only repaired texts contain unpaired surrogates
  */
 export function decodeText(token: string, mayBeRepaired: boolean): string {
   const decoded = `JSONExtractString(${token})`
@@ -100,7 +100,7 @@ export function decodeText(token: string, mayBeRepaired: boolean): string {
   return `multiIf(NOT ${isEscaped}, ${bare}, ${hasHalves}, ${withHalves}, ${decoded})`
 }
 
-/** The token of a text, or no token for that of an empty one. */
+/** Turns the token of an empty text into no token. */
 export function emptyToUnset(token: string): string {
   return `replaceRegexpOne(${token}, '^""$', '')`
 }
@@ -117,7 +117,7 @@ export function isArray(token: string): string {
 
 /**
  * The tokens of an array's elements.
- * @param mayBeRepaired whether the token may be from a repaired text, and itself be refused
+ * @param mayBeRepaired whether the token may be from a repaired text, so that the parser may reject it
  */
 export function extractMembers(token: string, mayBeRepaired: boolean): string {
   const members = `JSONExtractArrayRaw(${token})`

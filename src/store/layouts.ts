@@ -14,13 +14,13 @@ export interface RecordedLayout extends Layout {
 export interface LayoutHistory {
   /** null if no service has started on this store yet */
   latest: RecordedLayout | null
-  /** null if there was none yet */
+  /** null if no layout was ever active */
   active: Layout | null
 }
 
 const STATES: RecordedLayout['state'][] = ['changing', 'moving', 'active']
 
-/** @param first the first shard, which alone has the table */
+/** @param first the first shard, the only one with the table */
 export async function readLayouts(first: ClickHouse, signal?: AbortSignal): Promise<LayoutHistory> {
   const rows = await first.rows<RecordedLayout>(
     `SELECT version, lanes, shards, state FROM layouts

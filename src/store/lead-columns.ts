@@ -45,8 +45,8 @@ export class LeadColumns {
 
   /**
    * Adds a column for values, or completes an existing one. If there are too many, the new one replaces the column that
-   * has been unused for the longest time. If ClickHouse cannot, only speed is lost, and questions that stay slow ask
-   * again.
+   * has been unused for the longest time. If ClickHouse fails to add it, only speed is lost, and questions that stay
+   * slow request the column again.
    */
   async tryToAdd(source: ColumnSource): Promise<void> {
     try {
@@ -83,8 +83,8 @@ export class LeadColumns {
     const missing = paths.filter((path) => !this.#columns.has(nameValueColumn(path))).slice(0, room)
     if (missing.length === 0) return
     await this.#assertLeads()
-    // Before its first events are copied, the project has no facts to fill, and those of other projects may take longer
-    // than copying.
+    // Before its first events are copied, the project has no facts to fill, and filling those of other projects may
+    // take longer than copying.
     await addValueColumns(this.#clickhouse, missing, { isFilled: range.lo > 0n })
     await this.load()
   }

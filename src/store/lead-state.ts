@@ -62,7 +62,7 @@ export class LeadState {
    */
   static async claim(clickhouse: ClickHouse, process: string, isShared: boolean): Promise<LeadState | null> {
     const last = await readLast(clickhouse)
-    // If the clock was set back, what is left of a dead leader seems to be from the future.
+    // If the clock was set back, the last row of a dead leader seems to be from the future.
     const isTaken = last?.isLeading && last.process !== process && Math.abs(last.silentMs) < SILENT_MS
     if (isShared && isTaken) return null
     const state = new LeadState(clickhouse, process, last)
@@ -117,7 +117,7 @@ export class LeadState {
     const { step = 0, generation = 0 } = row ?? {}
     this.#state.begun = Math.max(this.begun, step)
     if (generation <= this.generation) return
-    // It is unknown what wrote the facts, so they are rebuilt.
+    // It is unknown which version wrote the facts, so they are rebuilt.
     this.#state.generation = generation
     this.#state.engine = ''
   }
@@ -134,12 +134,12 @@ export class LeadState {
     return this.begun
   }
 
-  /** Begins the next generation. @param engine what `engine` says from now on */
+  /** Begins the next generation. @param engine the new value of `engine` */
   async beginGeneration(engine: string): Promise<void> {
     await this.#write({ engine, generation: this.generation + 1 })
   }
 
-  /** Tells the other processes that this one still leads. */
+  /** Records that this process still leads. */
   async beat(): Promise<void> {
     await this.#write({})
   }

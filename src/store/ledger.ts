@@ -14,14 +14,14 @@ export interface Bound {
 /** Time limit for counting all events, ms; ClickHouse counts some 500 million a second. */
 const LIMIT_MS = 10 * 60_000
 
-/** Counts the stored events of each project, without deleted ones and without those after the bounds. */
+/** Counts the stored events of each project up to the bounds, without deleted ones. */
 export async function countStored(shards: Shards, bounds: readonly Bound[]): Promise<Map<string, number>> {
   const fields = new QueryParameters()
   const after = bounds.map(({ journalId, stored }) => {
     const last = fields.array([lastIdAt(stored)], 'UUID')
     return `(toUInt128(event_id) > toUInt128(${last}[1]) AND bitAnd(toUInt128(event_id), 0xffffffff) = ${journalId})`
   })
-  // Only the months of the bounds can have later events, so the ids of earlier months need not be read.
+  // Only the months of the bounds can have events after them, so the ids of earlier months need not be read.
   const months = bounds.map(({ stored }) => new Date(toMilliseconds(stored)).toISOString().slice(0, 7).replace('-', ''))
   const first = `'${months.sort()[0] ?? '999999'}'`
   return await sumOverShards(
@@ -36,7 +36,7 @@ export async function countStored(shards: Shards, bounds: readonly Bound[]): Pro
   )
 }
 
-/** Counts the events of each project in dead letters that were not replayed, without those after the bounds. */
+/** Counts the events of each project, up to the bounds, in dead letters that were not replayed. */
 export async function countRefused(shards: Shards, bounds: readonly Bound[]): Promise<Map<string, number>> {
   const after = bounds.map(({ journalId, stored }) => `(journal_id = ${journalId} AND position > ${stored})`)
   return await sumOverShards(

@@ -30,9 +30,9 @@ export interface OpenStore {
 }
 
 /**
- * Opens the store for a command, with or without a running service, and migrates it. That is the server of
- * CLICKHOUSE_URL; or else the embedded engine of the service that owns DATA_DIR; or else, if nothing owns it, an engine
- * that this process starts, which owns the folder until `close`. Only the service creates a store: a command in the
+ * Opens the store for a command, with or without a running service, and migrates it. The store is the server of
+ * CLICKHOUSE_URL; without that, the embedded engine of the service that owns DATA_DIR; if no service owns the folder,
+ * an engine that this process starts and that owns it until `close`. Only the service creates a store: a command in the
  * wrong folder must not work on an empty one.
  *
  * Not promised: when a service stops, its engine stops too, even if a command uses it. While a command owns the folder,
@@ -126,7 +126,7 @@ async function openEmbedded(dataDir: string, ownerLimitMs: number): Promise<Open
   }
 }
 
-/** Opens the store through the engine of the folder's owner; undefined if that does not respond. */
+/** Opens the store through the engine of the process that owns the folder; undefined if the engine does not respond. */
 async function connectToOwner(url: string, dataDir: string): Promise<OpenStore | undefined> {
   const store = connect(url, resolve(dataDir))
   try {

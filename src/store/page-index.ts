@@ -1,6 +1,6 @@
 import { toOffset } from './page.js'
 
-/** Maximum size of all walks in bytes. The least recently used one is evicted first. */
+/** Maximum size of all walks, bytes. The least recently used walk is evicted first. */
 const MAX_BYTES = 16 * 1024 * 1024
 /** Pages that are remembered per walk. */
 const MAX_PAGES = 2000
@@ -43,7 +43,9 @@ export class PageIndex {
     return { ...(startAt !== undefined && { startAt }), offset: toOffset(page - nearest + 1, limit) }
   }
 
-  /** Forgets a walk. Needed for walks from the newest event on: their pages depend on where the first page began. */
+  /**
+   * Forgets a walk. Needed for walks that begin at the newest event: their pages depend on where the first page began.
+   */
   restart(walk: string): void {
     this.#bytes -= estimateBytes(walk, this.#walks.get(walk))
     this.#walks.delete(walk)

@@ -17,7 +17,10 @@ const FIRST_MS = 60_000
 /** Attempts, and the factor by which each widens the bound: in an unknown project, the last one covers 45 days. */
 const TRIES = 5
 const WIDENING = 16
-/** Factor on the estimate, because events are unevenly spread and another attempt costs as much as two parts. */
+/**
+ * The estimate is multiplied by this, because events are spread unevenly and another attempt costs as much as two
+ * parts.
+ */
 const MARGIN = 3
 const MIN_MS = 1000
 /** Projects in the cache, each with an id of 36 characters and a number. A full cache is cleared. */
@@ -69,7 +72,7 @@ export class PageReach {
   }
 
   /**
-   * Call it for each page that was read from a known event, or from the newest one.
+   * To be called for each page that was read from a known event or from the newest one on.
    * @param next the first id of the page after it
    */
   note(page: Pick<EventPage, 'projectId' | 'order' | 'upTo' | 'startAt' | 'limit'>, next: string | null): void {
@@ -98,7 +101,7 @@ export class PageReach {
 
   async #hasManyParts(reading: ReadOptions): Promise<boolean> {
     if (performance.now() - this.#parts.readAt > PARTS_MEMORY_MS) {
-      // Set before the query, so that only one of many readers sends it, and the others use the last result.
+      // Set this before the query, so that only one of many readers sends it, and the others use the last result.
       this.#parts.readAt = performance.now()
       this.#parts.count = await countParts(this.#shards, reading)
     }

@@ -36,7 +36,7 @@ export const ONE_LINE = String.raw`translate(properties, '\r\n', '  ')`
 
 /**
  * Builds a query for `{limit:UInt32}` rows after the first `{offset:UInt64}`, each as JSON. If there is one more row,
- * only its id follows, so the end of the stream tells whether there is a next page and where it starts.
+ * only its id follows, so the end of the stream shows whether there is a next page and where it starts.
  *
  * @param json an expression for the JSON text of an object
  * @param nextId an expression for a text of exactly 36 hexadecimal digits and hyphens
@@ -65,7 +65,7 @@ export function wrapRows(rows: Readable, head: string, tail: (nextId: string | n
     transform(chunk: Buffer, _encoding, done) {
       const bytes = chunk.length > MARK_BYTES ? chunk : Buffer.concat([held, chunk])
       if (bytes === chunk && held.length > 0) this.push(held)
-      // Holds back no more bytes than the id and the comma before it may have.
+      // Hold back only as many bytes as the id and the comma before it can have.
       const heldFrom = Math.max(bytes.length - MARK_BYTES - 1, 0)
       if (heldFrom > 0) this.push(bytes.subarray(0, heldFrom))
       held = bytes.subarray(heldFrom)

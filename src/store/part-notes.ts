@@ -58,14 +58,14 @@ function toNumbers(texts: Record<string, string>): Record<string, number> {
   return Object.fromEntries(Object.entries(texts).map(([name, count]) => [name, Number(count)]))
 }
 
-/** All the parts of a partition. */
+/** A partition with all of its parts. */
 export interface PartitionNote {
   table: string
   partition: string
   parts: readonly KnownPart[]
 }
 
-/** If the latest version is so much later than the server's clock, ms, the clock was set back. */
+/** If the latest version is more than this ahead of the server's clock, ms, the clock was set back. */
 const CLOCK_MS = 60_000
 
 /**

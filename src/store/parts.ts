@@ -57,7 +57,10 @@ const OTHER_TABLES = ['dead_letter_replays', 'journals', 'layouts'] as const
 
 const KNOWN_TABLES = [...PROJECT_TABLES, ...OTHER_TABLES].map((name) => `'${name}'`).join(', ')
 const OF_TABLES = `database = currentDatabase() AND table IN (${KNOWN_TABLES})`
-/** Tables that say what facts have. If ClickHouse loses a part of one, the service rebuilds all facts from the events. */
+/**
+ * Tables that say which events facts have. If ClickHouse loses a part of such a table, the service rebuilds all facts
+ * from the events.
+ */
 export const FACT_NOTES: readonly string[] = ['facts_state', 'facts_progress', 'event_changes']
 /** Tables that are rebuilt from events. */
 export const FACT_TABLES: readonly string[] = [...FACT_NOTES, 'event_facts', 'session_facts']
@@ -65,7 +68,7 @@ export const FACT_TABLES: readonly string[] = [...FACT_NOTES, 'event_facts', 'se
 const DERIVED_TABLES = [...FACT_TABLES, 'facts_columns_used']
 /** Patches contain edits and deletes of events, in separate partitions until a merge applies them. */
 const PATCH = 'patch-'
-/** Reasons for which ClickHouse detaches parts whose rows are also in others or were never acknowledged. */
+/** ClickHouse's reasons for detaching parts whose rows are also in other parts or were never acknowledged. */
 const HARMLESS = [
   ...['attaching', 'deleting', 'tmp-fetch', 'ignored', 'clone', 'cloned', 'noquorum', 'covered-by-broken'],
   ...['merge-not-byte-identical', 'mutate-not-byte-identical'],
@@ -103,7 +106,7 @@ export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
     rows
       .filter(({ active }) => active === isActive)
       .map(({ table = '', partition = '', name = '', first, last, rows, made }) => {
-        // The start is only known to the second.
+        // The time of the start has a precision of one second.
         const isRecent = Number(made) >= startedAt - 1000
         return { table, partition, name, first: Number(first), last: Number(last), rows: Number(rows), isRecent }
       })

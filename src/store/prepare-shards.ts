@@ -17,8 +17,8 @@ export async function prepareShards(shards: Shards): Promise<void> {
 
 /**
  * Like `prepareShards`, but allows for shards that are down, so that the lanes of the others can already be stored.
- * @returns the shards that are ready, and the error of one that is not; null if all are ready. While a shard is down, a
- *   shard that is new to the store is not ready
+ * @returns the shards that are ready, and the error of one that is not, or null if all are ready. While a shard is
+ * down, a shard that is new to the store is not ready
  * @throws like `prepareShards`, except for a shard that is down, unless it is the first, which has the keys and the
  *   layout
  */

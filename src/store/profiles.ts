@@ -59,7 +59,10 @@ function matchUsers(shards: Shards): string {
   return `${OF_PROJECT} AND distinct_id GLOBAL NOT IN (SELECT alias FROM ${aliases} WHERE ${OF_PROJECT} AND ${ARE_LINKS})`
 }
 
-/** Finds the names of a page without reading properties: the shards would send those of all profiles of the project. */
+/**
+ * Finds the names of a page without reading properties: otherwise the shards would send the properties of all profiles
+ * of the project.
+ */
 function matchPageNames(shards: Shards): string {
   const names = newestRows(shards, 'profiles', { keys: OF_PROJECT, columns: ['created_at'] })
   return `distinct_id GLOBAL IN (SELECT distinct_id FROM ${names} WHERE ${matchUsers(shards)} ${BY_NAME} LIMIT {skipped:UInt64}, {limit:UInt32} + 1)`

@@ -42,7 +42,7 @@ export async function readSettings(shards: Shards, projectId: string): Promise<S
 
 /**
  * Replaces the settings of a project, unless somebody else has replaced them since they were read.
- * @param next `revision` is the one that they replace
+ * @param next `revision` is the revision to replace
  * @returns the new revision; null if another change came first
  */
 export async function replaceSettings(shards: Shards, next: StoredSettings): Promise<number | null> {

@@ -45,8 +45,8 @@ const WRITE_LIMIT_MS = 2_000
 /**
  * What projects have used, by project and day.
  * @param projectIds null: all that have used anything
- * @param range the first and last day; may leave out the stored count of one process on one day, if that process has a
- *   newer one
+ * @param range the first and last day; can leave out the stored count of one process on one day, for which that process
+ * has a newer one
  */
 export async function readUsage(
   shards: Shards,

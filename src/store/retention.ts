@@ -11,9 +11,7 @@ import { removeSessionFacts } from './session-facts.js'
 /** The times since which data is kept, epoch ms; absent: all of it is. */
 export type KeptTimes = Partial<Record<Kept, number>>
 
-/**
- * SQL of the rows that are kept. A row that marks a deletion has no time, and must continue to hide the rows before it.
- */
+/** SQL of the rows that are kept. A row that marks a deletion has no time, and must keep hiding the rows before it. */
 const IS_KEPT = {
   events: (since: number) => `timestamp >= ${since}`,
   sessions: (since: number) => `(updated_at >= ${since} OR is_deleted = 1)`,
@@ -25,8 +23,8 @@ const NAMES = {
 }
 
 /**
- * Hides expired data from a query, whatever it reads: ClickHouse adds the condition to each of these tables wherever
- * the query names it. Profiles are not hidden, because when a user was last seen is not in their rows.
+ * Hides expired data from a query, whatever it reads: ClickHouse adds the condition wherever the query names one of
+ * these tables. Profiles are not hidden, because their rows do not say when the user was last seen.
  */
 export function hideExpired(kept: KeptTimes): ClickHouseSettings {
   const filters: Record<string, string> = {}
@@ -110,7 +108,7 @@ export async function deleteExpiredSessions(
   try {
     await mutate(clickhouse, 'sessions', `DELETE WHERE ${condition}`, signal, values)
   } finally {
-    // If the setting was raised in the meantime, session facts may have been filled from these calls again.
+    // If the retention setting was raised in the meantime, session facts may have been filled from these calls again.
     await removeFacts()
   }
   return count

@@ -28,7 +28,7 @@ export interface Leftovers {
   id: string
   /** age of the oldest known deletion, ms */
   deletedForMs: number
-  /** age of the largest part, ms; it was not rewritten since */
+  /** age of the largest part, ms, which has not been rewritten since */
   writtenForMs: number
 }
 
@@ -119,7 +119,7 @@ export async function rewriteParts(
       const isBusy = isStoreError(error, 'CANNOT_ASSIGN_OPTIMIZE')
       if (!isBusy || Date.now() > deadline) throw error
       await wait(MAX_POLL_MS, undefined, { signal })
-      // It may have been busy because another process was rewriting it.
+      // Perhaps the partition was busy because another process was rewriting it.
       if (!(await findEventLeftovers(clickhouse, table)).some(({ id }) => id === partition)) return
     }
   }
@@ -127,7 +127,7 @@ export async function rewriteParts(
 
 /**
  * CANNOT_ASSIGN_OPTIMIZE says that parts of the partition are being merged already, or that the disk has no room for
- * the merged part; only the text tells which.
+ * the merged part; the two differ only in the message.
  */
 function isShortOfDisk(error: unknown): error is StoreError {
   if (isStoreError(error, 'NOT_ENOUGH_SPACE')) return true
@@ -196,7 +196,7 @@ export async function purgeOldRows(
       failure ??= { error }
       continue
     }
-    // A later deletion of the same name stays noted. There is no need to wait: a deletion that is still noted is merely
+    // A later deletion of the same name stays noted. No need to wait: at worst, a deletion that is still noted is
     // processed again.
     const done = matchNames(rows, 'name')
     await noted.command(
@@ -243,7 +243,7 @@ export async function readOldPartsLifetime(clickhouse: ClickHouse): Promise<numb
   return Number(row?.seconds ?? 0) * 1000
 }
 
-/** Runs a mutation, and resolves when the table has none left to do. */
+/** Runs a mutation, and resolves when the table has no unfinished mutation. */
 export async function mutate(
   clickhouse: ClickHouse,
   table: StateKind,

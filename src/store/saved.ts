@@ -21,7 +21,7 @@ export interface SavedValue {
   name: string
   /** the question, or the list of a board's cards */
   content: string
-  /** how the question or board is drawn; the string `null` if the client did not say */
+  /** how the question or board is drawn; the string `null` if the client did not specify it */
   display: string
   /** number of cards of a board */
   cards: number
@@ -121,7 +121,7 @@ const NOTHING = { name: '', content: '', display: '', cards: 0, isDeleted: true 
 
 /**
  * Replaces the newest row. The INSERT's token names that row, so ClickHouse stores only one of several concurrent
- * changes, whichever process makes them. The others find a foreign row instead of theirs, and try again.
+ * changes, whichever process makes them. The others find another writer's row instead of their own, and try again.
  */
 async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expected?: number): Promise<Changed> {
   let last = { version: 0, staleTokens: 0 }

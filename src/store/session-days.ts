@@ -127,8 +127,8 @@ export class SessionDays {
   }
 
   /**
-   * Deletes rows. If ClickHouse cannot, because a part is unreadable or the disk has no room for another one, or not in
-   * time, because it is busy with merges, removes all rows; they are filled again.
+   * Deletes rows. If ClickHouse cannot (a part is unreadable, or the disk has no room for another one) or not in time
+   * (it is busy with merges), removes all rows; they are filled again.
    */
   async #delete(which: string): Promise<void> {
     try {
@@ -140,8 +140,8 @@ export class SessionDays {
   }
 
   /**
-   * Lets ClickHouse delete rows that nobody reads, when it finds the time. If an earlier deletion has failed, removes
-   * all rows, as above.
+   * Has ClickHouse delete rows that nobody reads, in the background. If an earlier deletion has failed, removes all
+   * rows, as above.
    */
   async #deleteLater(which: string): Promise<void> {
     const removals = this.#clickhouse.rows<{ failed: number }>(
@@ -261,7 +261,7 @@ export class SessionDays {
     await this.#delete(which)
   }
 
-  /** The days of matching rows; none if ClickHouse could not read the rows, and all were removed. */
+  /** The days of matching rows; none if ClickHouse could not read the rows, so that all were removed. */
   async #findOwn(which: string, parameters: Parameters): Promise<number[]> {
     return await this.#orDiscard(() => this.#find('session_facts', which, parameters), [])
   }
@@ -316,7 +316,7 @@ export class SessionDays {
     const isAnyOld = (await this.#clickhouse.rows(`${ended} LIMIT 1`)).length > 0
     // This reads all rows.
     const old = isAnyOld || this.#mayHaveOrphans ? await this.#orDiscard(find, []) : []
-    // The next call finds those that are still there.
+    // The next call checks whether any are left.
     this.#mayHaveOrphans = old.length > 0
     if (old.length > 0) {
       const rows = old.map(({ number, at }) => `(${number}, ${at})`)
@@ -340,7 +340,7 @@ export class SessionDays {
 /** How many events and calls a day has. */
 export interface DayCount {
   events: number
-  /** events and calls that its rows may be missing, from all days that a fill of it reads */
+  /** events and calls that the rows of the day may be missing, from all days that filling it reads */
   later: number
 }
 
@@ -380,7 +380,7 @@ export async function countSessionDays(
   return new Map(rows.map(({ at, count, lacking }) => [Number(at), { events: Number(count), later: Number(lacking) }]))
 }
 
-/** SQL for the last step or version that the rows of a day include, and for the least of all days. */
+/** SQL for the last step or version that the rows of a day include, and for the lowest one of all days. */
 function toReach(days: readonly SessionDay[], take: (day: SessionDay) => string) {
   const numbers = `CAST([${days.map(({ day }) => day).join(', ')}], 'Array(Int32)')`
   const values = `CAST([${days.map(take).join(', ')}], 'Array(UInt64)')`

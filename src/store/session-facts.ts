@@ -16,7 +16,7 @@ export const SESSION_FACT_COLUMNS: readonly string[] = [
 
 /** Defines the rows of `session_facts`. */
 export interface SessionFactsMaker {
-  /** UInt64 in decimal digits; a different one if the sessions of the project have to be filled again */
+  /** UInt64 in decimal digits; it changes if the sessions of the project have to be filled again */
   define(projectId: string): string
   /** epoch ms before which events or calls of the project may have expired; null if nothing expires */
   since(projectId: string): number | null
@@ -90,13 +90,13 @@ export async function askForSessionFacts(clickhouse: ClickHouse, projectId: stri
   })
 }
 
-/** Beyond this many sessions, they are not named, and all rows of their project are filled again. */
+/** With more sessions than this, they are not named, and all rows of their project are filled again. */
 const MAX_NAMED = 1_000
 
 /**
- * Requests that the rows of sessions are removed, including from the disk, if the project has any. Call it when the
- * deletions of their calls are stored, but before the calls leave the store: rows filled from then on are right, and if
- * the process dies before that, the calls are still there.
+ * Requests that the rows of sessions are removed, including from the disk, if the project has any. To be called after
+ * the deletions of their calls are stored, but before the calls leave the store: rows filled from then on are correct,
+ * and if the process dies in between, the calls are still there.
  * @param which `ids` of the sessions, null for all; or `before`: sessions whose calls were last changed before this
  *   time, epoch ms
  */

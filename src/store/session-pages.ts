@@ -30,7 +30,7 @@ const ROWS_PER_SESSION = 2
 const MORE_ROWS = 50
 /** Factor by which the next attempt reads more rows. */
 const WIDENING = 8
-/** Beyond this many rows, reading the newest versions of all sessions is as fast. */
+/** For more rows than this, reading the newest versions of all sessions is just as fast. */
 const MAX_ROWS = 50_000
 /**
  * Maximum characters of the literal with the ids: 50 000 UUIDs take 2.6 million. ClickHouse parses a million in 0.3 s,
@@ -87,7 +87,7 @@ interface Latest {
   since: number
 }
 
-/** The sessions of the rows that started last, among rows that match by any version. */
+/** The sessions of the matching rows with the latest start; rows are of any version. */
 async function findLatest(shards: Shards, page: SessionRange, limit: number, signal?: AbortSignal): Promise<Latest> {
   const { where, parameters } = buildConditions(page)
   const rows = await shards.rows<{ session_id: string; started_at: string }>(

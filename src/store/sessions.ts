@@ -69,7 +69,7 @@ export async function findUserSessions(
   return rows.map(({ session_id, distinct_id }) => ({ sessionId: session_id, distinctId: distinct_id }))
 }
 
-/** SQL expression for a session as the API returns it. The duration is that of `measureDuration`. */
+/** SQL expression for a session as the API returns it. The duration is computed like `measureDuration`. */
 export const sessionJson = (properties: string) => `concat(
     '{"session_id":', toJSONString(session_id),
     ',"distinct_id":', toJSONString(distinct_id),

@@ -30,8 +30,8 @@ const FILE_FUNCTION = /^ *Function file\b/m
 const EXPLAIN = 'EXPLAIN AST '
 
 /**
- * Memory of a query, so that it does not starve the INSERTs of the service; GROUP BY and ORDER BY use the disk beyond
- * half.
+ * Memory of a query, so that it does not starve the INSERTs of the service; GROUP BY and ORDER BY spill to disk beyond
+ * half of it.
  */
 const MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
 /** The client gives up this much after ClickHouse's own time limit, ms. */
@@ -120,7 +120,7 @@ async function findTablesElsewhere(clickhouse: ClickHouse, tree: string): Promis
   return named.filter((name) => found.has(`${name}_all`))
 }
 
-/** Corrects the position in an error, which counts from the prefix that was added to the query. */
+/** Corrects the position in an error, which includes the prefix that was added to the query. */
 function withoutPrefix(error: StoreError): Error {
   const words = error.words.replace(/position (\d+)/, (_, at) => `position ${Number(at) - EXPLAIN.length}`)
   return new StoreError(error.code, new Error(words))

@@ -48,7 +48,7 @@ export class StoredDays {
 export async function findStoredDays(shards: Shards, { projectId, before }: StoredBefore): Promise<StoredDays> {
   const fields = new QueryParameters()
   const events = `${shards.table('events')} WHERE project_id = ${fields.text(projectId)} AND ${isBefore(before, fields)}`
-  // This does not count as a read of the project, so an export does not block its writes.
+  // Do not count this as a read of the project, so that an export does not block its writes.
   const reading = { limitMs: DAYS_LIMIT_MS }
   const named = await shards.rows(
     `SELECT 1 FROM ${events} AND insert_id != '' LIMIT 1`,
@@ -67,8 +67,8 @@ export async function findStoredDays(shards: Shards, { projectId, before }: Stor
 }
 
 /**
- * Those pairs of user and `insert_id` that events accepted before a position already have, as keys of `toPairKey`. Only
- * events around the times of the given ones are searched.
+ * The pairs of user and `insert_id` that events accepted before a position already have, as keys of `toPairKey`. Only
+ * events close to the times of the given ones are searched.
  */
 export async function findStoredIds(
   shards: Shards,

@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto'
 import type { Shards } from '../clickhouse/shards.js'
 import { deduplicateBy } from './insert.js'
 
-/** A turn further ahead than this was claimed by a wrong clock, ms. */
+/** A turn that is further in the future than this was claimed by a wrong clock, ms. */
 const MAX_AHEAD_MS = 86_400_000
 
 /**
  * Claims a turn of work that only one process should do.
  * @param task names the work
- * @param turn when it began, the same for all processes: for hourly work, the beginning of the hour, epoch ms @returns
- *   whether this process has it. A process that dies keeps its turn; the next turn does the work that it left
+ * @param turn when it began, the same for all processes: for hourly work, the beginning of the hour, epoch ms
+ * @returns whether this process has the turn. If it dies, the turn stays its own, and the next turn finishes the work
  */
 export async function claimTurn(shards: Shards, task: string, turn: number): Promise<boolean> {
   if ((await readLastTurn(shards, task, turn)) >= turn) return false

@@ -5,8 +5,8 @@ import { deduplicateBy } from './insert.js'
 export type VisitorSalts = ReadonlyMap<string, string>
 
 /**
- * Reads the salts of these days, and makes those that do not exist yet.
- * @param makeSalt returns a new random salt; another process's salt is used if that was stored first
+ * Reads the salts of these days, and creates those that do not exist yet.
+ * @param makeSalt returns a new random salt; if another process stored its salt first, that one is used
  */
 export async function ensureVisitorSalts(
   shards: Shards,
@@ -35,7 +35,7 @@ export async function ensureVisitorSalts(
   })
 }
 
-/** Destroys the salts of all days before this one. @param day such as `2026-11-26` */
+/** Deletes the salts of all days before this one for good. @param day such as `2026-11-26` */
 export async function dropVisitorSalts(shards: Shards, day: string): Promise<void> {
   await shards.onFirst(async (clickhouse) => {
     const old = await clickhouse.rows<{ date: string }>(
