@@ -184,8 +184,8 @@ async function open(
   opened.add(keys.usage)
   const intervalMs = HOUR_MS * config.PURGE_INTERVAL
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
-  const asked = openAsked(config, { shards, journals, projects: own.projects })
-  const facts = opened.add(openFacts(config, { inBackground, barrier, journals, log, sessionsPace, ...asked }))
+  const questionParts = openQuestionParts(config, { shards, journals, projects: own.projects })
+  const facts = opened.add(openFacts(config, { inBackground, barrier, journals, log, sessionsPace, ...questionParts }))
   const projects = own.open({ ...lanes, shards, purge })
   opened.add(projects.retention)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
@@ -239,7 +239,7 @@ async function open(
   const metrics = opened.add(new Metrics({ role: config.ROLE, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
   const stored = { store, lanes, journals, parts, ledger, purge }
-  return { ...stored, projects, admission, live, closing, keys, asked, metrics: { read } }
+  return { ...stored, projects, admission, live, closing, keys, questionParts, metrics: { read } }
 }
 
 interface KeysOptions {
@@ -268,7 +268,7 @@ function usesFacts({ FACTS }: Config, shards: Shards): boolean {
 }
 
 /** Opens the data that questions read in addition to events: facts and project settings. */
-function openAsked(
+function openQuestionParts(
   config: Config,
   {
     shards,
@@ -290,7 +290,7 @@ function openAsked(
 
 interface FactsOptions
   extends Pick<FactCopierOptions, 'barrier' | 'journals' | 'log' | 'sessionsPace'>,
-    ReturnType<typeof openAsked> {
+    ReturnType<typeof openQuestionParts> {
   /** the shards, for background work */
   inBackground: Shards
 }
@@ -381,7 +381,7 @@ function registerApi(
   const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config
   const origins = splitList(config.CORS_ORIGIN)
   const asked = new Questions({
-    ...parts.asked,
+    ...parts.questionParts,
     barrier,
     aliases,
     limits: config,

@@ -18,7 +18,7 @@ async function serve(config: Config): Promise<void> {
     ? {
         shareMetrics: (own) => {
           const channel = new WorkerChannel(own, log)
-          return () => channel.metricsOfAll()
+          return () => channel.collectMetrics()
         },
       }
     : { onKeys: (keys) => greeting.onKeys(keys) }

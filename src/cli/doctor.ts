@@ -22,7 +22,7 @@ With --check the exit code is 1 if the SDK would not consider the event delivere
 be read back.`
 
 const PLACEHOLDER = 'YOUR_WRITE_KEY'
-const HOW_TO_MAKE = 'Create a write key: tallyhouse keys create --project NAME --kind write\n'
+const CREATE_KEY_HINT = 'Create a write key: tallyhouse keys create --project NAME --kind write\n'
 const TIMEOUT_MS = 10_000
 const READ_INTERVAL_MS = 200
 
@@ -33,7 +33,7 @@ export const command: Command = {
     const { vendor, place, isChecked } = await parse(args, io)
     for (const [sdk, code] of Object.entries(vendor.sdks)) io.stdout.write(`// ${sdk}\n${code(place)}\n`)
     if (place.key === PLACEHOLDER) {
-      io.stderr.write(HOW_TO_MAKE)
+      io.stderr.write(CREATE_KEY_HINT)
       if (isChecked) throw new UsageError('--check needs the key: --key, or the variable WRITE_KEY.')
       return 0
     }

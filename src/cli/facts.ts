@@ -2,7 +2,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { loadConfig } from '../config.js'
 import { type AuditAction, COMMAND_LINE } from '../model/audit-entry.js'
 import { addAuditEntries } from '../store/audit.js'
-import { askForFacts } from '../store/event-changes.js'
+import { requestFacts } from '../store/event-changes.js'
 import { MIN_EVENTS } from '../store/fact-backlog.js'
 import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
@@ -45,7 +45,7 @@ export const command: Command = {
       if (kind === 'leave_out') for (const project of projects) await requireProject(shards, project)
       if (kind !== 'rebuild') await audit(shards, projects, ACTIONS[kind])
       for (const project of name === 'rebuild' ? [''] : projects) {
-        await shards.each(({ clickhouse }) => askForFacts(clickhouse, kind, project))
+        await shards.each(({ clickhouse }) => requestFacts(clickhouse, kind, project))
       }
       io.stdout.write('A running service with FACTS=on begins within seconds. See its progress: tallyhouse facts\n')
       return 0

@@ -10,7 +10,7 @@ const NICE = { light: 15, heavy: 19 }
 /** A project yields to the others after its queries have kept the store busy for this long, ms. */
 const LIGHT_MS = 1_500
 /** Past use decays to a third (1/e) in this time, ms. */
-const FADES_MS = 10_000
+const DECAY_MS = 10_000
 /** When there are more projects than this, those whose use has faded are forgotten. */
 const MAX_PROJECTS = 1_000
 const SETTING = 'os_threads_nice_value_query'
@@ -77,9 +77,9 @@ export class ReadPriority {
       use = { ms: 0, at: now, running: 0 }
       this.#uses.set(project, use)
     }
-    const kept = Math.exp((use.at - now) / FADES_MS)
+    const kept = Math.exp((use.at - now) / DECAY_MS)
     // Running queries add to the decayed use, and decay themselves.
-    use.ms = use.ms * kept + use.running * FADES_MS * (1 - kept)
+    use.ms = use.ms * kept + use.running * DECAY_MS * (1 - kept)
     use.at = now
     return use
   }

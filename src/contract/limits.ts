@@ -17,7 +17,7 @@ export const TIMESTAMP_RULE = `must be a number of milliseconds since 1970, from
  * Epoch seconds of 1990 and 2100. Read as milliseconds, this range is a few weeks of 1970, so a timestamp in it is
  * probably in seconds by mistake.
  */
-export const LIKE_SECONDS = { from: 631_152_000, to: 4_102_444_800 }
+export const SECONDS_RANGE = { from: 631_152_000, to: 4_102_444_800 }
 /** Rows of a page. */
 export const MAX_PAGE = 10_000
 /** Characters of the label of a key. */
@@ -33,12 +33,12 @@ export const MAX_SCAN_DEPTH = 256
 
 /** Whether a number can be the time of an event, in epoch milliseconds. */
 export function isTimestamp(value: unknown): value is number {
-  return typeof value === 'number' && value >= 0 && value <= MAX_TIMESTAMP && !isLikeSeconds(value)
+  return typeof value === 'number' && value >= 0 && value <= MAX_TIMESTAMP && !looksLikeSeconds(value)
 }
 
 /** Whether a time that should be in milliseconds is probably in seconds. */
-export function isLikeSeconds(ms: number): boolean {
-  return ms >= LIKE_SECONDS.from && ms <= LIKE_SECONDS.to
+export function looksLikeSeconds(ms: number): boolean {
+  return ms >= SECONDS_RANGE.from && ms <= SECONDS_RANGE.to
 }
 
 /**
@@ -74,6 +74,6 @@ export function describeNameFault(value: unknown): string {
 
 /** Says what is wrong with a value that is not the time of an event. */
 export function describeTimestampFault(value: unknown): string {
-  const isSeconds = typeof value === 'number' && isLikeSeconds(value)
+  const isSeconds = typeof value === 'number' && looksLikeSeconds(value)
   return isSeconds ? 'must be in milliseconds, but looks like seconds: multiply it by 1000' : TIMESTAMP_RULE
 }

@@ -252,7 +252,7 @@ export const USERS = {
 export const AnyQuestion = Type.Union([...Object.values(COUNTING), ...Object.values(USERS)])
 const anyObject = (description: string) => describe(object({}), description)
 /** A shorter schema for language models: the fields of `of` and `cell` are described in words. */
-export const AnyQuestionBriefly = Type.Union([
+export const AnyQuestionOutline = Type.Union([
   ...Object.values(COUNTING),
   object({
     kind,

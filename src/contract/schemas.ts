@@ -4,7 +4,7 @@ import { CONTEXT_TEXTS, type Context, DEVICES } from './context.js'
 import {
   isName,
   isTimestamp,
-  LIKE_SECONDS,
+  SECONDS_RANGE,
   MAX_BATCH,
   MAX_DELETED_BATCHES,
   MAX_NAME,
@@ -100,9 +100,9 @@ const Timestamp = Type.Unsafe<number>({
   type: 'number',
   minimum: 0,
   maximum: MAX_TIMESTAMP,
-  not: { minimum: LIKE_SECONDS.from, maximum: LIKE_SECONDS.to },
+  not: { minimum: SECONDS_RANGE.from, maximum: SECONDS_RANGE.to },
   message: TIMESTAMP_RULE,
-  description: `Milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}, but not from ${LIKE_SECONDS.from} to ${LIKE_SECONDS.to}, which looks like seconds.`,
+  description: `Milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}, but not from ${SECONDS_RANGE.from} to ${SECONDS_RANGE.to}, which looks like seconds.`,
 })
 
 /** Checked by the authentication, before anything else. */

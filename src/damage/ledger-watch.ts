@@ -40,7 +40,7 @@ export class LedgerWatch {
   #running: Promise<void> | null = null
   #ledgers: readonly ProjectLedger[] = []
   /** missing events by project, as last logged */
-  #told = new Map<string, number>()
+  #reported = new Map<string, number>()
 
   constructor(options: LedgerWatchOptions) {
     this.#options = options
@@ -98,11 +98,11 @@ export class LedgerWatch {
     this.#ledgers = ledgers
     const missing = new Map(ledgers.filter(({ missing }) => missing > 0).map((ledger) => [ledger.project, ledger]))
     for (const [project, ledger] of missing) {
-      if ((this.#told.get(project) ?? 0) >= ledger.missing) continue
+      if ((this.#reported.get(project) ?? 0) >= ledger.missing) continue
       const { received, stored, missing: events } = ledger
       const facts = { project, received, stored, missing: events }
       log.error(facts, `Events are missing: ${describeLedger(ledger)} ${WHAT_TO_DO}`)
     }
-    this.#told = new Map([...missing].map(([project, ledger]) => [project, ledger.missing]))
+    this.#reported = new Map([...missing].map(([project, ledger]) => [project, ledger.missing]))
   }
 }

@@ -10,7 +10,7 @@ import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Log } from '../lib/log.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import { checkPart, listPartsToCheck } from '../store/check-parts.js'
-import { askForFacts } from '../store/event-changes.js'
+import { requestFacts } from '../store/event-changes.js'
 import { detachNotes } from '../store/fact-check.js'
 import type { KnownPart } from '../store/part-notes.js'
 import { FACT_NOTES, FACT_TABLES, findLaggingTables, listParts, type PartList } from '../store/parts.js'
@@ -191,7 +191,7 @@ export class PartsWatch {
     const { table, part } = damaged
     this.#options.log.warn({ table, part }, 'a part of the facts is damaged; copying them again')
     if (FACT_NOTES.includes(table ?? '')) await detachNotes(clickhouse, damaged)
-    else await askForFacts(clickhouse, 'rebuild', '')
+    else await requestFacts(clickhouse, 'rebuild', '')
   }
 
   async close(): Promise<void> {

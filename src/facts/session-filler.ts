@@ -8,7 +8,7 @@ import type { FactLead } from '../store/fact-lead.js'
 import { countSessionDays, DAY_MS, type DayCount, type DayRange, WINDOW } from '../store/session-days.js'
 import {
   findFirstDay,
-  readAskingProjects,
+  readRequestingProjects,
   readSessionDays,
   type SessionDay,
   type SessionFactsMaker,
@@ -149,7 +149,7 @@ export class SessionFiller {
   }
 
   async #readAsking(): Promise<void> {
-    const asking = await readAskingProjects(this.#options.clickhouse)
+    const asking = await readRequestingProjects(this.#options.clickhouse)
     for (const projectId of this.#checkAt.keys()) if (!asking.has(projectId)) this.#forget(projectId)
     for (const projectId of asking) {
       if (!this.#checkAt.has(projectId)) this.#checkAt.set(projectId, Number.NEGATIVE_INFINITY)

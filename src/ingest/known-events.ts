@@ -57,7 +57,7 @@ export class KnownEvents {
     const key = `${before}:${projectId}`
     const known = this.#days.get(key)
     if (known) return known
-    const asking = this.#askForDays(projectId, before)
+    const asking = this.#loadDays(projectId, before)
     this.#days.set(key, asking)
     asking.catch(() => this.#days.delete(key))
     const [oldest] = this.#days.keys()
@@ -65,7 +65,7 @@ export class KnownEvents {
     return asking
   }
 
-  async #askForDays(projectId: string, before: Position): Promise<StoredDays> {
+  async #loadDays(projectId: string, before: Position): Promise<StoredDays> {
     // Events that are accepted by now may not be stored yet.
     await this.#parts.barrier.requireProject(projectId)
     return await findStoredDays(this.#parts.shards, { projectId, before })

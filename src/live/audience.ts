@@ -43,7 +43,7 @@ export class Audience {
   /** @param after the listener gets only events after this id */
   add(listener: Listener, after: string): void {
     const { event, distinctId } = listener.wanted
-    const key = after + listener.wish
+    const key = after + listener.filterKey
     let group = this.#groups.get(key)
     if (!group) {
       group = {

@@ -284,7 +284,7 @@ export class LiveHub {
   /** Disconnects the listeners with the most unread data until the total is within the limit. */
   #limitMemory(): void {
     const waiting = new Map<string | Listener, number>()
-    const findShare = (listener: Listener) => (listener.isCatchingUp ? listener : listener.wish)
+    const findShare = (listener: Listener) => (listener.isCatchingUp ? listener : listener.filterKey)
     for (const listener of this.#behind) {
       const share = findShare(listener)
       if (listener.keepsUp) this.#behind.delete(listener)

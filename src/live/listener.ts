@@ -24,7 +24,7 @@ export class Listener extends Readable {
   readonly projectId: string
   readonly wanted: EventFilter
   /** identifies the filter; the same for listeners with the same filter */
-  readonly wish: string
+  readonly filterKey: string
   readonly isAllowed: () => boolean
   /** until it follows the tail, it has its own buffers; then listeners with the same filter share them */
   isCatchingUp = false
@@ -41,7 +41,7 @@ export class Listener extends Readable {
     this.projectId = projectId
     this.wanted = wanted
     const { event, distinctId, from, to } = wanted
-    this.wish = JSON.stringify([projectId, event, distinctId, from, to])
+    this.filterKey = JSON.stringify([projectId, event, distinctId, from, to])
     this.isAllowed = isAllowed
     this.#bufferBytes = bufferBytes
     this.#onEnd = onEnd

@@ -1,7 +1,7 @@
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { ApiError } from '../contract/errors.js'
 import { EventsQuery, PropertiesQuery, ValuesQuery } from '../contract/query-schemas.js'
-import { AnyQuestionBriefly } from '../contract/question-schemas.js'
+import { AnyQuestionOutline } from '../contract/question-schemas.js'
 import { Name } from '../contract/schemas.js'
 import { QUERY_DESCRIPTION } from './instructions.js'
 import type { EventsWanted, ProjectData, ValuesWanted } from './project-data.js'
@@ -24,7 +24,7 @@ const args = <T extends TProperties>(properties: T) => Type.Object(properties, {
 
 /** For the model only. `parseQuestion` checks the question, because its errors say more. */
 const Question = Type.Any({
-  anyOf: AnyQuestionBriefly.anyOf,
+  anyOf: AnyQuestionOutline.anyOf,
   description: 'The question, a JSON object.',
   message: 'must be a JSON object, such as {"kind":"series","series":[{"event":"*"}]}',
 })

@@ -6,7 +6,7 @@
  */
 
 import { CONTEXT_TEXTS, DEVICES } from '../contract/context.js'
-import { isLikeSeconds, MAX_BATCH, MAX_SCAN_DEPTH } from '../contract/limits.js'
+import { looksLikeSeconds, MAX_BATCH, MAX_SCAN_DEPTH } from '../contract/limits.js'
 import {
   BACKSLASH,
   CLOSE_BRACE,
@@ -387,7 +387,7 @@ class Scan {
     // A fraction or an exponent is rejected by the caller, which expects a comma or a brace here.
     if (length === 0 || length > MAX_TIMESTAMP_DIGITS || (length > 1 && raw[at] === ZERO)) return UNKNOWN
     // It may be in seconds by mistake. The parser refuses that with an explanation.
-    return (length === 9 || length === 10) && isLikeSeconds(Number(raw.toString('latin1', at, end))) ? UNKNOWN : end
+    return (length === 9 || length === 10) && looksLikeSeconds(Number(raw.toString('latin1', at, end))) ? UNKNOWN : end
   }
 
   /** The offset after a context that has fields, all of them known, valid and present only once. */

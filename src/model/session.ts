@@ -103,13 +103,13 @@ function merge(
   session: Session,
   distinctId: string,
   properties: Properties | null,
-  { now, duration: besides = null, context = {} }: SessionCall,
+  { now, duration: callDuration = null, context = {} }: SessionCall,
 ): Session {
   const current = requireOwner(session, distinctId)
   if (current.state === 'completed') {
     throw new ApiError('session_ended', 'The session has ended. Start a new one under another session_id.')
   }
-  const sent = [durationIn(properties), besides].filter((duration) => duration !== null)
+  const sent = [durationIn(properties), callDuration].filter((duration) => duration !== null)
   return {
     ...current,
     properties: new Map([...current.properties, ...(properties ?? [])]),

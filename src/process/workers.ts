@@ -176,7 +176,7 @@ export class WorkerChannel {
   }
 
   /** The metrics of all processes. @throws Error if the primary does not respond in time */
-  metricsOfAll(): Promise<Metric[]> {
+  collectMetrics(): Promise<Metric[]> {
     const id = ++this.#requests
     // The primary itself waits for each worker for one limit.
     const limitMs = 2 * METRICS_LIMIT_MS

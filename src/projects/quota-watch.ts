@@ -40,7 +40,7 @@ export class QuotaWatch {
   /** by quota, then by project: as of the last check */
   readonly #statuses = new Map<QuotaName, ReadonlyMap<string, QuotaStatus>>()
   /** by project and quota: the day (UTC) on which the log last reported that it was reached */
-  readonly #told = new Map<string, string>()
+  readonly #reported = new Map<string, string>()
   readonly #propertyNames: PropertyNames
 
   constructor(options: QuotaWatchOptions) {
@@ -79,8 +79,8 @@ export class QuotaWatch {
       const today = toDay(this.#now())
       for (const { projectId: project, limit, used, mode } of statuses) {
         const key = `${name} ${project}`
-        if (used < limit || this.#told.get(key) === today) continue
-        this.#told.set(key, today)
+        if (used < limit || this.#reported.get(key) === today) continue
+        this.#reported.set(key, today)
         log.warn({ project, quota: name, limit, used, mode }, 'a project has reached a quota')
       }
       await pause(everyMs, closing)

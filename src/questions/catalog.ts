@@ -114,7 +114,7 @@ export class Catalog {
    * @throws like `events`
    */
   async properties(looked: SampledEvents): Promise<PropertyNames> {
-    const { rows, pending } = await this.#properties.take(looked, '', queryPropertyNames)
+    const { rows, pending } = await this.#properties.sample(looked, '', queryPropertyNames)
     const sampled = countSampled(rows)
     const events = looked.event === undefined ? [] : [{ path: '/event', name: looked.event }]
     const warned = sampled === 0 && (await this.#warn(looked.projectId, { events, properties: [] }))
@@ -147,7 +147,7 @@ export class Catalog {
     const { page_views, page_fields } = this.#options.questions.getProject(projectId)
     // Samples of page fields depend on where the project takes them from.
     const key = splitField(field)[0] === 'page' ? [field, page_views, page_fields] : field
-    return await this.#values.take({ projectId, event }, JSON.stringify(key), (asked, range) =>
+    return await this.#values.sample({ projectId, event }, JSON.stringify(key), (asked, range) =>
       queryFieldValues(asked, range, field),
     )
   }

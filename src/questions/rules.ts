@@ -1,4 +1,4 @@
-import { isLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
+import { looksLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
 import type {
   AnyQuestion,
   Cell,
@@ -65,7 +65,7 @@ function checkBound(field: string, bound: string | number | undefined, timezone:
 /** Warns of bounds that are probably in seconds, such as those of a shell's `date +%s`. */
 export function warnOfSeconds({ from, to }: Pick<RangeQuestion, 'from' | 'to'>, path: string): Warning[] {
   return Object.entries({ from, to }).flatMap(([name, bound]) => {
-    if (typeof bound !== 'number' || !isLikeSeconds(bound)) return []
+    if (typeof bound !== 'number' || !looksLikeSeconds(bound)) return []
     const suggestion = bound * 1000
     const message = `Times are in milliseconds, so this one is early in 1970. Did you mean ${suggestion}?`
     return [{ path: `${path}/${name}`, message, suggestion }]

@@ -153,7 +153,7 @@ export class Questions {
       const asking = { projectId, now, patterns, settings, slot, appended: point.appended }
       return { ...point, reviewed, answer: await this.#answer(question, asking, signal) }
     })
-    const { results, ...beside } = answer
+    const { results, ...extra } = answer
     const ofNames = await withTimeout(reviewed, this.#options.reviewMs ?? GRACE_FOR_REVIEW_MS).catch(() => [])
     const unset = warnOfUnsetBreakdowns(question, results).filter(({ path }) =>
       ofNames.every((one) => one.path !== path),
@@ -161,7 +161,7 @@ export class Questions {
     const warnings = [...ofFields, ...ofNames, ...unset]
     const elapsed_ms = Math.round(performance.now() - began)
     const warned = warnings.length > 0 && { warnings: warnings.slice(0, MAX_WARNINGS) }
-    return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms, ...warned }
+    return { kind: question.kind, results, ...extra, query: question, pending, elapsed_ms, ...warned }
   }
 
   /**

@@ -78,7 +78,7 @@ export class Samples<Row> {
   }
 
   /** @param name identifies the query @throws ApiError `overloaded`, `query_too_large` */
-  async take(
+  async sample(
     looked: SampledEvents,
     name: string,
     query: (asked: QueryContext, range: IdRange) => Query,
@@ -109,7 +109,7 @@ export class Samples<Row> {
 
   /**
    * A new sample that includes everything up to a point; for a large project, a small one. The caller has waited at the
-   * read barrier. @throws like `take`
+   * read barrier. @throws like `sample`
    */
   async upTo(
     looked: SampledEvents,
@@ -129,7 +129,7 @@ export class Samples<Row> {
     return rows
   }
 
-  /** The rows of the last samples of these events, which may be old. @param name as in `take` */
+  /** The rows of the last samples of these events, which may be old. @param name as in `sample` */
   last(looked: SampledEvents, name = ''): Row[][] {
     const samples = [name, UP_TO].map((name) => this.#cache.last(toSampleKey(looked, name)))
     return samples.flatMap((sample) => (sample ? [sample.rows] : []))

@@ -132,7 +132,7 @@ export class Sessions implements SessionTable {
         const [find, condition] = CHOSEN[name]
         return this.#column(
           `${name} ${JSON.stringify(path)}`,
-          () => `${find}(${this.#take(path)}, place, ${condition})`,
+          () => `${find}(${this.#pick(path)}, place, ${condition})`,
           path[0] === 'page' ? findPageColumn(name, path[1] as PageName) : null,
         )
       }
@@ -319,7 +319,7 @@ export class Sessions implements SessionTable {
   /** Operand of FROM: the sessions with the properties of the events whose page fields are needed. */
   #selectSessions(): string {
     // This comes first, because it adds columns to the moments.
-    const pages = [...this.#pages.keys()].flatMap((chosen) => this.#takePage(chosen))
+    const pages = [...this.#pages.keys()].flatMap((chosen) => this.#pickPage(chosen))
     const moments = this.#selectMoments()
     // The limit is for the values of a breakdown, not for sessions.
     this.#statement.set({ max_rows_to_group_by: '0' })
@@ -341,11 +341,11 @@ export class Sessions implements SessionTable {
   }
 
   /** Columns with the properties of an event, empty without one, and whether it is a page view. */
-  #takePage(chosen: Chosen): string[] {
+  #pickPage(chosen: Chosen): string[] {
     const [find, condition] = CHOSEN[chosen]
-    const take = (column: string) => `${find}(${column}, place, ${condition})`
-    const isPage = isOfPageViews(chosen) ? 'max(is_page)' : take('is_page')
-    return [`${take(this.#moment('json', 'json', `''`))} AS ${chosen}_json`, `${isPage} AS ${chosen}_is_page`]
+    const pick = (column: string) => `${find}(${column}, place, ${condition})`
+    const isPage = isOfPageViews(chosen) ? 'max(is_page)' : pick('is_page')
+    return [`${pick(this.#moment('json', 'json', `''`))} AS ${chosen}_json`, `${isPage} AS ${chosen}_is_page`]
   }
 
   /**
@@ -410,7 +410,7 @@ export class Sessions implements SessionTable {
   }
 
   /** A column with the token of a field of events. */
-  #take(path: string[]): string {
+  #pick(path: string[]): string {
     const field = this.#events.field(path)
     const token = toToken(field, this.#statement)
     const known = this.#moments.find(({ ofEvent }) => ofEvent === token)

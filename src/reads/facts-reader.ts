@@ -4,7 +4,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 import { readShardOrder } from '../store/distributed.js'
-import { askForColumn, askForFacts, noteCalls } from '../store/event-changes.js'
+import { requestColumn, requestFacts, noteCalls } from '../store/event-changes.js'
 import { checkFactsAgain } from '../store/fact-check.js'
 import { compareWithPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
 import {
@@ -15,7 +15,7 @@ import {
   readValueColumns,
 } from '../store/fact-values.js'
 import { FACT_NOTES } from '../store/parts.js'
-import { askForSessionFacts, readSessionDays, type SessionDay } from '../store/session-facts.js'
+import { requestSessionFacts, readSessionDays, type SessionDay } from '../store/session-facts.js'
 
 /** How long a point is reused, ms; questions read later events from `events`. */
 const POINT_MS = 1_000
@@ -245,7 +245,7 @@ export class FactsReader {
     if (performance.now() - (this.#damagedAt.get(table) ?? Number.NEGATIVE_INFINITY) < DAMAGE_MS) return
     this.#damagedAt.set(table, performance.now())
     await this.#shards.each(({ clickhouse }) => {
-      return isOfFacts ? askForFacts(clickhouse, 'rebuild', '') : checkFactsAgain(clickhouse)
+      return isOfFacts ? requestFacts(clickhouse, 'rebuild', '') : checkFactsAgain(clickhouse)
     })
     for (const journal of this.#journals) journal.wakeWriter()
   }
@@ -273,7 +273,7 @@ export class FactsReader {
       const isDue = isEnough && this.#mayAsk(projectId, name, now)
       if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
       this.#slow.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
-      if (isDue) await this.#shards.each(({ clickhouse }) => askForColumn(clickhouse, source))
+      if (isDue) await this.#shards.each(({ clickhouse }) => requestColumn(clickhouse, source))
     }
   }
 
@@ -296,7 +296,7 @@ export class FactsReader {
     if (this.#ofSessions.size > MAX_COUNTED) this.#ofSessions.clear()
     const next = { questions: isSlow ? questions + 1 : questions, askedAt }
     this.#ofSessions.set(projectId, isDue ? { questions: 0, askedAt: now } : next)
-    if (isDue) await this.#shards.each(({ clickhouse }) => askForSessionFacts(clickhouse, projectId))
+    if (isDue) await this.#shards.each(({ clickhouse }) => requestSessionFacts(clickhouse, projectId))
   }
 
   /** Whether a project may request a column; if so, the request is counted. */

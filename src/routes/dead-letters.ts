@@ -22,7 +22,7 @@ export interface DeadLettersOptions {
 /** Maximum length of an entry, and of a reason, which may quote an entry. */
 const MAX_CHARACTERS = 10_000
 /** Two journals may have used the same position. */
-const MAX_OF_ONE_ID = 10
+const MAX_PER_ID = 10
 /** Dead letters are replayed one after another; those that are not reached within this time are reported as refused. */
 const REPLAY_MS = 30_000
 
@@ -66,7 +66,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
     const result = { replayed: 0, refused: [] as ReplayedDeadLetters['refused'] }
     const at = ids.map(parsePosition)
     await retention.expireDeadLetters(projectId)
-    const found = await readDeadLetters(shards, { limit: at.length * MAX_OF_ONE_ID, at, projectId })
+    const found = await readDeadLetters(shards, { limit: at.length * MAX_PER_ID, at, projectId })
     const waiting = new Set(found.map(({ position }) => formatPosition(position)))
     for (const id of ids) {
       if (!waiting.has(id)) result.refused.push({ id, reason: 'No dead letter with this id is waiting.' })

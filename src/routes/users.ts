@@ -96,7 +96,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     }
     if (deletesEvents) {
       const { users } = await erasure.erase(projectId, [params.userId])
-      if (!users.some(hadAnything)) throw unknownUser()
+      if (!users.some(hadData)) throw unknownUser()
     } else {
       if (!(await deleteProfile({ profiles, aliases, barrier }, projectId, params.userId))) throw unknownUser()
     }
@@ -181,7 +181,7 @@ async function* chain(first: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerat
   yield* rest
 }
 
-function hadAnything({ profile, events, sessions, deadLetters, aliases }: Erased): boolean {
+function hadData({ profile, events, sessions, deadLetters, aliases }: Erased): boolean {
   return profile || events + sessions + deadLetters + aliases > 0
 }
 

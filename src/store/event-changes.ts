@@ -229,7 +229,7 @@ class LoggedChange {
 
   /** Logs that it has ended; keeps trying in the background if ClickHouse does not respond. */
   async end(): Promise<void> {
-    await this.#end().catch(() => void insist(() => this.#end()))
+    await this.#end().catch(() => void retryInBackground(() => this.#end()))
   }
 
   async #end(): Promise<void> {
@@ -263,7 +263,7 @@ async function isAbandoned(clickhouse: ClickHouse, change: string): Promise<bool
 }
 
 /** Retries a note in the background. If it never succeeds, the copier finds out later that the change is over. */
-async function insist(note: () => Promise<void>): Promise<void> {
+async function retryInBackground(note: () => Promise<void>): Promise<void> {
   for (let attempt = 1; attempt < MAX_NOTES; attempt++) {
     await wait(backoffMs(BACKOFF, attempt), undefined, { ref: false })
     const isNoted = await note().then(
@@ -275,7 +275,7 @@ async function insist(note: () => Promise<void>): Promise<void> {
 }
 
 /** Requests a change that concerns only facts. @param projectId empty: all projects */
-export async function askForFacts(
+export async function requestFacts(
   clickhouse: ClickHouse,
   kind: 'rebuild' | 'leave_out' | 'take_in',
   projectId: string,
@@ -309,7 +309,7 @@ export async function noteCalls(
 }
 
 /** Requests a column of facts with these values. */
-export async function askForColumn(clickhouse: ClickHouse, source: ColumnSource): Promise<void> {
+export async function requestColumn(clickhouse: ClickHouse, source: ColumnSource): Promise<void> {
   await clickhouse.command(
     `INSERT INTO event_changes (project_id, id, kind, scope, state)
      SELECT '', generateUUIDv4(), 'column', {scope:String}, ${ENDED}`,

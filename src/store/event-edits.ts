@@ -164,7 +164,7 @@ class ShardEdits {
     const looking = this.#find(edits)
     // The result is awaited below; this only prevents an unhandled rejection until then.
     looking.catch(() => undefined)
-    const { present, found, failures } = await this.#log.run(scopesOf(edits), async (change) => {
+    const { present, found, failures } = await this.#log.run(toScopes(edits), async (change) => {
       // Wait for both: otherwise one that is still running could overtake the next statement.
       const [look, update] = await Promise.allSettled([looking, this.#update(updates, change)])
       if (update.status === 'rejected') throw update.reason
@@ -180,7 +180,7 @@ class ShardEdits {
         )
         for (const id of late) present.add(id)
       }
-      change.narrow(scopesOf(edits, present))
+      change.narrow(toScopes(edits, present))
       const found = deletes.filter(({ eventId }) => present.has(eventId))
       const failures = await this.#delete(found, change)
       // ClickHouse may still be running a statement.
@@ -242,7 +242,7 @@ class ShardEdits {
 }
 
 /** The events that edits change, by their projects. @param present ids of those that exist; default: all */
-function scopesOf(edits: EventName[], present?: ReadonlySet<string>): Map<string, ChangeScope> {
+function toScopes(edits: EventName[], present?: ReadonlySet<string>): Map<string, ChangeScope> {
   const ids = new Map<string, Set<string>>()
   for (const { projectId, eventId } of edits) {
     const ofProject = ids.get(projectId) ?? new Set()

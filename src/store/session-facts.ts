@@ -76,7 +76,7 @@ export async function readSessionDays(clickhouse: ClickHouse, projectId: string)
 const ASKED_DAYS = 7
 
 /** The projects with a recent request for session facts. */
-export async function readAskingProjects(clickhouse: ClickHouse): Promise<Set<string>> {
+export async function readRequestingProjects(clickhouse: ClickHouse): Promise<Set<string>> {
   const rows = await clickhouse.rows<{ project: string }>(
     `SELECT DISTINCT project_id AS project FROM session_facts_asked WHERE asked_at > now64(3) - INTERVAL ${ASKED_DAYS} DAY`,
   )
@@ -84,7 +84,7 @@ export async function readAskingProjects(clickhouse: ClickHouse): Promise<Set<st
 }
 
 /** Requests session facts of a project: they are kept for a week after the last call. */
-export async function askForSessionFacts(clickhouse: ClickHouse, projectId: string): Promise<void> {
+export async function requestSessionFacts(clickhouse: ClickHouse, projectId: string): Promise<void> {
   await clickhouse.command('INSERT INTO session_facts_asked (project_id) SELECT {project:String}', {
     project: projectId,
   })

@@ -44,7 +44,7 @@ export async function* exportUser(
   for (let start = 0; start < aliasNames.length; start += AT_ONCE) {
     const some = aliasNames.slice(start, start + AT_ONCE)
     const earlier = await Promise.all(some.map((alias) => profiles.get(projectId, alias)))
-    yield Buffer.from(some.map((alias, i) => linesOfAlias(distinctId, alias, earlier[i] ?? null)).join(''))
+    yield Buffer.from(some.map((alias, i) => formatAliasLines(distinctId, alias, earlier[i] ?? null)).join(''))
   }
   const reading = { signal, limitMs: LIMIT_MS, project: projectId }
   yield* await readSessionsOfUser(shards, { projectId, distinctIds }, reading)
@@ -52,7 +52,7 @@ export async function* exportUser(
 }
 
 /** The alias, and the profile that its name had before it became an alias, if any. */
-function linesOfAlias(distinctId: string, alias: string, profile: Profile | null): string {
+function formatAliasLines(distinctId: string, alias: string, profile: Profile | null): string {
   const line = `${JSON.stringify({ type: 'alias', distinct_id: distinctId, alias })}\n`
   return profile ? profileLine(alias, profile) + line : line
 }

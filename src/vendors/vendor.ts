@@ -1,4 +1,4 @@
-import { isLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
+import { looksLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
 import type { Decoded, SdkRequest } from './message.js'
 import { FieldFault, type JsonRow, TIME_WORDS } from './row.js'
 import { correctedTime, parseDecimal, type TimeFormat, toMilliseconds } from './time.js'
@@ -92,7 +92,7 @@ function anyTime(text: string, unit: Unit): number | 'seconds' | null {
   const number = parseDecimal(content ?? text)
   if (number === null) return null
   if (unit === 's or ms') return number < SECONDS_BELOW ? Math.round(number * 1000) : Math.trunc(number)
-  if (isLikeSeconds(number)) return 'seconds'
+  if (looksLikeSeconds(number)) return 'seconds'
   // Such a number may mean anything, such as 20240101.
   return unit === 'none' && number < SECONDS_BELOW ? null : Math.trunc(number)
 }

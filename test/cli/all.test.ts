@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { findUnknownTables } from '../../src/store/dump.js'
-import { askForFacts, readLeftOut } from '../../src/store/event-changes.js'
+import { requestFacts, readLeftOut } from '../../src/store/event-changes.js'
 import { openStore } from '../../src/store/open.js'
 import { dataFolder, SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
 import { runCommand } from './command-line.js'
@@ -58,7 +58,7 @@ t.test('export --all and import --all move everything, and events keep their ids
   t.match(before, { events: { length: sent.length }, pending: 0 })
   await from.app.close()
   const store = await openStore(from.config)
-  await askForFacts(store.shards.first, 'leave_out', 'small')
+  await requestFacts(store.shards.first, 'leave_out', 'small')
   await store.close()
   t.match(await all('export', folder, { DATA_DIR: source }), { code: 0 })
 

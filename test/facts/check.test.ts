@@ -6,7 +6,7 @@ import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreError } from '../../src/clickhouse/errors.js'
 import { Questions } from '../../src/questions/run.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
-import { askForFacts, logChange } from '../../src/store/event-changes.js'
+import { requestFacts, logChange } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { isDiskShort } from '../../src/store/fact-backlog.js'
 import { checkFactsAgain, FactCheck } from '../../src/store/fact-check.js'
@@ -130,7 +130,7 @@ t.test('facts are rebuilt however large they are', async (t) => {
     return (await shard.clickhouse.rows('SELECT max(generation) AS generation FROM facts_state'))[0]
   }
   const before = await generation()
-  await askForFacts(shard.clickhouse, 'rebuild', '')
+  await requestFacts(shard.clickhouse, 'rebuild', '')
   await shard.complete(['a'])
   t.not(await generation(), before)
   t.equal(await shard.countDifferences(), 0)
@@ -167,7 +167,7 @@ t.test('questions are answered although a table about facts is damaged, and it i
     await damageTable(clickhouse, table)
     t.equal(await count(), 3, table)
   }
-  await askForFacts(clickhouse, 'take_in', 'a')
+  await requestFacts(clickhouse, 'take_in', 'a')
   shard.copier({ log: silent })
   for (const table of [null, ...tables]) {
     if (table !== null) await damageTable(clickhouse, table)
@@ -221,7 +221,7 @@ t.test('facts are right after ClickHouse has started without parts of a table ab
     const kept = new Set((isAll ? [] : await list(table)).map(({ path }) => path))
     // Another leader, and another generation.
     const second = shard.copier({ log: silent })
-    await askForFacts(shard.clickhouse, 'rebuild', '')
+    await requestFacts(shard.clickhouse, 'rebuild', '')
     await shard.complete(['a'])
     await store()
     await shard.complete(['a'])

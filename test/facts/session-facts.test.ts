@@ -6,14 +6,14 @@ import { parseEventId } from '../../src/model/event-id.js'
 import type { Session } from '../../src/model/session.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
 import { deleteEventsOfBatches } from '../../src/store/batches.js'
-import { askForFacts, noteCalls } from '../../src/store/event-changes.js'
+import { requestFacts, noteCalls } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { deleteEventsBefore, deleteEventsOfUsers } from '../../src/store/events.js'
 import { FactLead } from '../../src/store/fact-lead.js'
 import { compareWithPoint, readFactsPoint } from '../../src/store/fact-points.js'
 import { deleteExpiredSessions } from '../../src/store/retention.js'
 import { purgeOldRows } from '../../src/store/rewrite.js'
-import { askForSessionFacts, readSessionDays, type SessionFactsMaker } from '../../src/store/session-facts.js'
+import { requestSessionFacts, readSessionDays, type SessionFactsMaker } from '../../src/store/session-facts.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
 import { silent, temporaryFolder, until } from '../helper.js'
 import { COMPARED, openMaker, selectSessions } from './session-maker.js'
@@ -171,7 +171,7 @@ t.test('rows follow every change, and days are void before the facts that they w
   }
   t.equal(await countKnown(), 0)
   t.strictSame(await covered(), [], 'nobody has asked')
-  await askForSessionFacts(clickhouse, 'a')
+  await requestSessionFacts(clickhouse, 'a')
   await settled('after the first fill')
   t.equal(await shard.countRows(), DAYS.length)
   const [first] = await readSessionDays(clickhouse, 'a')
@@ -195,8 +195,8 @@ t.test('rows follow every change, and days are void before the facts that they w
     ['a replay', rewrite, around(TODAY - 3), replay],
     ['an erasure', remove, DAYS, () => deleteEventsOfUsers(clickhouse, 'a', ['user 1'])],
     ['expiry', remove, around(FIRST), () => deleteEventsBefore(clickhouse, 'a', (DAYS[2] ?? 0) * DAY_MS)],
-    ['a rebuild', 'TRUNCATE TABLE event_facts', DAYS, () => askForFacts(clickhouse, 'rebuild', '')],
-    ['leaving it out', remove, DAYS, () => askForFacts(clickhouse, 'leave_out', 'a')],
+    ['a rebuild', 'TRUNCATE TABLE event_facts', DAYS, () => requestFacts(clickhouse, 'rebuild', '')],
+    ['leaving it out', remove, DAYS, () => requestFacts(clickhouse, 'leave_out', 'a')],
   ]
   for (const [name, statement, days, change] of changes) {
     const { held, release } = proxy.hold(statement)
@@ -211,7 +211,7 @@ t.test('rows follow every change, and days are void before the facts that they w
     else await settled(`after ${name}`, name === 'expiry' ? DAYS.slice(2) : undefined)
   }
   t.strictSame(await covered(), [])
-  await askForFacts(clickhouse, 'take_in', 'a')
+  await requestFacts(clickhouse, 'take_in', 'a')
   await settled('after it was taken in')
 
   const lateCall = await shard.skipCall('a', 'called late', call('user 2', TODAY - 3))
@@ -267,7 +267,7 @@ t.test('rows follow every change, and days are void before the facts that they w
 t.test('another leader goes on, and one that was lost while it made rows leaves nothing that is read', async (t) => {
   const shard = await open(t)
   const { clickhouse, ids, settled } = shard
-  await askForSessionFacts(clickhouse, 'a')
+  await requestSessionFacts(clickhouse, 'a')
   for (const statement of ['INSERT INTO session_facts (', 'INSERT INTO session_fact_days']) {
     const proxy = await TcpProxy.open(t, shard.url)
     const proxied = new ClickHouse({ url: proxy.url })
@@ -286,7 +286,7 @@ t.test('another leader goes on, and one that was lost while it made rows leaves 
     t.equal(await countWrong(clickhouse), 0)
     await next.close()
     // So that something has to be filled again.
-    await askForFacts(clickhouse, 'rebuild', '')
+    await requestFacts(clickhouse, 'rebuild', '')
   }
 
   const last = shard.copier()
@@ -337,7 +337,7 @@ t.test('a start of ClickHouse forgets which days have rows', async (t) => {
   const path = await temporaryFolder(t)
   const first = await open(t, path)
   const copier = first.copier()
-  await askForSessionFacts(first.clickhouse, 'a')
+  await requestSessionFacts(first.clickhouse, 'a')
   await first.settled('before the start')
   await copier.close()
   await first.clickhouse.close()
@@ -353,7 +353,7 @@ t.test('a start of ClickHouse forgets which days have rows', async (t) => {
   t.strictSame(await readSessionDays(clickhouse, 'a'), [])
   second.copier({ ...OFTEN, sessions: openMaker() })
   await until('rows that nobody knows are removed', async () => (await count()) === 0)
-  await askForSessionFacts(clickhouse, 'a')
+  await requestSessionFacts(clickhouse, 'a')
   await until('the days', async () => (await readSessionDays(clickhouse, 'a')).length === DAYS.length)
   t.equal(await countWrong(clickhouse), 0)
 })
@@ -378,7 +378,7 @@ t.test('fills that are too large are made smaller, and a day that fails alone is
   const warned: string[] = []
   const log = { info: () => undefined, warn: ({ day }: { day: string }) => void warned.push(day) }
   shard.copier({ clickhouse: small, log })
-  await askForSessionFacts(shard.clickhouse, 'a')
+  await requestSessionFacts(shard.clickhouse, 'a')
   await shard.settled(
     'but one',
     DAYS.filter((day) => day !== DAYS[5]),
@@ -407,7 +407,7 @@ t.test('a fill that was interrupted is soon tried again', async (t) => {
     await command(query, ...rest)
   }
   shard.copier({ ...OFTEN, clickhouse: interrupted, sessions: openMaker(), log: silent })
-  await askForSessionFacts(shard.clickhouse, 'a')
+  await requestSessionFacts(shard.clickhouse, 'a')
   await until('the day', async () => (await readSessionDays(shard.clickhouse, 'a')).length === 1)
   t.equal(errors.length, 0)
 })
@@ -423,11 +423,11 @@ t.test('a project whose days cannot be counted does not hold up the others', asy
     }
     return await rows(query, parameters, ...rest)
   }
-  await askForSessionFacts(shard.clickhouse, 'slow')
+  await requestSessionFacts(shard.clickhouse, 'slow')
   shard.copier({ ...OFTEN, clickhouse: slow, sessions: openMaker(), log: silent })
   await shard.complete(['slow', 'a'])
   const [before] = await shard.clickhouse.rows('SELECT max(epoch) AS epoch FROM facts_state')
-  await askForSessionFacts(shard.clickhouse, 'a')
+  await requestSessionFacts(shard.clickhouse, 'a')
   await until('the other project', async () => (await readSessionDays(shard.clickhouse, 'a')).length === 1)
   const [after] = await shard.clickhouse.rows('SELECT max(epoch) AS epoch FROM facts_state')
   t.strictSame(after, before, 'the same process leads')
@@ -437,7 +437,7 @@ t.test('whatever changes, the rows of a day match the facts that the day claims 
   const shard = await open(t)
   const { clickhouse } = shard
   const ids = [...shard.ids]
-  await askForSessionFacts(clickhouse, 'a')
+  await requestSessionFacts(clickhouse, 'a')
   const readings = { held: 0, moved: 0 }
   let isOver = false
   const read = async () => {
@@ -465,7 +465,7 @@ t.test('whatever changes, the rows of a day match the facts that the day claims 
     if (i % 5 === 2) await edits.apply({ projectId: 'a', eventId, properties: null })
     if (i % 5 === 3) await shard.call('a', `called ${i % 4}`, i % 2 === 0 ? null : call(`user ${i % 3}`, day))
     if (i % 10 === 4) await deleteEventsOfUsers(clickhouse, 'a', [`user ${1 + (i % 2)}`])
-    if (i % 20 === 9) await askForFacts(clickhouse, 'rebuild', '')
+    if (i % 20 === 9) await requestFacts(clickhouse, 'rebuild', '')
     if (i % 15 === 14) {
       const last = copier
       copier = shard.copier({ isShared: false })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { isStoreError } from '../../src/clickhouse/errors.js'
 import { Questions } from '../../src/questions/run.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
-import { askForFacts } from '../../src/store/event-changes.js'
+import { requestFacts } from '../../src/store/event-changes.js'
 import { readFactsStatus } from '../../src/store/fact-status.js'
 import {
   addValueColumns,
@@ -73,7 +73,7 @@ t.test('a property that slow questions ask for is given a column, until facts ar
   t.strictSame(await readValues(shard, MODEL), ['"old"', '"new"', '-0'])
   reader.forgetColumns()
   t.strictSame([...(await reader.readColumns())], [column])
-  await askForFacts(clickhouse, 'rebuild', '')
+  await requestFacts(clickhouse, 'rebuild', '')
   await until('no column', async () => (await readValueColumns(clickhouse)).size === 0)
   await shard.complete([PROJECT])
   t.equal(await shard.countFacts(), 3)

@@ -4,7 +4,7 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import fc from 'fast-check'
 import t from 'tap'
 import { CONTEXT_TEXTS, DEVICES } from '../../src/contract/context.js'
-import { isLikeSeconds, MAX_BATCH } from '../../src/contract/limits.js'
+import { looksLikeSeconds, MAX_BATCH } from '../../src/contract/limits.js'
 import { BatchBody, EventContext, TrackBody } from '../../src/contract/schemas.js'
 import { elementTexts, memberText } from '../../src/json/texts.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
@@ -431,7 +431,7 @@ const fields = fc.record(
   {
     event: name,
     distinct_id: name,
-    timestamp: fc.option(fc.nat({ max: 9_999_999_999_999 }).filter((time) => !isLikeSeconds(time))),
+    timestamp: fc.option(fc.nat({ max: 9_999_999_999_999 }).filter((time) => !looksLikeSeconds(time))),
     properties: fc.option(properties),
     insert_id: fc.option(name),
     session_id: fc.option(name),

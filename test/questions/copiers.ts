@@ -8,7 +8,7 @@ import { parseEventId } from '../../src/model/event-id.js'
 import { SessionFactsSource } from '../../src/questions/session-facts-source.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
 import { ReadBarrier } from '../../src/reads/read-barrier.js'
-import { askForFacts } from '../../src/store/event-changes.js'
+import { requestFacts } from '../../src/store/event-changes.js'
 import { FactLead } from '../../src/store/fact-lead.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
 import { LEADER_STATEMENTS } from '../facts/shard.js'
@@ -150,7 +150,7 @@ export class Copiers {
       }
       case 'rebuilding':
         return async () => {
-          await askForFacts(clickhouse, 'rebuild', '')
+          await requestFacts(clickhouse, 'rebuild', '')
           await this.#pause(4_000)
         }
       case 'upgrading':
@@ -166,7 +166,7 @@ export class Copiers {
           const [row] = await clickhouse.rows<{ project: string }>(
             'SELECT project_id AS project FROM events GROUP BY project ORDER BY rand() LIMIT 1',
           )
-          if (row) await askForFacts(clickhouse, Math.random() < 0.5 ? 'leave_out' : 'take_in', row.project)
+          if (row) await requestFacts(clickhouse, Math.random() < 0.5 ? 'leave_out' : 'take_in', row.project)
           await this.#pause(1_000)
         }
       default:

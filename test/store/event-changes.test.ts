@@ -4,8 +4,8 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import {
   ABANDONED,
-  askForColumn,
-  askForFacts,
+  requestColumn,
+  requestFacts,
   forgetSettledChanges,
   logChange,
   readOpenChanges,
@@ -101,8 +101,8 @@ t.test('a change that is interrupted while it is forgotten is not open again', a
 t.test('the log has changes of events only, once they are settled', async (t) => {
   const scope = { kind: 'users' as const, users: ['1'] }
   await logChange(clickhouse, new Map([['logged', scope]]), async () => undefined)
-  await askForFacts(clickhouse, 'take_in', 'logged')
-  await askForColumn(clickhouse, ['plan'])
+  await requestFacts(clickhouse, 'take_in', 'logged')
+  await requestColumn(clickhouse, ['plan'])
   const changes = await readOpenChanges(clickhouse)
   const [id = ''] = changes.flatMap((change) => (change.scope.kind === 'users' ? change.id : []))
   t.strictSame(await idsIn('event_change_log', 'logged'), [])

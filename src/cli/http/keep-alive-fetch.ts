@@ -28,14 +28,14 @@ export class HttpTransport {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
     signal.throwIfAborted()
     const head = requestHead(method, url, headers, bytes?.length)
-    return await this.#wireTo(url).call({ method, head, bytes, signal })
+    return await this.#getWire(url).call({ method, head, bytes, signal })
   }
 
   close(): void {
     for (const wire of this.#wires) wire.close()
   }
 
-  #wireTo(url: URL): Wire {
+  #getWire(url: URL): Wire {
     for (const wire of this.#wires) if (wire.isFree && wire.origin === url.origin) return wire
     const wire = new Wire(url, () => this.#wires.delete(wire))
     this.#wires.add(wire)

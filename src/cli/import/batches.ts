@@ -56,7 +56,7 @@ interface RowParts {
 /** Collects events into the bodies of batch calls. Consecutive rows that are sent verbatim are copied together. */
 export class Batches {
   /** rows may refer to earlier chunks, so the chunks must stay valid */
-  readonly isBrief = false
+  readonly mayReuseChunks = false
   readonly #reader: RowReader
   readonly #source: EventSource
   readonly #limits: BatchLimits
@@ -73,7 +73,7 @@ export class Batches {
   #changesLength = 0
   #rowsWithoutEvent = 0
   #skipped = 0
-  #misfits = noCounts()
+  #misfits = emptyCounts()
   #end: InputOffset
   /** consecutive rows to copy, one byte apart */
   #run: { raw: Buffer; start: number; end: number } | null = null
@@ -105,7 +105,7 @@ export class Batches {
 
   *#take(rows: Iterable<Row>): Generator<Batch> {
     for (const row of rows) {
-      const outcome = this.#source.take(row)
+      const outcome = this.#source.convert(row)
       if (outcome === 'verbatim') {
         if (!this.#hasRoom(1, row.end - row.start)) yield this.#close()
         this.#copyVerbatim(row)
@@ -125,7 +125,7 @@ export class Batches {
       for (const name of row.misfits) this.#misfits[name] = (this.#misfits[name] ?? 0) + 1
       this.#end.offset = row.next.offset
       this.#end.line = row.next.line
-      if (this.#isFullOfOthers()) yield this.#close()
+      if (this.#isFullOfNonEvents()) yield this.#close()
     }
     // The next rows are in another buffer.
     this.#copyRun()
@@ -152,7 +152,7 @@ export class Batches {
   }
 
   /** Whether the batch is full apart from its events: it has too many rejects, changes or rows without an event. */
-  #isFullOfOthers(): boolean {
+  #isFullOfNonEvents(): boolean {
     return (
       this.#rejects.length === MAX_REJECTS ||
       this.#rowsWithoutEvent === MAX_ROWS_WITHOUT_EVENT ||
@@ -234,7 +234,7 @@ export class Batches {
     this.#changesLength = 0
     this.#rowsWithoutEvent = 0
     this.#skipped = 0
-    this.#misfits = noCounts()
+    this.#misfits = emptyCounts()
   }
 }
 
@@ -248,6 +248,6 @@ function rejected({ raw, start, end, line }: Row, reason: string): Reject {
 }
 
 /** Counts by column. A column may have any name, such as `constructor` or `__proto__`. */
-export function noCounts(): Record<string, number> {
+export function emptyCounts(): Record<string, number> {
   return Object.create(null)
 }

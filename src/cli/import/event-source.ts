@@ -35,7 +35,7 @@ export class EventSource {
   }
 
   /** @throws Error if the format of the input's times cannot be determined */
-  take(row: Row): Outcome {
+  convert(row: Row): Outcome {
     if (row.isEmpty) return 'skipped'
     if (this.#native.has(row)) {
       if (!this.#firstTime.isKnown && this.#native.hasTimestamp) this.#parts(this.#json(row), 'ms')
@@ -43,7 +43,7 @@ export class EventSource {
     }
     try {
       const json = this.#json(row)
-      if (this.#vendor) return this.#vendor.take(json)
+      if (this.#vendor) return this.#vendor.convert(json)
       const parts = this.#parts(json, this.#options.time ?? 'ms')
       return { events: [Buffer.from(formatEvent(parts))], haveIds: (parts.insert_id ?? null) !== null, people: [] }
     } catch (error) {

@@ -17,7 +17,7 @@ import {
   readStoreId,
   sumDigests,
 } from '../../store/dump.js'
-import { askForFacts, readLeftOut } from '../../store/event-changes.js'
+import { requestFacts, readLeftOut } from '../../store/event-changes.js'
 import { findLastPosition, takeOver } from '../../store/journals.js'
 import { readLayouts } from '../../store/layouts.js'
 import type { CommandIo } from '../command.js'
@@ -228,7 +228,7 @@ async function storeChunk(
 /** @throws Error if the store does not match the one that was exported */
 async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
   // A service that ran on the empty store may have recorded that its facts cover these ids.
-  await shards.each(({ clickhouse }) => askForFacts(clickhouse, 'rebuild', ''))
+  await shards.each(({ clickhouse }) => requestFacts(clickhouse, 'rebuild', ''))
   for (const table of tablesIn(manifest)) {
     const wanted = manifest.totals[table.name] ?? { rows: 0, hash: '0' }
     const found = await sumDigests(shards, table, EVERYTHING)
@@ -240,7 +240,7 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
   }
   const leftOut = await readLeftOut(shards.first)
   await shards.each(async ({ number, clickhouse }) => {
-    if (number > 0) for (const project of leftOut) await askForFacts(clickhouse, 'leave_out', project)
+    if (number > 0) for (const project of leftOut) await requestFacts(clickhouse, 'leave_out', project)
   })
   await mergeJournals(shards.first, manifest.journals)
   // No journal has counted the imported rows.

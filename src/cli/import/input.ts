@@ -49,10 +49,10 @@ export interface Input {
   /**
    * Reads its text, decompressed, without a byte order mark.
    * @param offset bytes of this text to skip; a stream can only be read once, from 0
-   * @param isBrief whether a chunk may be overwritten when the next one is requested, which avoids most garbage
-   * collection
+   * @param mayReuseChunks whether a chunk may be overwritten when the next one is requested, which avoids most garbage
+   *   collection
    */
-  read(offset: number, isBrief?: boolean): AsyncIterable<Buffer>
+  read(offset: number, mayReuseChunks?: boolean): AsyncIterable<Buffer>
 }
 
 type Chunks = AsyncIterable<Buffer>
@@ -97,14 +97,14 @@ export async function openFile(path: string): Promise<Input> {
       const failure = compression === 'zip' ? await checkArchive(path) : undefined
       return { ...(await readHead(input.read(0))), ...(failure && { failure }) }
     },
-    async *read(offset: number, isBrief = false): Chunks {
+    async *read(offset: number, mayReuseChunks = false): Chunks {
       const counted = (chunk: Buffer): Buffer => {
         input.bytesRead += chunk.length
         return chunk
       }
       if (isPlain) {
         input.bytesRead = mark + offset
-        yield* isBrief ? blocks(path, mark + offset, counted) : file(path, mark + offset, counted)
+        yield* mayReuseChunks ? blocks(path, mark + offset, counted) : file(path, mark + offset, counted)
       } else {
         input.bytesRead = 0
         yield* skip(withInputName(text(path, start, counted), path), offset)

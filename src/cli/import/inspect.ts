@@ -183,7 +183,7 @@ function tried(head: Head, format: InputFormat, options: InputOptions, guesses: 
   try {
     for (const row of readRows(head, reader)) {
       found.rows++
-      note(found, row, source.take(row))
+      note(found, row, source.convert(row))
     }
   } catch (error) {
     // The import stores the rows before it, and ends with the error.

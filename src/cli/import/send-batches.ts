@@ -1,6 +1,6 @@
 import type { Connection } from '../../client/connection.js'
 import { formatBatchId } from '../../model/batch-id.js'
-import { type Batch, type Batches, noCounts, type Reject } from './batches.js'
+import { type Batch, type Batches, emptyCounts, type Reject } from './batches.js'
 import type { Checkpoint } from './checkpoint.js'
 import { findStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
@@ -104,7 +104,7 @@ class BatchSender {
 
   async #sendAll(): Promise<void> {
     const { input, batches, checkpoint, parallel, signal } = this.#parts
-    for await (const batch of batches.read(input.read(checkpoint.state.done.offset, batches.isBrief))) {
+    for await (const batch of batches.read(input.read(checkpoint.state.done.offset, batches.mayReuseChunks))) {
       if (this.#failure || signal.aborted) break
       await checkpoint.recordSending(batch.index)
       const work = this.#handle(batch).finally(() => this.#inFlight.delete(work))
@@ -216,7 +216,7 @@ class BatchSender {
 }
 
 function addCounts(some: Record<string, number>, others: Record<string, number>): Record<string, number> {
-  const sum = Object.assign(noCounts(), some)
+  const sum = Object.assign(emptyCounts(), some)
   for (const [name, count] of Object.entries(others)) sum[name] = (sum[name] ?? 0) + count
   return sum
 }

@@ -200,11 +200,11 @@ async function remove(
   await file.remove()
   await stored.remove()
   io.stderr.write(`${path}: ${counted(deleted, 'event')} deleted.\n`)
-  for (const sentence of whatStays(path, state, found)) io.stderr.write(`${sentence}\n`)
+  for (const sentence of describeRemaining(path, state, found)) io.stderr.write(`${sentence}\n`)
   return true
 }
 
-function whatStays(path: string, state: ImportState, { withInsertId }: Found): string[] {
+function describeRemaining(path: string, state: ImportState, { withInsertId }: Found): string[] {
   const { done, finishedAt } = state
   const sentences: string[] = []
   if (done.profiles) {

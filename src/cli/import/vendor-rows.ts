@@ -33,7 +33,7 @@ const MAX_PAIRS = 100_000
 export class VendorRows {
   readonly #vendor: Vendor
   readonly #options: ExportOptions
-  readonly #said = new Set<string>()
+  readonly #seenAliases = new Set<string>()
 
   constructor(vendor: Vendor, options: ExportOptions) {
     this.#vendor = vendor
@@ -44,7 +44,7 @@ export class VendorRows {
    * @throws RowFault, EventFault if the row cannot be stored
    * @throws NoEvent if the row has nothing to store
    */
-  take(row: JsonRow): VendorOutcome {
+  convert(row: JsonRow): VendorOutcome {
     const messages = this.#vendor.messages(row, this.#options)
     const events: Buffer[] = []
     let haveIds = true
@@ -56,9 +56,9 @@ export class VendorRows {
     }
     if (events.length > MAX_BATCH) throw new RowFault(`The row has more than ${MAX_BATCH} events.`)
     const hasEvent = events.length > 0
-    if (this.#said.size > MAX_PAIRS) this.#said.clear()
+    if (this.#seenAliases.size > MAX_PAIRS) this.#seenAliases.clear()
     // Done last, because an invalid row must not mark its aliases as sent.
-    const people = withoutRepeatedAliases(messages, this.#said).flatMap((message) => changesIn(message, hasEvent))
+    const people = withoutRepeatedAliases(messages, this.#seenAliases).flatMap((message) => changesIn(message, hasEvent))
     if (!hasEvent && people.length === 0) throw new NoEvent('The row contains nothing to store.')
     return { events, haveIds, people }
   }

@@ -217,7 +217,7 @@ export class Authentication {
   }
 
   /** Like `findBodyGrant`, but also finds keys that were created since the last refresh. */
-  async grantOfNew(request: FastifyRequest, keyInBody: unknown): Promise<StoredKey | null> {
+  async findFreshBodyGrant(request: FastifyRequest, keyInBody: unknown): Promise<StoredKey | null> {
     const isUnknown = typeof keyInBody === 'string' && !this.#options.keys.find(keyInBody)
     if (isUnknown) await this.#options.keys.findNew(keyInBody)
     return this.findBodyGrant(request, keyInBody)

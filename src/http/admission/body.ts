@@ -88,7 +88,7 @@ export function acceptBodies(
       const { account } = request
       if (account && !account.isKnown) {
         const apiKey = scanned ? scanned.apiKey : findKey(raw)
-        const grant = await keys.grantOfNew(request, apiKey)
+        const grant = await keys.findFreshBodyGrant(request, apiKey)
         if (grant === null) {
           pool.release(raw)
           return new UnreadBody(apiKey)

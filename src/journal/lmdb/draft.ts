@@ -51,7 +51,7 @@ export class Draft {
     watched?: { table: Table; onReplaced(value: Buffer): void },
   ): Promise<void> {
     await transact(root, () => {
-      if (watched) this.#tellReplaced(watched)
+      if (watched) this.#notifyReplaced(watched)
       this.#apply()
       more?.()
     })
@@ -64,7 +64,7 @@ export class Draft {
     changes.set(change.key.toString('latin1'), change)
   }
 
-  #tellReplaced({ table, onReplaced }: { table: Table; onReplaced(value: Buffer): void }): void {
+  #notifyReplaced({ table, onReplaced }: { table: Table; onReplaced(value: Buffer): void }): void {
     for (const { key } of this.#changes.get(table)?.values() ?? []) {
       const value = table.get(key)
       if (value) onReplaced(value)

@@ -215,9 +215,9 @@ export class AliasLinks {
     caller.toll?.touch(LINK_BYTES)
     if (other.user !== alias) return 'other_user'
     if (link !== 'merge') {
-      const refusal = await this.#somebody(projectId, alias, other.hasNames, caller)
+      const refusal = await this.#findUserProof(projectId, alias, other.hasNames, caller)
       if (refusal !== null) {
-        const isNobody = one.user === distinctId && !(await this.#somebody(projectId, distinctId, one.hasNames, caller))
+        const isNobody = one.user === distinctId && !(await this.#findUserProof(projectId, distinctId, one.hasNames, caller))
         if (link === 'inferred' || refusal !== 'identified' || !isNobody) return refusal
         return await this.#make(projectId, { user: alias, said: alias, alias: distinctId, isMerge: false, caller })
       }
@@ -225,8 +225,8 @@ export class AliasLinks {
     return await this.#make(projectId, { user: one.user, said: distinctId, alias, isMerge: link === 'merge', caller })
   }
 
-  /** Whether a name that is not an alias is certainly a user. */
-  async #somebody(
+  /** Why a name that is not an alias is certainly a user; null if it may not be one. */
+  async #findUserProof(
     projectId: string,
     name: string,
     hasNames: boolean,

@@ -59,7 +59,7 @@ async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: str
   await forEachInBatches(others, (name) => lead(parts, projectId, name, alias))
   let isGone = false
   await states.change(projectId, alias, (current) => {
-    isGone = !isLink(current) || (isSame(current, known) && gaveTheSame(current, known))
+    isGone = !isLink(current) || (isSame(current, known) && haveSameGift(current, known))
     if (!isGone || !isLink(current)) return current
     return others.length > 0 ? HAS_NAMES : null
   })
@@ -67,7 +67,7 @@ async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: str
   return isGone
 }
 
-function gaveTheSame(a: Alias, b: Alias): boolean {
+function haveSameGift(a: Alias, b: Alias): boolean {
   return a.givenTo === b.givenTo && a.given.length === b.given.length
 }
 

@@ -28,14 +28,14 @@ export async function purgeAndReport(
   let purge_error: string | null = null
   const purged = purge.now(projectId).catch((error) => {
     log.warn({ err: error }, 'erased data is hidden, but still on disk; retrying later')
-    purge_error = whyNotPurged(error)
+    purge_error = describePurgeError(error)
     return null
   })
   const gone_at = await Promise.race([purged, wait(PURGE_WAIT_MS, null, { ref: false })])
   return { gone_at, purge_error }
 }
 
-function whyNotPurged(error: unknown): string {
+function describePurgeError(error: unknown): string {
   if (error instanceof DiskSpaceError) return DISK_IS_FULL
   if (error instanceof ShardUnreachableError) return `${error.message} The service retries on its own.`
   return NOT_PURGED

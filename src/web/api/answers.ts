@@ -49,13 +49,13 @@ let firstEvent: Promise<number | null> | null = null
 /** The time of the project's first event in epoch ms; null if there is none. @throws CallError */
 export async function findFirstEvent(): Promise<number | null> {
   // The cards of a board share one request. It is not cached for longer, because an import may add earlier events.
-  firstEvent ??= askForFirstEvent().finally(() => {
+  firstEvent ??= fetchFirstEvent().finally(() => {
     firstEvent = null
   })
   return await firstEvent
 }
 
-async function askForFirstEvent(): Promise<number | null> {
+async function fetchFirstEvent(): Promise<number | null> {
   const series = [{ event: '*', metric: 'min', property: 'timestamp' }]
   const answer = await postQuery({ kind: 'series', series, interval: 'none', from: '1970-01-01' }, {})
   return answer.kind === 'series' ? (answer.results[0]?.total ?? null) : null

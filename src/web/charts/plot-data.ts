@@ -1,7 +1,7 @@
 import { labelLines } from '../../contract/labels.js'
 import type { AnswerTo } from '../../contract/questions.js'
 import { formatAxisLabels, formatBuckets } from '../lib/answer-labels.js'
-import { type AnswerBefore, type BucketPair, isToCome, listStarts, sumKnown } from '../lib/period-before.js'
+import { type AnswerBefore, type BucketPair, isUpcoming, listStarts, sumKnown } from '../lib/period-before.js'
 
 type SeriesAnswer = AnswerTo<'series'>
 
@@ -45,7 +45,7 @@ export function buildPlotData(answer: SeriesAnswer, before: AnswerBefore | null,
   const names = labelLines(results, query)
   const pick = <T>(list: T[], index: number | null) => (index === null ? undefined : list[index])
   const pairs = before?.pairs ?? ats.map((_, i): BucketPair => ({ now: i, before: null }))
-  const areToCome = ats.map((at) => isToCome(at, now))
+  const areToCome = ats.map((at) => isUpcoming(at, now))
   return {
     buckets: pairs.map((pair) => ({
       ...pair,

@@ -12,7 +12,7 @@ import { formatBuckets, formatDate, formatPeriod } from './answer-labels.js'
 import type { CsvRow } from './csv.js'
 import { escapeInvisible } from './escape-invisible.js'
 import { formatDuration, formatMoney, formatNumber, formatShare } from './format.js'
-import { type AnswerBefore, isToCome, type LineBefore, listStarts } from './period-before.js'
+import { type AnswerBefore, isUpcoming, type LineBefore, listStarts } from './period-before.js'
 import { hasBegun } from './range.js'
 
 /** An answer that can be visualized. */
@@ -147,7 +147,7 @@ function countTotalBefore(before: AnswerBefore, index: number): TableCell {
 function countPoint(answer: Pick<SeriesAnswer, 'query'>, line: LineBefore | null, index: number | null): TableCell {
   const point = index === null ? undefined : line?.points[index]
   // A bucket that has not begun has no value, not even 0.
-  if (!line || !point || (!point.complete && isToCome(point.at, Date.now()))) return countCell(null)
+  if (!line || !point || (!point.complete && isUpcoming(point.at, Date.now()))) return countCell(null)
   return countCell(point.value, drillIntoLine(answer, line, point.at), !point.complete)
 }
 

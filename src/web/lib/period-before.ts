@@ -61,7 +61,7 @@ export function listStarts({ results }: SeriesAnswer): string[] {
 }
 
 /** Whether a bucket has not begun. @param at its start; @param now epoch ms */
-export function isToCome(at: string, now: number): boolean {
+export function isUpcoming(at: string, now: number): boolean {
   return Date.parse(at) > now
 }
 

@@ -121,7 +121,7 @@ function useCombobox(
     close()
     if (chosen !== value) onChange(chosen)
   }
-  const take = (row: Row | undefined) => {
+  const pickRow = (row: Row | undefined) => {
     if (row) choose(row)
     else if (text.trim() === '') choose({ value: '' })
     else if (document.activeElement !== input.current) close()
@@ -131,7 +131,7 @@ function useCombobox(
     const best = findBest(rows, loaded.text ?? '', keepsTyped)
     // Reopening the list, for example with an arrow key, does not move the highlight.
     setActive((before) => (loaded.text === '' ? Math.min(before, rows.length - 1) : best))
-    if (isWaiting && isLoaded) take(rows[best])
+    if (isWaiting && isLoaded) pickRow(rows[best])
   })
   // Before the next key: Enter takes the row that this marks.
   // biome-ignore lint/correctness/useExhaustiveDependencies: runs when suggestions arrive
@@ -139,7 +139,7 @@ function useCombobox(
   /** Selects the highlighted row, or waits for the rows that match the latest text. */
   const enter = () => {
     if (isEdited && !isLoaded) setWaiting(true)
-    else if (isEdited || active >= 0) take(rows[active])
+    else if (isEdited || active >= 0) pickRow(rows[active])
     else close()
   }
   const move = (step: number) => {

@@ -37,7 +37,7 @@ export function isSentAsLines(beginning: Buffer, options: SourceOptions): boolea
 /** Cuts an input into batches at its line ends. */
 export class LineBatches {
   /** chunks are copied immediately */
-  readonly isBrief = true
+  readonly mayReuseChunks = true
   readonly #firstTime: FirstTime
   readonly #limits: BatchLimits
   readonly #spare: Buffer<ArrayBuffer>[] = []
@@ -93,7 +93,7 @@ export class LineBatches {
       if (!this.#firstTime.isKnown) {
         this.#copy(chunk, from, end)
         from = end
-        this.#askForTime()
+        this.#checkLastTime()
       }
       this.#endLine(this.#hasText(chunk, at, found), this.#length + end - from)
       at = end
@@ -125,7 +125,7 @@ export class LineBatches {
   }
 
   /** Checks the time in the last line of the body, if there is one. */
-  #askForTime(): void {
+  #checkLastTime(): void {
     try {
       const written = readRow(this.#body.subarray(this.#whole, this.#length)).readText(OWN_NAMES.timestamp)
       if (written !== undefined) this.#firstTime.see(written)

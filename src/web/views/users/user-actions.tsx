@@ -30,12 +30,12 @@ export function UserActions({ distinctId, access, onErased }: UserActionsProps) 
       ) : (
         <small>Sign in with a secret key to erase users.</small>
       )}
-      {isAsking && <AskErase distinctId={distinctId} onErased={onErased} onClose={() => setAsking(false)} />}
+      {isAsking && <ConfirmErase distinctId={distinctId} onErased={onErased} onClose={() => setAsking(false)} />}
     </div>
   )
 }
 
-function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'access'> & { onClose: () => void }) {
+function ConfirmErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'access'> & { onClose: () => void }) {
   const [typed, setTyped] = useState('')
   return (
     <ConfirmDialog

@@ -6,7 +6,7 @@ import { Change, Periods, TotalNumber } from '../../charts/totals.js'
 import { findLineBefore } from '../../lib/answer-table.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { formatDuration, formatNumber, formatShare } from '../../lib/format.js'
-import { type AnswerBefore, isToCome, type LineBefore, listStarts } from '../../lib/period-before.js'
+import { type AnswerBefore, isUpcoming, type LineBefore, listStarts } from '../../lib/period-before.js'
 import * as styles from './numbers.module.css'
 import { SERIES } from './web-questions.js'
 import { NUMBERS, type NumberName } from './web-state.js'
@@ -108,7 +108,7 @@ function pickNumber({ answer, before }: SeriesPair, number: NumberName): SeriesP
 /** The six numbers for each bucket of the range, and for the whole range. */
 export function buildNumbersCsv(pair: SeriesPair): CsvRow[] {
   const lines = NUMBERS.map((number) => pickNumber({ ...pair, before: null }, number).answer.results[0])
-  const ats = listStarts(pair.answer).filter((at) => !isToCome(at, Date.now()))
+  const ats = listStarts(pair.answer).filter((at) => !isUpcoming(at, Date.now()))
   return [
     ['Time', ...NUMBERS.map((number) => SHOWN[number].inChart)],
     ...ats.map((at, i): CsvRow => [at, ...lines.map((line) => line?.points[i]?.value ?? null)]),
