@@ -46,8 +46,8 @@ export class Outbox {
     const kept = storage.list(key)
     if (kept.length >= MAX_KEPT) {
       const oldest = kept[0] as string
-      // The outbox is full. If its oldest entry is new, the page has recorded all of these at once and sent none of
-      // them yet; after an outage, they wait for the next beat.
+      // The outbox is full. If its oldest entry is new, the page has recorded all of them at the same time and sent
+      // none yet; after an outage, they wait for the next beat.
       if (computeAge(oldest) < CALL_MS) void this.send(isLeaving, Infinity)
       storage.remove(oldest)
     }

@@ -32,7 +32,7 @@ export function printWarnings(warnings: readonly Warning[] = [], { stderr }: Pic
   for (const { message } of warnings) stderr.write(`Warning: ${replaceControls(message)}\n`)
 }
 
-/** Warns if no event has a name. Never rejects: the service's error is that of the command's own call. */
+/** Warns if no event has a name. Never rejects: the command's own call reports the service's error. */
 export async function warnOfUnknownEvent(
   connection: Connection,
   event: string,

@@ -451,8 +451,8 @@ export class ClickHouse {
   }
 
   /**
-   * Runs a statement. ClickHouse allows one INSERT with a quorum per table at a time and refuses another. Retrying that
-   * one is safe: it has stored nothing, or has a token.
+   * Runs a statement. ClickHouse allows one INSERT with a quorum per table at a time and refuses another. Retrying a
+   * refused statement is safe: it has stored nothing, or has a token.
    */
   async #write(run: (connection: Connection) => Promise<unknown>): Promise<void> {
     for (let tries = 1; ; tries++) {

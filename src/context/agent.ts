@@ -23,11 +23,11 @@ const CONSOLE = /\b(?:PlayStation|Xbox|Nintendo)\b/
 const TV = /\b(?:smart-?tv|hbbtv|apple ?tv|google ?tv|android ?tv|crkey|bravia|roku|tv)\b/i
 /** Models of Fire TV. */
 const FIRE_TV = /\bAFT[A-Z]\w*\b/
-/** Models of tablets: Galaxy Tab, Fire, and those that say so. */
+/** Models of tablets: Galaxy Tab, Fire, and models with `tab`, `tablet` or `pad` in their names. */
 const TABLET = /\bSM-[PTX]\d|\bKF[A-Z]{3}|\btab(?:let)?\b|pad\b/i
 /** On a Macintosh these browsers use other names, so this is an iPad that requests desktop pages. */
 const IPAD_AS_MAC = /Macintosh.*\b(?:CriOS|FxiOS|EdgiOS|OPT|DuckDuckGo\/\d+ Mobile)\//
-/** Libraries of apps, which `isbot` takes for bots because they are not browsers. */
+/** HTTP libraries of apps, which `isbot` mistakes for bots because they are not browsers. */
 const APP = /^(?!Mozilla\/).*(?:android|\bios\b|iphone|ipad|okhttp|cfnetwork|dalvik|\bdart\b|flutter|react-native)/i
 
 /** What the `fetch` of a runtime sends by default. It does not identify a client. */

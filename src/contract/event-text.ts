@@ -59,7 +59,7 @@ function checkAll({ timestamp, properties = '{}', context: _, ...names }: EventP
 }
 
 /**
- * Writes an event as JSON, for a batch. The properties are copied byte for byte.
+ * Formats an event as JSON, for a batch. The properties are copied byte for byte.
  * @throws EventFault if the service would refuse the event, in the service's words
  */
 export function formatEvent(parts: EventParts): string {

@@ -212,9 +212,9 @@ const SETTINGS = {
   ),
   keep: setting(
     partial({
-      events: setting(Keep, 'Events by their own time; older ones are refused, hidden and removed.'),
-      sessions: setting(Keep, 'Sessions by their last change.'),
-      profiles: setting(Keep, 'Profiles by when their user was last seen: changed, or with an event.'),
+      events: setting(Keep, 'Events, by their own time: older ones are refused, hidden and removed.'),
+      sessions: setting(Keep, 'Sessions, by the time of their last change.'),
+      profiles: setting(Keep, 'Profiles, by the last change or event of their user.'),
     }),
     'How long data is kept; default: forever.',
   ),

@@ -29,7 +29,7 @@ export interface ShardParts {
 
 /**
  * Finds new losses, and losses that are settled now. ClickHouse merges parts into one that covers all their blocks, so
- * a part is gone if it neither exists nor lies within another. A server that starts without a part may merge its
+ * a part is gone if it neither exists nor is covered by another. A server that starts without a part may merge its
  * neighbours before the next check, immediately if they are old: then the new part seems to cover the lost blocks.
  * While ClickHouse lists the sources of the new part, the lost one is missing among them; later, the new part has no
  * row of its blocks.
@@ -113,7 +113,7 @@ class Merges {
   }
 
   /**
-   * Whether a part that lies within another one was among the sources of its merge.
+   * Whether a part that is covered by another one was among the sources of its merge.
    * @returns null if those sources are not listed
    */
   had(part: Part): boolean | null {
@@ -152,7 +152,7 @@ class Merges {
   }
 }
 
-/** The parts that do not lie within another one of the list. */
+/** The parts that no other part of the list covers. */
 function findOutermost(parts: readonly ActivePart[]): ActivePart[] {
   const inOrder = [...parts].sort((a, b) => a.first - b.first || b.last - a.last || parseLevel(b) - parseLevel(a))
   const found: ActivePart[] = []

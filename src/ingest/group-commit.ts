@@ -88,7 +88,7 @@ export interface GroupCommitOptions {
   prefix?: string
 }
 
-/** The methods by which routes append events: those of one GroupCommit, or of a LaneRouter over several. */
+/** The methods by which routes append events: of one GroupCommit, or of a LaneRouter over several. */
 export type Appends = Pick<GroupCommit, 'appendEvent' | 'appendBatch' | 'appendKeyedEvent' | 'appendRejected'>
 
 interface Waiting<Result> {
@@ -106,7 +106,7 @@ export interface WaitingEvent extends Waiting<Appended | null> {
   key: IdempotencyKey | null
 }
 
-/** An outcome, and the id of the journal that executed the write, which may be that of the overflow. */
+/** An outcome, and the id of the journal that executed the write, which may be the overflow's journal. */
 export interface Written {
   outcome: Outcome
   journalId: number

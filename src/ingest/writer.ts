@@ -207,8 +207,8 @@ export class Writer {
     const events = block.entries.filter(({ kind }) => kind === 'events')
     const known = events.filter(isStored).length
     if (known === 0) return block
-    // A repeated block of which only a part is stored, for example because it spans two months, is completed under its
-    // own token.
+    // A repeated block that is only partly stored, for example because it spans two months, is completed under its own
+    // token.
     if (known < events.length && block.isRepeated && !this.#doubt.hasLost) return block
     const isKnown = events[0] !== undefined && isStored(events[0])
     const end = block.entries.findIndex((entry) => entry.kind === 'events' && isStored(entry) !== isKnown)

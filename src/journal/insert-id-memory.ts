@@ -18,7 +18,7 @@ export function idBucketAt(ms: number): number {
 export interface IdUse {
   sender: Sender
   ids: number
-  /** epoch ms: all ids that came later are known; null if those of the whole INSERT_ID_MEMORY_MS are */
+  /** epoch ms: all ids that came later are known; null if all ids of the whole INSERT_ID_MEMORY_MS are */
   since: number | null
 }
 

@@ -41,7 +41,7 @@ export type EntryKind = 'events' | 'rejected' | StateKind
 
 /**
  * Identifies a request that may be repeated. The fingerprint shows whether its body is the same. Keys are counted and
- * limited per sender, which is that of the write.
+ * limited per sender of the write.
  */
 export interface IdempotencyKey {
   /** SHA-256 of sender and `Idempotency-Key`, hexadecimal */
@@ -132,7 +132,7 @@ export type Fullness = 'all' | 'own'
 /** Why a request with an idempotency key is not executed: nothing was written. */
 export type Refused =
   /**
-   * The key is known; position and index are those of the first request's event. `index` is present if it is not 0.
+   * The key is known; position and index identify the first request's event. `index` is present if it is not 0.
    * `journalId` is present with an index, or if another journal assigned the position, for example before a layout
    * change.
    */
@@ -386,7 +386,7 @@ export interface Journal {
   /** Counts a deletion of a project's events, visible to all processes. */
   noteDeletion(projectId: string): Promise<void>
 
-  /** Wakes the writer, whichever process it runs in, because a reader is waiting. */
+  /** Wakes the writer, in whatever process it runs, because a reader is waiting. */
   wakeWriter(): void
 
   /** @returns a function that removes the listener */

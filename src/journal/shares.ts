@@ -77,7 +77,7 @@ function measureCommit({ row, state }: Commit): number {
   return Buffer.byteLength(row) + Buffer.byteLength(state)
 }
 
-/** Adds a share to those of the same entry, which has one for each sender of its rows. */
+/** Adds a share to the shares of an entry, which has one for each sender of its rows. */
 export function addShare(shares: Share[], { holder, bytes }: Share): void {
   const own = shares.find((share) => share.holder === holder)
   if (own) own.bytes += bytes

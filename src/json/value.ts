@@ -17,7 +17,7 @@ const TRUE = 0x74
 
 /**
  * Numbers in the slot of a value: the offset of its name, 0 if it has none; its start and end; and the slot of the
- * value after it. The slots of the values in a container lie between its own and that one.
+ * value after it. The slots of the values in a container are between its own slot and that one.
  */
 const SLOT_SIZE = 4
 const START = 1

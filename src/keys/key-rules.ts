@@ -16,7 +16,7 @@ const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 
 
 export const GRACE_MESSAGE = 'must be a duration such as 30m, 24h or 7d, at most 365d, or 0'
 
-/** What is wrong with a field of a key; `index` is that of the origin at fault. */
+/** What is wrong with a field of a key; `index` is the index of the invalid origin. */
 export interface KeyFault {
   field: 'label' | 'origins' | 'events_only'
   index?: number

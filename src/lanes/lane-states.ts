@@ -44,7 +44,7 @@ export class LaneStates<Value> implements States<Value> {
   }
 
   /**
-   * @returns how to reserve the key in its lane; null if there is no key, or its lane is that of the state
+   * @returns how to reserve the key in its lane; null if there is no key, or its lane is also the lane of the state
    * @throws ApiError `idempotency_conflict` if its lane knows the key with another body
    */
   async #checkKey(

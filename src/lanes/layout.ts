@@ -13,8 +13,8 @@ export class WrongLayoutError extends Error {
 const FIND_LIMIT_MS = 2_000
 
 /**
- * Finds the layout for which a process opens its lanes: the one that the store has recorded; if the store is down or
- * new, that of the first lane's journal; if there is no journal either, that of the settings.
+ * Finds the layout for which a process opens its lanes: the recorded layout of the store; if the store is down or new,
+ * the layout of the first lane's journal; without a journal, the layout of the settings.
  * @param lanes number of lanes in the settings
  * @param guardOfFirst reads the guard of lane 0; null if there is no journal
  * @throws WrongLayoutError if the settings differ, or if a change is in progress
@@ -52,8 +52,8 @@ function asRecorded(guard: LayoutGuard | null): RecordedLayout | null {
 }
 
 /**
- * Compares the layout for which a process has opened its lanes with that of the store, once the store responds. A store
- * without a layout records this one, before anything is written to its shards.
+ * Compares the layout for which a process has opened its lanes with the layout of the store, once the store responds. A
+ * store without a layout records this layout before anything is written to its shards.
  * @throws WrongLayoutError if they differ, or if a change is in progress
  * @throws StoreError, StoreUnreachableError if the first shard cannot be asked
  */

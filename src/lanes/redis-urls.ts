@@ -9,7 +9,8 @@ type RedisSettings = Pick<Config, 'REDIS_URL' | 'LANES'>
 /**
  * Finds the Redis of a lane's journal.
  * @returns its URL, or the list of seed nodes of a Redis Cluster
- * @throws Error that says what to do if none of several servers answers, or if their number is not that of the lanes
+ * @throws Error that says what to do if none of several servers answers, or if their number differs from the number of
+ * lanes
  */
 export async function redisForLane(config: RedisSettings, lane: number): Promise<string | readonly string[]> {
   const urls = journalUrls(config)

@@ -23,7 +23,7 @@ import { describeLayout, WrongLayoutError } from './layout.js'
  * may still be changed, even back to the old layout. Stored rows stay where they are.
  */
 export interface Relayout {
-  /** URLs of the new settings; the first ones are those of the current layout */
+  /** URLs of the new settings; the URLs of the current layout come first */
   shards: Shards
   /**
    * Opens a lane of the old or of the new layout. It must be closed before `openJournal` is called for that lane.
@@ -57,7 +57,7 @@ const PROGRESS_MS = 2_000
 
 /**
  * Changes the layout, or resumes a change.
- * @param lanes number of lanes of the new layout; its shards are those of `parts`
+ * @param lanes number of lanes of the new layout; its shards are in `parts`
  * @returns the layout that is active now
  * @throws WrongLayoutError if it cannot be changed to this: nothing was done, or an earlier change has to be finished
  *   first
@@ -223,7 +223,7 @@ async function move(change: Change, parts: Relayout): Promise<void> {
   }
 }
 
-/** Adds to the counts what the lanes of the old layout have acknowledged and those of the new one have not. */
+/** Adds to the counts what lanes of the old layout have acknowledged and lanes of the new layout have not. */
 async function carryLedger({ from, to, lanes }: Change, parts: Relayout): Promise<void> {
   const { first } = parts.shards
   const bases = await readBases(first, from.version)

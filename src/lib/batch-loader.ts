@@ -7,7 +7,8 @@ interface BatchLoaderOptions {
 }
 
 /**
- * Batches look-ups into one fetch: those of one turn of the event loop, or those made until the next fetch may begin.
+ * Batches look-ups into one fetch: all of one turn of the event loop, or all that are made until the next fetch may
+ * begin.
  * @param fetch returns values in the order of its keys; a promise for a value that takes longer than the others. It may
  *   return fewer values than keys, but at least one, and is then called again for the rest
  */

@@ -45,7 +45,7 @@ export class BloomFilter {
     return this.#bits.length < this.#maxBytes && this.#set > CROWDED * (this.#mask + 1)
   }
 
-  /** @param digest at least 16 bytes from `offset` on, as random as those of SHA-256 */
+  /** @param digest at least 16 bytes from `offset` on, as random as SHA-256 */
   add(digest: Buffer, offset = 0): void {
     for (let at = offset; at < offset + USED_BYTES; at += WORD_BYTES) {
       const bit = digest.readUInt32LE(at) & this.#mask

@@ -44,7 +44,7 @@ export class BufferPool {
     return body
   }
 
-  /** The UTF-8 bytes of a text, in a buffer like those of `concat`. */
+  /** The UTF-8 bytes of a text, in a buffer from the pool, as with `concat`. */
   encode(text: string): Buffer {
     const length = Buffer.byteLength(text)
     const slab = length > SLAB_BYTES / 2 ? null : this.#slabFor(length)

@@ -10,7 +10,7 @@ interface LastRequest {
 export class RecentOwners {
   readonly #now: () => number
   #last: LastRequest | null = null
-  /** the last request of an owner other than that of `#last` */
+  /** the last request of an owner other than the owner of `#last` */
   #other: LastRequest | null = null
 
   /** @param now ms of any clock that never goes back */
@@ -28,7 +28,7 @@ export class RecentOwners {
     this.#last = { owner, at: this.#now() }
   }
 
-  /** Whether another owner than this one sent a request within the last two seconds. */
+  /** Whether any other owner sent a request within the last two seconds. */
   hasOthersThan(owner: string): boolean {
     const other = this.#last?.owner === owner ? this.#other : this.#last
     return other !== null && this.#now() - other.at < RECENT_MS

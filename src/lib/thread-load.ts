@@ -15,7 +15,7 @@ export class ThreadHistory {
   /** oldest first; the second is within the window */
   readonly #moments: LoopTimes[] = []
 
-  /** @param read default: that of this thread */
+  /** @param read default: reads the load of this thread */
   constructor(read: () => LoopTimes = () => performance.eventLoopUtilization()) {
     this.#read = read
   }
@@ -67,7 +67,7 @@ export class ThreadLoad {
   readonly #history: ThreadHistory
   #excluded: { at: number; ms: number }[] = []
 
-  /** @param history default: that of this thread */
+  /** @param history default: the history of this thread */
   constructor(history: ThreadHistory = ownHistory()) {
     this.#history = history
   }

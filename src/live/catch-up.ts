@@ -1,7 +1,7 @@
 import type { Shards } from '../clickhouse/shards.js'
 import { type Backoff, retry } from '../lib/backoff.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
-import { readStretch } from '../store/event-tail.js'
+import { readTailRange } from '../store/event-tail.js'
 import type { Listener } from './listener.js'
 import { RowParser } from './row-parser.js'
 import type { Tail } from './tail.js'
@@ -57,14 +57,14 @@ export async function catchUp(listener: Listener, tail: Tail, after: string, opt
   }
 }
 
-/** @returns the frames of the first part of a stretch, and the id up to which they are complete */
+/** @returns the frames of the first part of a range, and the id up to which they are complete */
 async function readPart(
   { projectId, wanted }: Listener,
   { after, upTo }: { after: string; upTo: string },
   { shards, signal }: CatchUpOptions,
 ): Promise<{ frames: Buffer; events: number; end: string }> {
-  const stretch = { projectId, ...wanted, after, upTo, limit: PART_EVENTS }
-  const rows = await readStretch(shards, stretch, { signal, limitMs: LIMIT_MS })
+  const range = { projectId, ...wanted, after, upTo, limit: PART_EVENTS }
+  const rows = await readTailRange(shards, range, { signal, limitMs: LIMIT_MS })
   const parser = new RowParser()
   const frames: Buffer[] = []
   let bytes = 0

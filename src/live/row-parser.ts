@@ -16,7 +16,7 @@ export function asBytes(name: string): string {
   return Buffer.from(name).toString('latin1')
 }
 
-/** Reads the rows of `readStretch` from chunks of any size. */
+/** Reads the rows of `readTailRange` from chunks of any size. */
 export class RowParser {
   #chunks: Buffer[] = []
   #held = 0

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
-import { readStretch } from '../store/event-tail.js'
+import { readTailRange } from '../store/event-tail.js'
 import { Audience } from './audience.js'
 import type { Listener } from './listener.js'
 import type { Pace } from './pace.js'
@@ -27,7 +27,7 @@ const WAIT_MS = 1_000
 const LOOK_MS = 10
 
 /**
- * The newest events of one project: each stretch that becomes visible is read once for all listeners, and every
+ * The newest events of one project: each range that becomes visible is read once for all listeners, and every
  * listener gets the events that match its filter.
  *
  *     ────────── sent ──────────│── being sent ──│── not yet stored ──▶
@@ -117,7 +117,7 @@ export class Tail {
       return
     }
     try {
-      const count = await this.#readStretch(upTo)
+      const count = await this.#readTailRange(upTo)
       await this.#deliver()
       if (count < STEP_EVENTS) this.#done = upTo
     } catch (error) {
@@ -127,14 +127,14 @@ export class Tail {
     }
   }
 
-  /** Reads a stretch after the events that were sent, and sends most of it. @returns how many events it had */
-  async #readStretch(upTo: string): Promise<number> {
+  /** Reads a range after the events that were sent, and sends most of it. @returns how many events it had */
+  async #readTailRange(upTo: string): Promise<number> {
     const { shards, projectId, signal } = this.#options
-    const stretch = { projectId, after: this.#done, upTo, limit: STEP_EVENTS, anyOf: this.#audience.names() }
+    const range = { projectId, after: this.#done, upTo, limit: STEP_EVENTS, anyOf: this.#audience.names() }
     const parser = new RowParser()
     let count = 0
     let bytes = 0
-    for await (const chunk of await readStretch(shards, stretch, { signal })) {
+    for await (const chunk of await readTailRange(shards, range, { signal })) {
       const piece = chunk as Buffer
       const events = parser.take(piece)
       count += events.length

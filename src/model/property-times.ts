@@ -106,7 +106,7 @@ export function removeTimes({ base, own }: PropertyTimes, names: readonly string
   return { base, own: left }
 }
 
-/** Drops the times that equal `base`, and those of properties that were removed long ago. */
+/** Drops times that equal `base`, and times of properties that were removed long ago. */
 function compactTimes(base: number, own: Map<string, number>, properties: Properties): PropertyTimes {
   const removed: [name: string, at: number][] = []
   for (const [name, at] of own) {

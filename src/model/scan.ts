@@ -217,7 +217,7 @@ class Scan {
   lines(maxEvents: number): ScannedBody | null {
     const raw = this.#raw
     const end = raw.length - BATCH_TAIL.length
-    // The weight of the frame; that of the commas is added below.
+    // The weight of the frame; the commas are added below.
     this.#weight += 2 + COLON_WEIGHT
     let count = 0
     let at = space(raw, BATCH_HEAD.length)

@@ -100,7 +100,7 @@ export function isDailyVisitor(name: string): boolean {
   return name.startsWith(DAILY_VISITOR_PREFIX)
 }
 
-/** Whether a name can be that of the profile of a group. */
+/** Whether a profile of a group can have this name. */
 export function isGroupName(name: string): boolean {
   return name.startsWith(GROUP_PREFIX)
 }

@@ -22,8 +22,8 @@ const START_LIMIT_MS = 120_000
 const METRICS_LIMIT_MS = 2_000
 
 /**
- * Between primary and workers. A worker requests the metrics of all processes, the primary those
- * of one worker.
+ * Between primary and workers. A worker requests the metrics of all processes; the primary requests the metrics of one
+ * worker.
  */
 type Message =
   | { type: 'metrics-request'; id: number }
@@ -162,7 +162,7 @@ export class WorkerChannel {
   readonly #pending: Pending = new Map()
   #requests = 0
 
-  /** @param metrics reads those of this process */
+  /** @param metrics reads the metrics of this process */
   constructor(metrics: () => Promise<Metric[]>, log: Log) {
     process.on('message', (message: Message) => {
       if (message.type === 'metrics-response') {

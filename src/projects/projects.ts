@@ -19,7 +19,9 @@ import { readAllSettings, readSettings, replaceSettings, type StoredSettings } f
 import type { KeptTimes } from '../store/retention.js'
 import { checkSettings } from './check-settings.js'
 
-/** How often the settings are read, so a change reaches every process within this time, plus that of the query. */
+/**
+ * How often the settings are read, so a change reaches every process within this time plus the duration of the query.
+ */
 const REFRESH_MS = 5_000
 /** Maximum number of attempts to change settings that others are changing at the same time. */
 const MAX_TRIES = 20

@@ -47,7 +47,7 @@ interface Allowance {
   asking: Promise<unknown> | null
   /** what was left of the quotas at the last read */
   remaining: number
-  /** of a request that needs more than that */
+  /** for requests that need more than `remaining` */
   refusal: ApiError | null
   /** when the refusal was made, `performance.now()` */
   refusedAt: number

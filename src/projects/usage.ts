@@ -48,7 +48,7 @@ export function findPeriodEnd(period: 'day' | 'month', ms: number): number {
 
 /**
  * Counts what projects use by day: the events and bytes that the journal has accepted, and the time of their reads.
- * Each process stores its own counts every few seconds; those of all processes add up.
+ * Each process stores its own counts every few seconds; the usage is the sum over all processes.
  *
  * Not promised: a process that is killed loses the counts of its last seconds, and events that it accepted just before
  * midnight may count for the next day.

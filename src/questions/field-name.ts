@@ -35,7 +35,7 @@ export function parseFieldText(text: string): FieldName {
   return field as FieldName
 }
 
-/** The fields of a session, apart from those of its events. */
+/** The fields of a session itself, without the fields of its events. */
 const SESSION_NAMES = ['id', 'start', 'seconds', 'events', 'pages', 'bounced', 'state', 'duration'] as const
 /** The events of a session that fields can be taken from. */
 const SESSION_EVENTS = ['first', 'last', 'entry', 'exit'] as const

@@ -124,7 +124,7 @@ export class NameCheck {
     })
   }
 
-  /** Whether events with old ids, those of replayed dead letters, may have been stored since the count. */
+  /** Whether events with old ids, from replayed dead letters, may have been stored since the count. */
   async #mayLack({ countedAt }: Counts): Promise<boolean> {
     const { shards, clock } = this.#options
     return (await readLastReplay(shards)) > Date.now() - (clock() - countedAt) - CLOCK_SLACK_MS
@@ -287,7 +287,7 @@ function listMostFrequent({ names }: Counts): string[] {
 
 /** The field that reads a property from the same event as another field. */
 function toUsed(use: PropertyUse, source: PropertyUse['source'], names: readonly string[]): FieldName {
-  // A session has the properties of its calls; those of its events are the first event's, for example.
+  // A session itself has the properties of its calls; properties of its events belong to its first event, for example.
   const within = use.source === 'session' && source !== 'session' ? ['session', 'first'] : (use.within ?? [])
   const [first = '', ...rest] = [...within, ...PREFIXES[source], ...names]
   return toField(first, rest)

@@ -170,7 +170,10 @@ export class PageColumns {
     })
   }
 
-  /** The host that the visitor came from, empty if it is the host of the page; and that of the ad they clicked on. */
+  /**
+   * The host that the visitor came from, empty if it is the host of the page; and the host of the ad that they clicked
+   * on.
+   */
   #selectReferrer(): string[] {
     if (!this.#places().includes('referrer')) return []
     const [own, other] = ['host_url', 'host_referrer'].map(withoutWww)
@@ -179,7 +182,7 @@ export class PageColumns {
   }
 
   /**
-   * The name of the site that the visitor came from, and the kind of site that determines the channel: that of the
+   * The name of the site that the visitor came from, and the kind of site that determines the channel: the kind of the
    * source, or else of that site.
    */
   #selectSites(): string[][] {

@@ -86,7 +86,7 @@ export function selectCountedLinks(query: PathQuery): string {
       ARRAY JOIN links AS link
       GROUP BY link
     )`
-  // The last event of a path has a link, too (to 0), so the users of a node are the union of those of its links.
+  // The last event of a path has a link, too (to 0), so the users of a node are the union of the users of its links.
   const placed = `
     SELECT *, dense_rank() OVER (PARTITION BY step ORDER BY users DESC, code) AS place,
       dense_rank() OVER (PARTITION BY step ORDER BY next = 0, users_of_next DESC, next) AS place_of_next

@@ -62,7 +62,7 @@ function checkBound(field: string, bound: string | number | undefined, timezone:
   return undefined
 }
 
-/** Warns of bounds that are probably in seconds, such as those of a shell's `date +%s`. */
+/** Warns of bounds that are probably in seconds, such as the output of `date +%s`. */
 export function warnOfSeconds({ from, to }: Pick<RangeQuestion, 'from' | 'to'>, path: string): Warning[] {
   return Object.entries({ from, to }).flatMap(([name, bound]) => {
     if (typeof bound !== 'number' || !looksLikeSeconds(bound)) return []

@@ -105,7 +105,7 @@ export interface AnsweredQuestion extends Answer {
   warnings?: Warning[]
 }
 
-/** Looks for mistakes in a question. @param asked `body` is the question as sent, `point` that of its answer */
+/** Looks for mistakes in a question. @param asked `body` is the question as sent, `point` the point of its answer */
 export type Review = (
   projectId: string,
   asked: { question: Question; body: unknown; point: ReadPoint },

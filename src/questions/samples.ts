@@ -59,8 +59,8 @@ export interface SamplesOptions<Row> {
 }
 
 /**
- * Rows about a project's newest events, or about those of a name. In a large project, the first call samples few
- * events, which takes about 50 ms; a larger sample is made in the background for the next call.
+ * Rows about a project's newest events, or its newest events with one name. In a large project, the first call samples
+ * few events, which takes about 50 ms; a larger sample is made in the background for the next call.
  */
 export class Samples<Row> {
   readonly #options: SamplesOptions<Row>

@@ -34,8 +34,8 @@ export const NEVER = -1
 
 const HOUR_MS = 3_600_000
 /**
- * A page near the top of the list needs recent events only. The latest are looked through first, then those of longer
- * and longer times: the index on `timestamp` skips what is older.
+ * A page near the top of the list needs recent events only. The latest events are searched first, then longer and
+ * longer periods: the index on `timestamp` skips what is older.
  */
 const WINDOWS_MS = [2 * HOUR_MS, 24 * HOUR_MS, 12 * 24 * HOUR_MS]
 /** With fewer events and profiles, one statement about all users takes less time than several about times. */
@@ -85,7 +85,7 @@ function queryUsers(asked: QueryContext, { text, where, offset, limit }: UserLis
   const sought = text === '' ? null : statement.text(text)
   const conditions = [
     'has_data',
-    // The zone is that of `timestamp`, which a filter of users cannot have.
+    // The zone is only for `timestamp`, which a filter of users cannot use.
     ...(where ? [buildCondition({ rows, timezone: 'UTC' }, where)] : []),
     ...(sought ? [`(is_named OR distinct_id ${statement.global}IN (${selectNamesByText(statement, sought)}))`] : []),
   ]

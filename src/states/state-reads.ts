@@ -95,7 +95,7 @@ export class StateReads<Value> {
     }
   }
 
-  /** The values of a read of the journal; those of keys that the journal does not have are read from ClickHouse. */
+  /** The values from one read of the journal; values of keys that the journal lacks are read from ClickHouse. */
   #values(keys: StateKey[], { readAt, mark, states }: StateReading): Promise<Loaded<Value>>[] {
     return keys.map(async (key, i) => {
       const { version = null, state = null } = states[i] ?? {}

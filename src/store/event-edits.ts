@@ -208,7 +208,7 @@ class ShardEdits {
     )
   }
 
-  /** Deletes existing events, those of one project at a time. @returns by project: the error if it failed */
+  /** Deletes existing events, project by project. @returns by project: the error if it failed */
   async #delete(deletes: EventName[], change: RunningChange): Promise<Map<string, unknown>> {
     const failures = new Map<string, unknown>()
     for (const projectId of new Set(deletes.map((one) => one.projectId))) {

@@ -7,8 +7,8 @@ import { idAfter } from '../model/event-id.js'
 import { type EventFilter, eventJson, type Names, selectOrdered } from './event-pages.js'
 import { PAGE_SETTINGS, STREAMED } from './page.js'
 
-/** A stretch of a project's events in the order of acceptance. */
-export interface Stretch extends EventFilter {
+/** A range of a project's events in the order of acceptance. */
+export interface TailRange extends EventFilter {
   projectId: string
   /** exclusive; there need not be an event with this id */
   after: string
@@ -30,16 +30,16 @@ const COLUMNS = String.raw`toString(event_id), event, distinct_id, timestamp,
 const SETTINGS: ClickHouseSettings = { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_QUERY, max_threads: 1 }
 
 /**
- * The events of a stretch as Server-Sent Events.
+ * The events of a range as Server-Sent Events.
  * @returns RowBinary of id, name, user, time and the event's frame, as `RowParser` reads it
  */
-export async function readStretch(shards: Shards, stretch: Stretch, reading: ReadOptions = {}): Promise<Readable> {
-  const { after, limit, ...page } = stretch
+export async function readTailRange(shards: Shards, range: TailRange, reading: ReadOptions = {}): Promise<Readable> {
+  const { after, limit, ...page } = range
   const { from, parameters } = selectOrdered(shards, COLUMNS, { ...page, startAt: idAfter(after) })
   return await shards.bytes(`${from} LIMIT {limit:UInt32} FORMAT RowBinary`, { ...parameters, limit }, SETTINGS, {
     ...reading,
     // Live streams have their own share of the slots, so that an export of all events does not delay them.
-    project: nameShare('live', stretch.projectId),
+    project: nameShare('live', range.projectId),
   })
 }
 
@@ -47,7 +47,7 @@ export async function readStretch(shards: Shards, stretch: Stretch, reading: Rea
 export async function findProjectsWithEvents(
   shards: Shards,
   projectIds: string[],
-  { after, upTo }: Pick<Stretch, 'after' | 'upTo'>,
+  { after, upTo }: Pick<TailRange, 'after' | 'upTo'>,
   reading: ReadOptions = {},
 ): Promise<Set<string>> {
   const rows = await shards.rows<{ project: string }>(

@@ -154,7 +154,7 @@ export async function isCarriedOut(clickhouse: ClickHouse, { scope, ageMs }: Eve
   return rows && rows.length > 0
 }
 
-/** SQL condition for running statements that may be those of a change. */
+/** SQL condition for running statements that may belong to a change. */
 function matchStatements(scope: ChangeScope): string {
   if (scope.kind === 'entry' && !('deleted' in scope))
     return `endsWith(Settings['insert_deduplication_token'], '${REPLAYED}')`

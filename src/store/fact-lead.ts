@@ -116,7 +116,7 @@ export class FactLead {
   }
 
   /**
-   * Takes the lead, and removes whatever the previous leader left unfinished.
+   * Takes the lead, and removes everything that the previous leader left unfinished.
    * @returns null if another process leads
    */
   static async take(clickhouse: ClickHouse, { process, isShared, signal }: LeadOptions): Promise<FactLead | null> {
@@ -280,7 +280,7 @@ export class FactLead {
 
   /**
    * Updates the facts of changed events, and settles the changes; at least the first one.
-   * @returns how many of them it has followed
+   * @returns the number of changes that were followed
    * @throws LeadLostError
    */
   async follow(changes: readonly EventChange[]): Promise<number> {

@@ -13,8 +13,8 @@ export interface LaneJournal {
 }
 
 /**
- * Registers a journal as the one of its lane. If another journal wrote to this store before, for example because
- * REDIS_URL or DATA_DIR was changed, the positions of the new journal advance past everything that is stored.
+ * Registers a journal as the current one of its lane. If another journal wrote to this store before, for example
+ * because REDIS_URL or DATA_DIR was changed, the positions of the new journal advance past everything that is stored.
  */
 export async function takeOver(shards: Shards, { number, shard, journal }: LaneJournal, now: number): Promise<void> {
   const journals = await readJournals(shards.first)

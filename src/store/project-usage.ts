@@ -28,7 +28,7 @@ export interface UsageCount extends Used {
   version: number
 }
 
-/** Replaces counts with those of higher versions. */
+/** Replaces counts with counts of higher versions. */
 export async function writeUsage(shards: Shards, counts: readonly UsageCount[]): Promise<void> {
   if (counts.length === 0) return
   const rows = counts.map(({ projectId: project_id, readMs, ...rest }) =>

@@ -8,7 +8,7 @@ import { newestRows } from './newest-rows.js'
 import { mutate } from './rewrite.js'
 import { removeSessionFacts } from './session-facts.js'
 
-/** The times since which data is kept, epoch ms; absent: all of it is. */
+/** The times since which data is kept, epoch ms; absent: all data is kept. */
 export type KeptTimes = Partial<Record<Kept, number>>
 
 /** SQL of the rows that are kept. A row that marks a deletion has no time, and must keep hiding the rows before it. */

@@ -225,7 +225,10 @@ async function takeLink(
   return { type: 'fault', text, reason: REFUSALS[refusal], ...omitUndefined({ index }) }
 }
 
-/** Applies changes of any profiles, those of one user in their order. @returns the faults of those that are refused */
+/**
+ * Applies changes of any profiles; changes of one user are applied in order. @returns the faults of those that are
+ * refused
+ */
 async function applyAll(
   parts: PeopleParts,
   projectId: string,

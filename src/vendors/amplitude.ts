@@ -124,7 +124,7 @@ function findInsertId(row: JsonRow): string | undefined {
   return id === undefined ? undefined : makeInsertId(id)
 }
 
-/** What an event says about its sender; the address `$remote` is that of the request. */
+/** What an event says about its sender; the address `$remote` means the address of the request. */
 function findSource(row: JsonRow): MessageSource {
   return {
     userAgent: row.readNonEmpty('user_agent'),

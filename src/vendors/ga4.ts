@@ -152,7 +152,7 @@ function findCountry(name: string | undefined): string | undefined {
   return name === undefined ? undefined : countries.get(toKey(name))
 }
 
-/** Names that differ from those of ICU. */
+/** Names that differ from the names in ICU. */
 const OTHER_NAMES: Record<string, string> = {
   'Cape Verde': 'CV',
   'Czech Republic': 'CZ',

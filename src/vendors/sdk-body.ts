@@ -7,7 +7,7 @@ import { decompressLzString, LzStringError, LzStringTooLongError } from './lz-st
 export interface SdkBody {
   /** JSON as the SDK wrote it, in UTF-8; empty if the request has none */
   json: Buffer
-  /** fields of the query and of the form; those of the form take precedence */
+  /** fields of the query and of the form; the form takes precedence */
   fields: Map<string, string>
 }
 

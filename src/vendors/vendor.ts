@@ -46,7 +46,7 @@ const SECONDS_BELOW = 1e11
 
 /**
  * Reads the time of a message, in whole epoch ms, corrected if the sender's clock is wrong by more than a minute. A
- * live message without a time gets that of its arrival.
+ * live message without a time gets the time of its arrival.
  * @param text of a JSON value; undefined if the message has no time
  * @throws FieldFault if the text is not a time that can be stored; it is never replaced by another one
  */

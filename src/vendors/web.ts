@@ -14,7 +14,7 @@ export interface WebEvent {
   insertId: string
   sessionId: string | undefined
   page: WebPage
-  /** JSON texts of further properties, by name; one whose name is that of a page field goes into the rest */
+  /** JSON texts of further properties, by name; a property with the name of a page field goes into the rest */
   properties?: readonly (readonly [name: string, text: string])[] | undefined
   context: WebContext
   /** the fields of the row that are stored nowhere else: the property's name, and the text of an object */

@@ -128,7 +128,7 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   useLayoutEffect(() => onProjectSettings(setSettings), [])
   const given = useRoute()
   const { hasPageViews, lookAgain } = usePageViews(access.project, given.view)
-  // A link without a view leads to the one that the project opens first.
+  // A link without a view leads to the view that the project opens first.
   const view = given.view || first_view || chooseFirstView(hasPageViews)
   const route = useMemo(() => ({ ...given, view }), [given, view])
   // Keeps the user of an open page signed in.

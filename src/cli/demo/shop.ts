@@ -38,7 +38,7 @@ export interface ShopOptions {
    */
   until: number
   /**
-   * when the shop began; keeps the ids of its events apart from those of a shop that was removed before. Absent if
+   * when the shop began; keeps the ids of its events apart from the ids of a shop that was removed before. Absent if
    * the shop is never removed
    */
   begun?: number | undefined

@@ -10,7 +10,7 @@ export interface Framing {
   /** whether the body is complete */
   readonly isOver: boolean
   /**
-   * Moves the bytes of the body to `start`, without those of the framing.
+   * Moves the bytes of the body to `start`, without the framing.
    * @returns the offset after them
    * @throws Error if it is not HTTP
    */

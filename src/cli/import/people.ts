@@ -19,8 +19,8 @@ export interface SentPeople {
 type Change = Batch['people'][number] & { text: string }
 
 /**
- * Sends changes of profiles and aliases in the order of the file. A batch's changes wait for those of the previous
- * batch, and fail with them. Each change has its own id, so resending one has no effect.
+ * Sends changes of profiles and aliases in the order of the file. A batch's changes wait for the changes of the
+ * previous batch, and fail with them. Each change has its own id, so resending one has no effect.
  */
 export class People {
   readonly #connection: Connection

@@ -151,7 +151,7 @@ class BatchSender {
     if (sent) return { ...all, ...sent, accepted: batch.count - sent.known }
     // Loaded on demand, because most imports only send lines.
     const { sortLines } = await import('./lines/sort-lines.js')
-    // Another key, because the bytes of the events may differ from those of the lines.
+    // Another key, because the bytes of the events may differ from the bytes of the lines.
     return await this.#storeRows(await sortLines(batch, options), `${key}-sorted`)
   }
 

@@ -32,7 +32,7 @@ interface Recorded {
   state: ImportState
   file: StateFile<ImportState>
   stored: StoredBatches
-  /** what the service has of it */
+  /** what the service has stored of it */
   found: Found
 }
 

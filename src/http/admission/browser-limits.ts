@@ -58,7 +58,7 @@ export class Limit {
     this.#buckets = new TokenBuckets({ tokens: max, inMs }, burst)
     this.#refusal = refusal
     this.#warn = oncePerMinute((name, now) => {
-      // Log lines must not name addresses, so this one counts them.
+      // Log lines must not name addresses, so this line counts them.
       const whose = of === 'key' ? { key: name } : { addresses: this.#buckets.countEmpty(now) }
       log.warn({ limit: refusal.limit, ...whose }, warning)
     })

@@ -4,7 +4,7 @@ import type { FastifyInstance, preParsingHookHandler } from 'fastify'
 import { Decompress } from 'fzstd'
 import { ApiError } from '../../contract/errors.js'
 
-/** Newer versions of Node decompress zstd themselves; the types are those of Node 20. */
+/** Newer versions of Node decompress zstd themselves; the types are from Node 20. */
 const IS_IN_NODE = typeof (zlib as { createZstdDecompress?: unknown }).createZstdDecompress === 'function'
 
 /** Largest window of a body in bytes, as RFC 9659 allows it. */

@@ -22,7 +22,7 @@ export interface CallDescription {
   description?: string
   /** an example of the body; a text for a body of lines */
   example?: object | string
-  /** a stricter schema of the body than the one that the route validates */
+  /** a stricter schema of the body than the route validates */
   body?: TSchema
   /** further examples of the body and its response, by name */
   more?: Record<string, { body: object; response: object }>
@@ -47,7 +47,7 @@ export interface CallDescription {
 
 /** A route's options other than its handler, and the description of its call. */
 interface DescribedRoute<Schema> extends Omit<CallDescription, 'id' | 'tag'> {
-  /** default: that of the group */
+  /** default: the tag of the group */
   tag?: Tag
   schema: Schema
   config?: FastifyContextConfig

@@ -66,7 +66,7 @@ export class IdSpace {
   }
 
   /**
-   * Adds ids, and forgets the oldest if there are then too many. Call `write` after the last `take` of a write.
+   * Adds ids, and forgets the oldest if there are too many afterwards. Call `write` after the last `take` of a write.
    * @param bucket of time in which they arrived
    * @returns the indexes of ids that were known
    */

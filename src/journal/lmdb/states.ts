@@ -70,7 +70,7 @@ export class LmdbStates {
     return states
   }
 
-  /** Whether the state is still the one that the commit was computed from. */
+  /** Whether the commit was computed from the current state. */
   isExpected({ stateKey, expected, readAt }: Commit, now: number, draft: Draft): boolean {
     const current = draft.get(this.#tables.states, Buffer.from(stateKey, 'hex'))
     return current ? current.readBigUInt64BE() === expected : readAt <= now && now - readAt <= READING_MEMORY_MS

@@ -41,7 +41,7 @@ export class BlockReader {
     const { redis, keys } = this.#options
     const entries: StreamEntry[] = []
     let [start, bytes, largest] = [from, 0, 1]
-    // One entry first, then the number that fits if none is larger than those before.
+    // One entry first, then as many as fit if none is larger than the ones before.
     let count = 1
     while (bytes < maxBytes && entries.length < maxEntries) {
       const some = await redis.xrangeBuffer(keys.stream, start, to, 'COUNT', count)

@@ -16,7 +16,7 @@ const BUSY_SWEEP_MS = 100
 /** How many senders a sweep inspects, and how many hashes it removes at most. It blocks Redis for a few ms. */
 const SWEPT = 200
 const REMOVED = 5_000
-/** How fast the clock by which ids expire catches up with that of Redis; see `MemoryClock`. */
+/** How fast the clock by which ids expire catches up with the clock of Redis; see `MemoryClock`. */
 const CATCH_UP = 2
 
 export interface RedisInsertIdsOptions {

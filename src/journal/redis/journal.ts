@@ -313,7 +313,7 @@ class RedisJournal implements Journal {
     return parseClaimed(await this.#run(CLAIM, args, { replicas: this.#replicas }))
   }
 
-  /** The unstored entries of the current era: those of another one may be lost, or replaced by others. */
+  /** The unstored entries of the current era: entries of another era may be lost, or replaced by others. */
   #currentEntries(): UnstoredEntries {
     if (this.#unstoredEra !== this.#history.era) {
       this.#listeners.release(this.#unstored?.forget() ?? [])

@@ -23,7 +23,7 @@ export function isSentinelUrl(url: string): boolean {
 
 /**
  * Reads `sentinel://[user:password@]host[:26379][,host…]/name[?db=0&sentinelUsername=…&sentinelPassword=…]`. User and
- * password are those of Redis. `URL` cannot parse a list of hosts.
+ * password are for Redis. `URL` cannot parse a list of hosts.
  * @returns null if it is not such a URL
  */
 export function parseSentinelUrl(url: string): SentinelAddress | null {

@@ -58,7 +58,7 @@ function answer({ taken, faults }: Ingested, { fields }: CallContext): Answer {
 /** Mixpanel's own SDK sends a form, and expects the response of `/track`. Other clients send JSON, or JSON lines. */
 function answerToImport(ingested: Ingested, request: CallContext): Answer {
   if (!/json/.test(request.header('content-type') ?? '')) return answer(ingested, request)
-  // A record may have several faults, those of its event and of its user.
+  // A record may have several faults, of its event and of its user.
   const first = new Map(ingested.faults.toReversed().map((fault) => [fault.index ?? 0, fault]))
   const failed = [...first.values()].reverse().map(({ index = 0, field = '', reason, text }) => {
     return { index, insert_id: insertIdIn(text), field: FIELDS[field] ?? field, message: reason }

@@ -39,7 +39,7 @@ export interface PurgePace {
 
 const PURGE_PACE: PurgePace = { pauseMs: 5_000, pauseFactor: 5 }
 
-/** @param key identifies the leftovers among those of all shards */
+/** @param key identifies the leftovers among the leftovers of all shards */
 type IsWanted = (key: string, leftovers: Leftovers) => boolean
 
 const EVERYTHING: IsWanted = () => true
@@ -251,7 +251,7 @@ export class Purge {
   }
 }
 
-/** Identifies leftovers among those of all shards. */
+/** Identifies leftovers among the leftovers of all shards. */
 function toKey({ number }: Shard, id: string): string {
   return `${number}/${id}`
 }

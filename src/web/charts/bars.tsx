@@ -4,7 +4,7 @@ import { computeTotals } from './line-totals.js'
 import { useRowLimit } from './row-limit.js'
 import { Change, Periods, TotalNumber, type TotalsProps } from './totals.js'
 
-/** The totals of an answer as horizontal bars, each above that of the previous period. */
+/** The totals of an answer as horizontal bars, each above the bar of the previous period. */
 export function Bars({ answer, before, isMoney }: TotalsProps) {
   const lines = computeTotals(answer, before, isMoney)
   const { limit, more } = useRowLimit(lines.length)

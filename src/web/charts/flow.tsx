@@ -47,7 +47,7 @@ export function Flow({ answer }: { answer: PathsAnswer }) {
   )
 }
 
-/** Explains the numbers, because those of a step may add up to more than the number of users. */
+/** Explains the numbers, because the numbers of a step may add up to more than the number of users. */
 function describeFlow({ results: { links }, query }: PathsAnswer): string {
   const isBackward = query.end !== null
   const events = labelEvents((query.start ?? query.end)?.event ?? '')

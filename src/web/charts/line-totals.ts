@@ -22,7 +22,7 @@ export interface LineTotal {
   before: Total | null
 }
 
-/** The totals of an answer, with those of the previous period. @param isMoney whether totals are amounts of money */
+/** The totals of an answer and of the previous period. @param isMoney whether totals are amounts of money */
 export function computeTotals(answer: AnswerTo<'series'>, before: AnswerBefore | null, isMoney: boolean): LineTotal[] {
   const format = isMoney ? formatMoney : formatNumber
   const names = labelLines(answer.results, answer.query)

@@ -8,7 +8,7 @@ export function formatField(field: FieldName): string {
   return typeof field === 'string' ? field : JSON.stringify(field)
 }
 
-/** Parses a field as typed; a plain name is that of a property. */
+/** Parses a field as typed; a plain name stands for a property. */
 export function parseField(text: string): FieldName {
   const trimmed = text.trim()
   if (trimmed === '' || PLAIN.includes(trimmed) || /^(properties|user|session|page|context)\../s.test(trimmed))

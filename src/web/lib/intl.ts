@@ -2,7 +2,7 @@ import { NUMBER_FORMATS, type ProjectSettings } from '../../contract/project-set
 import { getProjectSettings } from './project-settings.js'
 
 /**
- * The page is in English, so its numbers and dates are, too, whatever the language of the browser. Only this module may
+ * The page is in English, so its numbers and dates are, too, regardless of the browser's language. Only this module may
  * use `Intl`, whose default is the language of the browser.
  */
 const LANGUAGE = 'en'

@@ -53,7 +53,7 @@ export function useRoute(): Route {
   return useMemo(() => parseRoute(hash), [hash])
 }
 
-/** The index of the current history entry among those of the page. @param next index for a new entry */
+/** The index of the current history entry among the page's entries. @param next index for a new entry */
 function readHistoryIndex(next: number): number {
   const state: { place?: number } | null = history.state
   if (typeof state?.place === 'number') return state.place

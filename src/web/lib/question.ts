@@ -121,7 +121,7 @@ export function parseDraft(value: unknown): Draft | null {
   }
 }
 
-/** Accepts fields of the right shape whatever their limits; the service validates those. */
+/** Accepts fields of the right shape without checking limits; the service does that. */
 const READER: Reader = {
   isDraft: true,
   check(schema, value) {

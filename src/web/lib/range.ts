@@ -124,7 +124,7 @@ export function countDays(from: string, to: string): number {
   return Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS)
 }
 
-/** The months from one date to another, whatever their days. */
+/** The months from one date to another, regardless of the days. */
 export function countMonths(from: string, to: string): number {
   const [begin, end] = [from, to].map((date) => Number(date.slice(0, 4)) * 12 + Number(date.slice(5, 7)))
   return (end ?? 0) - (begin ?? 0)

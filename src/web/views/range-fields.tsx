@@ -52,7 +52,7 @@ const MINUTE_MS = 60_000
 
 /**
  * What relative ranges depend on; loads the first event if one begins there. Follows the clock, so that the dates of a
- * page that stays open are those of today.
+ * page that stays open stay current.
  */
 export function useMoment({ range, from }: Partial<RangeChoice>): Moment {
   const [now, setNow] = useState(Date.now)

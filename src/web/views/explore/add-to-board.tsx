@@ -101,7 +101,7 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
   )
 }
 
-/** The range of a question, which becomes that of a new board. */
+/** The range of a question, which becomes the range of a new board. */
 function readRange(question: object, { range }: Display): object | null {
   const draft = parseDraft(question)
   if (!draft) return null

@@ -168,7 +168,7 @@ interface AskedAnswer extends ComparedAnswer {
   asked: unknown
 }
 
-/** The question to answer: while a choice is missing, the one with the last complete events. */
+/** The question to answer: while a choice is missing, the question with the last complete events. */
 function useAnswerable(question: unknown, draft: Draft | null): unknown {
   const last = useRef<Draft | null>(null)
   if (!draft) return question

@@ -18,7 +18,7 @@ export interface Row {
 }
 
 interface RowsProps {
-  /** the heading of the labels, and that of the numbers */
+  /** the headings of the labels and of the numbers */
   columns: [label: string, value: string]
   rows: readonly Row[]
 }

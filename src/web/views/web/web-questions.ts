@@ -147,7 +147,7 @@ export function askTab({ field, ofPages, isSet }: Tab, source: WebSource, limit:
 /** The filter that a click on a row adds. */
 export function filterByValue({ field, ofPages }: Tab, value: Scalar, source: WebSource): Filter {
   const where: Filter = ['is', field, [value]]
-  // A visit has many pages, but its own page fields are those of the first one.
+  // A visit has many pages, but its own page fields describe the first one.
   return ofPages ? ['session_has', { event: namePageViews(source), where }] : where
 }
 
