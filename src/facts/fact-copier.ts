@@ -88,7 +88,7 @@ const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
 const EVENTS_TOGETHER = 2_000
 /** After this many failures to apply a project's changes to its facts, all facts are copied again. */
 const MAX_FAILURES = 10
-/** Minimum time between two such copies, or after damage, ms. */
+/** Minimum time between two copies of all facts, after failures or damage, ms. */
 const REBUILD_MS = 3_600_000
 /** Copying yields while the journals have a larger backlog than this. */
 const BACKLOG_BYTES = 16 * 1024 * 1024

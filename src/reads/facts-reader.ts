@@ -20,7 +20,8 @@ import { requestSessionFacts, readSessionDays, type SessionDay } from '../store/
 /** How long a point is reused, ms; questions read later events from `events`. */
 const POINT_MS = 1_000
 /**
- * The same for a point that covers everything accepted so far, ms: only a change of stored events can make it outdated.
+ * How long a point is reused if it covers everything accepted so far, ms: only a change of stored events can make it
+ * outdated.
  */
 const COMPLETE_POINT_MS = 10_000
 /** For this long after a step, another one is expected, ms. */

@@ -24,7 +24,7 @@ export const ga4: Vendor = {
     }
     const parameters = readParameters(row)
     const session = readText(parameters, 'ga_session_id')
-    // The number alone is the second in which the session began, which others share.
+    // The session id alone is the second in which the session began, so several sessions can share it.
     const sessionId = session === undefined || device === undefined ? undefined : `${device}.${session}`
     const placed = sessionId === undefined ? PAGE_PARAMETERS : [...PAGE_PARAMETERS, 'ga_session_id']
     const event = makeWebEvent({

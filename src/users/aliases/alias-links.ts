@@ -76,7 +76,7 @@ export interface Link {
   caller?: LinkCaller
 }
 
-/** The sender of a link: its cost is counted, and uses the sender's share of the journal. */
+/** The sender of a link, who is charged for it, and whose share of the journal it uses. */
 export interface LinkCaller {
   keyClass: KeyClass
   toll: Toll | null

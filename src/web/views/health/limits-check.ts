@@ -12,7 +12,7 @@ const IN_JOURNAL = 'tallyhouse_journal_project_bytes'
 const WINDOW_S = 7 * 24 * 3600
 /** Projects with at least this share of the journal are named. */
 const JOURNAL_SHARE = 0.25
-/** Quotas that are used up to at least this share are named. */
+/** Quotas are named if at least this share of them is used. */
 const QUOTA_SHARE = 0.8
 
 /** The description and advice for each limit, by the label `limit`; settings.md documents the settings. */
