@@ -242,7 +242,7 @@ t.test('COUNTRY_HEADERS takes names of headers, and GEO_DATABASE a file', async 
   t.match(refusal({ CONTEXT: 'all' }), /^CONTEXT must be one of off, device, full, but is "all"/)
 })
 
-t.test('VENDOR_HOSTS takes each host once, with a vendor that there is', async (t) => {
+t.test('VENDOR_HOSTS takes each host once, with a vendor that exists', async (t) => {
   const good = 'posthog.example=posthog, a_b-1.EXAMPLE.com=rudder,127.0.0.1=segment,[::1]=jitsu,localhost=mixpanel'
   t.strictSame(
     [...vendorHosts(loadConfig({ VENDOR_HOSTS: good }))],
@@ -277,7 +277,7 @@ t.test('VENDOR_HOSTS takes each host once, with a vendor that there is', async (
   }
 })
 
-t.test('VENDOR_SCRIPTS takes a folder that there is', async (t) => {
+t.test('VENDOR_SCRIPTS takes a folder that exists', async (t) => {
   t.equal(refusal({ VENDOR_SCRIPTS: 'test' }), undefined)
   for (const bad of ['none', 'package.json', 'a\0b'])
     t.match(refusal({ VENDOR_SCRIPTS: bad }), /^VENDOR_SCRIPTS must be the/)

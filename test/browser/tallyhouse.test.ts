@@ -40,7 +40,10 @@ interface Service {
   client: Client
   url: string
   key: string
-  /** how many calls it has answered: to ask it for events costs more than all else, so tests ask after another call */
+  /**
+   * how many calls it has answered: asking it for events is the most expensive step, so tests ask only after another
+   * call
+   */
   answered(): number
 }
 
@@ -88,7 +91,7 @@ async function startSite(t: Test, { client, url, key, answered }: Service, optio
     server.closeAllConnections()
     server.close()
   })
-  // All tests share a browser: a port that the system gives twice would be the same site, with the same visitor.
+  // All tests share a browser: if the system reused a port, it would be the same site, with the same visitor.
   const origin = `http://site-${++sites}.localhost:${port}`
 
   /** The events of the site's visitors, and of other names, in the order in which they happened, and how many are pending. */
@@ -109,7 +112,7 @@ async function startSite(t: Test, { client, url, key, answered }: Service, optio
       const answers = answered()
       if (answers === seen) return false
       const { found, pending } = await readEvents(...others)
-      // Those that are pending come without another call.
+      // Pending events arrive without another call.
       if (pending === 0) seen = answers
       return found.length >= count && found
     })
@@ -131,7 +134,7 @@ async function startSite(t: Test, { client, url, key, answered }: Service, optio
   return { origin, requests, findEvents, waitForEvents, waitFor, describe, waitForSession }
 }
 
-/** What was in the consoles of pages and was not expected. */
+/** Unexpected messages in the consoles of pages. */
 const found: string[] = []
 
 /** Opens a page, and notes the problems in its console. */
@@ -532,7 +535,7 @@ t.test('the script in a browser', async (t) => {
     t.strictSame(await run(page, '[{ ...localStorage }, { ...sessionStorage }, document.cookie]'), [{}, {}, ''])
   })
 
-  t.test('a site that begins to count daily visitors forgets whom it knew', async (t) => {
+  t.test('a site that begins to count daily visitors forgets its visitors', async (t) => {
     const script = `<script defer src="${service.url}/t.js" data-key="${service.key}" data-visitor="daily"></script>`
     const site = await startSite(t, service, { files: { '/next': { text: `<!doctype html>${script}` } } })
     const { page } = await openPage(t, browser, `${site.origin}/named`)
@@ -625,7 +628,7 @@ t.test('the script in a browser', async (t) => {
     const site = await startSite(t, service)
     const { page } = await openPage(t, browser, `${site.origin}/account`)
     const [view] = (await site.waitFor('/account')).events
-    // A page without a user may pass any of these, and some templates make texts of them.
+    // A page without a user may pass any of these, and some templates turn them into strings.
     await run(page, "[undefined, null, {}, '', 0, 'undefined', 'null'].forEach((none) => tallyhouse.identify(none))")
     await run(page, "tallyhouse.identify('ann'), tallyhouse.track('signed in')")
     const events = await site.waitForEvents(2, 'ann')
@@ -650,10 +653,10 @@ t.test('the script in a browser', async (t) => {
     await until('the alias', async () => (await resolve(after[4]?.distinct_id)) === 'bob')
     await run(page, "tallyhouse.identify('cid'), tallyhouse.track('another')")
     await site.waitForEvents(6, 'ann', 'cid')
-    t.equal(await resolve('bob'), 'bob', 'two users of one browser stay two')
+    t.equal(await resolve('bob'), 'bob', 'two users of one browser stay separate')
   })
 
-  t.test('calls that come before the script are made once it is there, and twice the script is once', async (t) => {
+  t.test('calls before the script has loaded are made afterwards, and loading the script twice has no effect', async (t) => {
     const early = `${STUB}
       tallyhouse.track('early', { n: 1 }); tallyhouse.identify('eve')`
     const head = '<script src="/stub.js"></script>'
@@ -678,7 +681,7 @@ t.test('the script in a browser', async (t) => {
     t.strictSame(await waitingOf(page), [])
   })
 
-  t.test('an event that is refused takes no other along', async (t) => {
+  t.test('a refused event does not affect the others', async (t) => {
     const site = await startSite(t, service)
     const { page, problems } = await openPage(t, browser, `${site.origin}/`, /Tallyhouse|40[04]/)
     await site.waitFor('/')
@@ -775,5 +778,5 @@ t.test('no page has an error in its console', async (t) => t.strictSame(found, [
 /** The names that the script has stored in the browser. */
 const keptBy = (page: Page) => run<string[]>(page, 'Object.keys(localStorage).filter((name) => !/^\\d/.test(name))')
 
-/** Those of events that wait for the service. */
+/** The names of events that wait for the service. */
 const waitingOf = async (page: Page) => (await keptBy(page)).filter((name) => / event | user /.test(name))

@@ -73,7 +73,7 @@ t.test('migrate refuses a store of another baseline, and says what to do', async
   const former = openDatabase(t, 'former')
   await migrate(former)
   await former.command('TRUNCATE TABLE schema_migrations')
-  // Like the stores from before there was a baseline.
+  // Like the stores from before the baseline.
   await former.command("INSERT INTO schema_migrations VALUES (1, '001_events.sql', 'an earlier checksum', now())")
   await t.rejects(migrate(former), refused)
 

@@ -24,7 +24,7 @@ async function behind(t: Test, server: Server, url: string): Promise<ClickHouse>
   return clickhouse
 }
 
-t.test('answers that are passed on', async (t) => {
+t.test('query streams', async (t) => {
   const { url } = await startClickHouse(t)
   const clickhouse = new ClickHouse({ url })
   t.teardown(() => clickhouse.close())
@@ -39,7 +39,7 @@ t.test('answers that are passed on', async (t) => {
     await t.resolves(fc.assert(property))
   })
 
-  await t.test('large ones that are read in turns, some slowly, are what was sent', async (t) => {
+  await t.test('large results that are read alternately, some slowly, arrive unchanged', async (t) => {
     const rows = 600_000
     const read = async (first: number) => {
       const query = `SELECT number FROM numbers(${first}, ${rows})`
@@ -65,7 +65,7 @@ t.test('answers that are passed on', async (t) => {
     t.match(error, { code: 395, message: /^ClickHouse error 395: .*non-zero/ })
   })
 
-  await t.test('who refuses the password, and who is not there, has not answered', async (t) => {
+  await t.test('a refused password and a missing server count as unreachable', async (t) => {
     const wrong = new URL(url)
     wrong.password = 'wrong'
     const nobody = new URL(url)
@@ -77,7 +77,7 @@ t.test('answers that are passed on', async (t) => {
     }
   })
 
-  await t.test('who reads slowly gets all of it, and who hears nothing more an error', async (t) => {
+  await t.test('a slow reader gets everything, and a stalled stream is an error', async (t) => {
     const { origin, username, password } = new URL(url)
     // Longer than the engine ever takes for a byte on a slow machine; its own longest sleep is 3 s.
     const silentMs = 2_000
@@ -114,7 +114,7 @@ t.test('answers that are passed on', async (t) => {
     await t.rejects(other.bytes('SELECT 1'), { name: 'StoreUnreachableError', message: /HTTP\/1\.1/ })
   })
 
-  await t.test('behind what takes the tag of an error off, an answer is completed first', async (t) => {
+  await t.test('behind a proxy that removes the tag of an error, a response is completed first', async (t) => {
     const gateway = createHttpServer((request, response) => {
       const { pathname, search } = new URL(request.url ?? '', url)
       const { method, headers } = request

@@ -44,7 +44,7 @@ t.test(
     proxies[0].cut()
     await t.rejects(asked(), StoreUnreachableError)
     await answers('second')
-    proxies[0].mend()
+    proxies[0].restore()
     for (let i = 0; i < 20; i++) t.equal(await asked(), 'second')
     proxies[1].cut()
     await answers('first')
@@ -55,7 +55,7 @@ t.test(
   },
 )
 
-t.test('a server that is killed is left before a request finds it gone', async (t) => {
+t.test('a killed server is abandoned before a request finds out', async (t) => {
   const { proxies, asked, answers, switches } = await openBoth(t)
   t.equal(await asked(), 'first')
   const killed = engines[0]?.pid() ?? 0
@@ -64,7 +64,7 @@ t.test('a server that is killed is left before a request finds it gone', async (
   proxies[0].cut()
   await until('the switch', () => switches.length > 0)
   await answers('second')
-  proxies[0].mend()
+  proxies[0].restore()
   await until('the first to be up again', () => engines[0]?.state() === 'up' && engines[0].pid() !== killed)
 })
 
@@ -92,7 +92,7 @@ t.test(
   },
 )
 
-t.test('a replica that has lost its Keeper is left, one that is only slow is not', async (t) => {
+t.test('a replica that has lost its Keeper is abandoned, a slow one is not', async (t) => {
   const { clickhouse, proxies, asked, answers, switches } = await openBoth(t)
   await t.rejects(clickhouse.rows('SELECT sleep(1)', {}, {}, { limitMs: 50 }), { name: 'StoreTimeoutError' })
   t.equal(await asked(), 'first')
@@ -102,7 +102,7 @@ t.test('a replica that has lost its Keeper is left, one that is only slow is not
   await answers('second')
 })
 
-t.test('a read that a replica cannot answer yet is asked again when it has caught up', async (t) => {
+t.test('a read that a replica cannot answer yet is repeated once it has caught up', async (t) => {
   const { clickhouse, proxies, switches } = await openBoth(t)
   const caughtUp = proxies[0].watch('SELECT table FROM system.replicas')
   const error = clickHouseError(289, 'REPLICA_IS_NOT_IN_QUORUM', 'Replica does not have part all_1_1_0')
@@ -113,7 +113,7 @@ t.test('a read that a replica cannot answer yet is asked again when it has caugh
   t.strictSame(switches, [])
 })
 
-t.test('a statement waits for its turn where another one has not reached its quorum yet', async (t) => {
+t.test('a statement waits while another one has not reached its quorum yet', async (t) => {
   const { clickhouse, proxies } = await openBoth(t)
   const error = clickHouseError(286, 'UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE', 'Quorum for previous write')
   const refused = proxies[0].answer('CREATE TABLE IF NOT EXISTS turns', error, 2)
@@ -121,7 +121,7 @@ t.test('a statement waits for its turn where another one has not reached its quo
   await refused
 })
 
-t.test('an edit that no other replica has is not answered as made', async (t) => {
+t.test('an edit that no other replica has is not reported as made', async (t) => {
   const { clickhouse, proxies } = await openBoth(t)
   const asked = proxies[1].watch('SYSTEM SYNC REPLICA names LIGHTWEIGHT')
   await t.rejects(
@@ -144,7 +144,7 @@ t.test('a page of a proxy in front of another replica does not confirm an edit',
   await answered
 })
 
-t.test('what a server needs is made on each, and on one that was down before it is used', async (t) => {
+t.test('every server is prepared, and a server that was down, before it is used', async (t) => {
   const { clickhouse, proxies, answers } = await openBoth(t)
   proxies[1].cut()
   const made: string[] = []
@@ -154,12 +154,12 @@ t.test('what a server needs is made on each, and on one that was down before it 
   })
   t.strictSame(made, ['first by itself'])
   proxies[0].cut()
-  proxies[1].mend()
+  proxies[1].restore()
   await answers('second')
   t.strictSame(made, ['first by itself', 'second by itself'])
 })
 
-t.test('one that cannot be prepared makes way for one that can', async (t) => {
+t.test('a server that cannot be prepared is replaced by one that can', async (t) => {
   const { clickhouse, answers } = await openBoth(t)
   const prepare = () =>
     clickhouse.prepare('test', async (server) => {
@@ -172,11 +172,11 @@ t.test('one that cannot be prepared makes way for one that can', async (t) => {
   t.equal((await clickhouse.rows<{ name: string }>('SELECT name FROM names'))[0]?.name, 'second')
 })
 
-t.test('with every replica gone calls fail, and go on when one is back', async (t) => {
+t.test('calls fail while every replica is gone, and work again when one is back', async (t) => {
   const { clickhouse, proxies, asked, answers } = await openBoth(t)
   for (const proxy of proxies) proxy.cut()
   await t.rejects(asked(), StoreUnreachableError)
   await t.rejects(clickhouse.ping(), StoreUnreachableError)
-  proxies[1].mend()
+  proxies[1].restore()
   await answers('second')
 })

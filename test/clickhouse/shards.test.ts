@@ -483,5 +483,5 @@ t.test('questions have the same answers over several shards as over one', async 
   }
   const { sql, parameters } = getKind(parsed).query(parsed, asked)
   const failure = await several.rows(sql, parameters).catch((error: unknown) => error)
-  t.ok(isStoreError(failure, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'), 'a shard says that a text has to be repaired')
+  t.ok(isStoreError(failure, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'), 'a shard reports that a text needs repair')
 })

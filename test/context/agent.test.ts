@@ -170,7 +170,7 @@ t.test('client hints are more exact than the User-Agent', async (t) => {
   for (const [hints, seen] of rows) t.equal(describe({ name: chrome, ...plain, ...hints }), seen, JSON.stringify(hints))
 })
 
-t.test('only browsers and apps speak for a person', async (t) => {
+t.test('only browsers and apps describe a person', async (t) => {
   for (const name of [`${WINDOWS} x`, 'okhttp/4.12.0', 'posthog-ios/3.1', 'Dart/3.2 (dart:io)'])
     t.ok(isPersonal(name), name)
   for (const name of ['', 'node', 'axios/1.7', 'posthog-node/5.7.0', 'python-requests/2.31', 'Go-http-client/2.0']) {

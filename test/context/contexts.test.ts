@@ -37,8 +37,8 @@ t.test('the country is the best that is known', async (t) => {
   const timezone = 'Europe/Vienna'
   t.equal(country({}), undefined)
   t.equal(country({ timezone }), 'AT')
-  t.equal(country({ timezone, headers }), 'FR', 'a proxy knows better than the time zone')
-  t.equal(country({ timezone, headers, address: '192.0.2.1' }), 'CH', 'the database knows better than the proxy')
+  t.equal(country({ timezone, headers }), 'FR', 'a proxy takes precedence over the time zone')
+  t.equal(country({ timezone, headers, address: '192.0.2.1' }), 'CH', 'the database takes precedence over the proxy')
   t.strictSame(contexts.find('p', source({ address: '192.0.2.1' }))?.value, {
     ...DEVICE,
     country: 'CH',
@@ -102,7 +102,7 @@ t.test('the language is the first one that the browser asks for', async (t) => {
   }
 })
 
-t.test('what a message says counts more than its request', async (t) => {
+t.test('a message takes precedence over its request', async (t) => {
   const contexts = new Contexts(options)
   const sent = source({ address: '192.0.2.1', headers: { 'cf-ipcountry': 'FR', 'accept-language': 'fr' } })
   const server = source({ address: '192.0.2.1', headers: { 'user-agent': 'posthog-node/5.7.0', 'cf-ipcountry': 'FR' } })
@@ -157,7 +157,7 @@ t.test('long headers do not fill the memory', async (t) => {
   t.ok(contexts.find('p', source()) && grown < 16e6, `${grown} bytes`)
 })
 
-t.test('a database is read again when it changes, and the last good one stays', async (t) => {
+t.test('a database is read again when it changes, and the last valid one is kept', async (t) => {
   const file = join(await temporaryFolder(t), 'places.mmdb')
   const austria = {
     country: { iso_code: 'AT' },

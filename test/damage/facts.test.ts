@@ -24,7 +24,7 @@ async function start(t: Test, folder: string) {
     const { clickhouse, close } = await openStore(config)
     await until('the facts', async () => {
       await completeFacts(clickhouse, ['default'])
-      // Damage is noticed by a question that reads it, which one asked while the machine is busy may not.
+      // Damage is noticed by a question that reads the damaged part; on a busy machine, a question may not read it.
       await ask()
       // A damaged part cannot be read until it is filled again.
       return (await countDifferences(clickhouse).catch(() => 1)) === 0
@@ -53,9 +53,9 @@ async function stopped(t: Test): Promise<{ folder: string; engine: string }> {
   return { folder, engine: join(folder, 'clickhouse') }
 }
 
-t.test('facts that ClickHouse has lost or cannot read are made again, and no answer lacks them', async (t) => {
+t.test('facts that ClickHouse has lost or cannot read are rebuilt, and no answer lacks them', async (t) => {
   const { folder, engine } = await stopped(t)
-  // A part that is not there, and one that is put aside.
+  // A missing part, and a detached part.
   for (const [name, happen] of [ACCIDENTS[0], ACCIDENTS[2]].filter((one) => one !== undefined)) {
     const [part] = await partsOf(engine, 'event_facts')
     if (!part) throw new Error('there are no facts')
@@ -74,7 +74,7 @@ t.test('facts that ClickHouse has lost or cannot read are made again, and no ans
   const { ask, complete } = await start(t, folder)
   t.strictSame(await ask(), [EVENTS])
   await damage(join(part?.path ?? '', 'data.bin'), 0, 1_000_000)
-  t.strictSame(await ask(), [EVENTS], 'events are read meanwhile')
+  t.strictSame(await ask(), [EVENTS], 'events are read in the meantime')
   await complete()
   t.strictSame(await ask(), [EVENTS])
 })

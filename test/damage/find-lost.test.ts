@@ -121,7 +121,7 @@ t.test('a broken part whose sources are still in use is no loss', async (t) => {
   t.strictSame(await lost({ ...parts, detached: [detached(1, 2)] }), [[detached(1, 2).name, 0, true]])
 })
 
-t.test('a loss is told until it is settled', async (t) => {
+t.test('a loss is reported until it is settled', async (t) => {
   const state = { table: 'events', partition: '202611', reason: '', projects: {}, rows: 7, isSettled: false }
   const missing: LostPart = { ...state, part: nameOf(2, 2), state: 'missing' }
   t.strictSame(await lost({ noted: [missing], known: [known(2, 2, 7)] }), [], 'known already')

@@ -141,7 +141,7 @@ for (const storage of STORAGES) {
     const [, received, stored] =
       /: (\d+) received = (\d+) stored \+ 0 repeated \+ 0 refused \+ 0 deleted \+ 0 waiting\./.exec(line) ?? []
     t.equal(received, stored, line)
-    t.ok(Number(stored) >= accepted, 'all that was acknowledged')
+    t.ok(Number(stored) >= accepted, 'everything that was acknowledged')
   })
 }
 
@@ -176,7 +176,7 @@ t.test('events whose deletion ClickHouse refuses are counted once', async (t) =>
   }
 })
 
-t.test('a deletion spares events that another journal stores meanwhile', async (t) => {
+t.test('a deletion spares events that another journal stores at the same time', async (t) => {
   const engine = await startClickHouse(t)
   const [direct, proxy] = [new ClickHouse({ url: engine.url }), await TcpProxy.open(t, engine.url)]
   const delayed = new ClickHouse({ url: proxy.url })

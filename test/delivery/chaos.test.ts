@@ -38,7 +38,7 @@ for (const lanes of [1, 3]) {
         const reply = await call(installation.url(), { path: '/health/ready' })
         return reply?.status === 503
       })
-      link.mend()
+      link.restore()
       link.delayMs = SLOW_MS
       await load.more(1)
       link.delayMs = 0

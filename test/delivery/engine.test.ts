@@ -81,7 +81,7 @@ t.test('answers over HTTP, in UTC, and writes no log tables', async (t) => {
   t.equal(await ask(engine, `SELECT count() FROM system.tables WHERE database = 'system' AND name LIKE '%\\_log'`), '0')
 })
 
-t.test('refuses who has not the password', async (t) => {
+t.test('refuses clients without the password', async (t) => {
   const path = await tempDir(t)
   const engine = await start(t, path)
   await ask(engine, 'CREATE TABLE kept (n UInt64) ENGINE = MergeTree ORDER BY n')
@@ -148,7 +148,7 @@ t.test('takes large bodies and long URLs, merges and mutates', async (t) => {
   t.equal(await ask(engine, niceness), '5', 'merges give way')
 })
 
-t.test('comes back after a SIGKILL on the same URL with its data', async (t) => {
+t.test('restarts after a SIGKILL on the same URL with its data', async (t) => {
   const warnings: unknown[] = []
   const engine = await start(t, await tempDir(t), { ...quiet, warn: (...args: unknown[]) => warnings.push(args) })
   await ask(engine, 'CREATE TABLE kept (n UInt64) ENGINE = MergeTree ORDER BY n')
@@ -182,7 +182,7 @@ t.test('stays closed, and its process is gone', async (t) => {
   t.notOk(await isRunning(pid))
 })
 
-t.test('closes within its limit when the process hangs, or is just being restarted', async (t) => {
+t.test('closes within its limit even if the process hangs or is being restarted', async (t) => {
   const engine = await start(t, await tempDir(t))
   const pid = pidOf(engine)
   process.kill(pid, 'SIGSTOP')
@@ -224,10 +224,10 @@ t.test('one engine per folder', async (t) => {
   await engine.close()
   const successor = await next
   t.teardown(() => successor.close())
-  t.equal(await ask(successor, 'SELECT 1'), '1', 'a folder given up within the wait is taken over')
+  t.equal(await ask(successor, 'SELECT 1'), '1', 'a folder that is released during the wait is taken over')
 })
 
-t.test('a port that is taken', async (t) => {
+t.test('a port in use', async (t) => {
   const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())
@@ -237,7 +237,7 @@ t.test('a port that is taken', async (t) => {
   })
 })
 
-t.test('without its packages it says what to do', async (t) => {
+t.test('without its packages, it says what to do', async (t) => {
   // The package looks where this variable says, and fails if nothing is there.
   process.env.CHDB_LIBCHDB_PATH = '/nowhere/libchdb.so'
   t.teardown(() => delete process.env.CHDB_LIBCHDB_PATH)

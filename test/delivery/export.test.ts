@@ -10,7 +10,7 @@ import { CONTEXT_COLUMNS, CONTEXT_TYPES } from '../../src/store/context-sql.js'
 import { SECRET_KEY, type StoredEvent, settingsFor, startApp, startClickHouse, startService, until } from '../helper.js'
 import { clickHouseError, TcpProxy } from './tcp-proxy.js'
 
-/** Because copying would add to the counted queries and rows. */
+/** Without facts, because copying would add to the counted queries and rows. */
 const NO_FACTS = { FACTS: 'off' }
 
 const FORMATS = ['json', 'ndjson', 'csv', 'parquet'] as const
@@ -43,7 +43,7 @@ async function replaceEvents(clickhouse: ClickHouse, condition: string): Promise
 function reader(t: Test, url: string) {
   return async (query: string): Promise<IncomingMessage> => {
     const request = get(`${url}/public/events?${query}`, { headers: { 'x-api-key': SECRET_KEY }, agent: false })
-    // After its answer has begun, an error is the answer's, and may come here as well.
+    // After the response has begun, an error belongs to the response, and may be reported here as well.
     request.on('error', () => undefined)
     t.teardown(() => request.destroy())
     const [response] = (await once(request, 'response')) as [IncomingMessage]
@@ -82,7 +82,7 @@ async function start(t: Test, options: AppOptions = {}) {
   return { app, url, clickhouse, read: reader(t, url) }
 }
 
-t.test('who hangs up before the answer ends its query', async (t) => {
+t.test('hanging up before the response ends the query', async (t) => {
   const { url, clickhouse } = await start(t)
   // Never ends: a second for each row.
   await replaceEvents(clickhouse, 'sleepEachRow(1) = 0')
@@ -99,7 +99,7 @@ t.test('who hangs up before the answer ends its query', async (t) => {
   }
 })
 
-t.test('who hangs up in the middle of the answer ends its query', async (t) => {
+t.test('hanging up in the middle of the response ends the query', async (t) => {
   const { clickhouse, read } = await start(t)
   await fill(clickhouse, 1000, `concat('{"x":"', randomPrintableASCII(100000), '"}')`)
   for (const format of FORMATS) {
@@ -111,7 +111,7 @@ t.test('who hangs up in the middle of the answer ends its query', async (t) => {
   }
 })
 
-t.test('an answer that cannot be completed is an error', async (t) => {
+t.test('a response that cannot be completed is an error', async (t) => {
   const { clickhouse, read } = await start(t)
   await replaceEvents(clickhouse, 'throwIf(number = 40) = 0')
   for (const format of FORMATS) {
@@ -154,7 +154,7 @@ t.test('a response that fails halfway does not look complete', async (t) => {
     for (const query of ['limit=10000', 'limit=3000&page=2', 'limit=10000&event=e']) {
       const body = await brokenBody(t, await read(`${query}&format=${format}`), `${format}, ${query}`)
       t.match(body, 'xxxxx')
-      t.notMatch(body, /Exception|throwIf/, 'and does not say what went wrong inside')
+      t.notMatch(body, /Exception|throwIf/, 'and does not reveal internal errors')
     }
     const whole = await read(`limit=100&format=${format}`)
     t.equal(
@@ -185,7 +185,7 @@ t.test('a response that fails halfway does not look complete', async (t) => {
   t.match(JSON.parse(Buffer.concat(await parquet.toArray()).toString()), { status: 0, code: 'unavailable' })
 })
 
-t.test('an answer whose query is killed, or whose engine, does not look complete', async (t) => {
+t.test('a response whose query or engine is killed does not look complete', async (t) => {
   const engine = await startClickHouse(t)
   const { app } = await startApp(t, { ...(await settingsFor(t, 'servers')), ...NO_FACTS, CLICKHOUSE_URL: engine.url })
   const read = reader(t, await app.listen({ port: 0, host: '127.0.0.1' }))
@@ -236,7 +236,7 @@ t.test('events that look like an error of ClickHouse are returned unchanged', as
   t.equal(csv.complete, true)
 })
 
-t.test('an answer that is cut off on its way from ClickHouse does not look complete', async (t) => {
+t.test('a response that is cut off between ClickHouse and the service does not look complete', async (t) => {
   const settings: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const direct = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => direct.close())
@@ -251,11 +251,11 @@ t.test('an answer that is cut off on its way from ClickHouse does not look compl
     proxy.cut()
     await t.rejects(response.toArray(), { code: 'ECONNRESET' }, format)
     t.equal(response.complete, false)
-    proxy.mend()
+    proxy.restore()
   }
 })
 
-t.test('a reader that stops reading fills no memory', async (t) => {
+t.test('a reader that stops reading does not fill the memory', async (t) => {
   const settings: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const { url } = await startService(t, settings)
   const clickhouse = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
@@ -289,7 +289,7 @@ t.test('a reader that stops reading fills no memory', async (t) => {
   }
 })
 
-t.test('who does not read keeps nobody else from reading', async (t) => {
+t.test('a client that does not read does not keep others from reading', async (t) => {
   const slotLimits = { ...SLOT_LIMITS, waitMs: 15_000, stalledMs: 500 }
   const { app, url, clickhouse } = await start(t, { slotLimits })
   const other = storedKey('sk_other_project', { projectId: 'other', kind: 'secret' })
@@ -314,13 +314,13 @@ t.test('who does not read keeps nobody else from reading', async (t) => {
       if (i >= 10 && statusCode === 503) t.ok(headers['retry-after'])
       else t.equal(statusCode, 200, `${query}: ${i}`)
     }
-    // Waiting reads give up or get the slots of those that were cut off, and so do later reads.
+    // Waiting and later reads give up, or get the slots of reads that were cut off.
     await until('an answer for the project of the readers', async () => (await get('limit=10')).statusCode === 200)
     for (const socket of sockets) socket.destroy()
   }
 })
 
-t.test('a filter that finds little in time returns that, and can be continued', async (t) => {
+t.test('a filter that finds little in time returns what it found, and can be continued', async (t) => {
   const searchLimits = { directMs: 100, searchMs: 2000, stepRows: 100 }
   const { clickhouse, read } = await start(t, { searchLimits })
   await fill(clickhouse, 2500, `'{}'`)
@@ -427,7 +427,7 @@ t.test('a search that runs out of time returns what it has found, and page 2 sta
   }
 })
 
-t.test('a page reads as much of the store however deep it is', async (t) => {
+t.test('a page reads the same amount of the store, however deep it is', async (t) => {
   const { clickhouse, read } = await start(t)
   const pages = 30
   const limit = 10_000

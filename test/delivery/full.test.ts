@@ -30,7 +30,7 @@ async function fillAndDrain(t: Test, service: Service, clickhouse: TcpProxy): Pr
     }
     t.equal(refused, 5, `it was full after ${ledger.answered} events`)
     t.equal((await fetch(`${service.url}/health/live`)).status, 200)
-    clickhouse.mend()
+    clickhouse.restore()
     await until('it takes events again', async () => (await producer.send(1000)) === 'answered')
     await assertFlawless(t, ledger, service.url)
   }
@@ -60,7 +60,7 @@ for (const journal of ['lmdb', 'redis'] as const) {
   })
 }
 
-t.test('Redis on a full disk ends, and is started again where there is room', async (t) => {
+t.test('Redis ends on a full disk, and is started again where there is room', async (t) => {
   const { settings } = await journalFor(t, 'lmdb')
   const redis = await startRedis(t, [], SMALL_FILES)
   const env = { ...settings, REDIS_URL: redis.url, CLICKHOUSE_URL: databaseOf(engine.url) }

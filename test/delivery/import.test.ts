@@ -48,7 +48,7 @@ t.test('a batch that fails for a moment is sent again, the same bytes with the s
   t.equal(new Set(batches.map(({ body }) => body)).size, 1)
 })
 
-t.test('an import of a file that changes meanwhile says so', async (t) => {
+t.test('an import of a file that changes in the meantime says so', async (t) => {
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
   const server = await faultyServer(t, [
@@ -63,7 +63,7 @@ t.test('an import of a file that changes meanwhile says so', async (t) => {
   t.match(stderr, /1 event stored, 0 rejected\.\n.* has changed while it was imported.*import --undo/)
 })
 
-t.test('a first call that fails for good ends the command immediately, and the message has its address', async (t) => {
+t.test('a first call that fails permanently ends the command immediately, and the message has its address', async (t) => {
   const folder = await temporaryFolder(t)
   const path = join(folder, 'events.ndjson')
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n')

@@ -78,7 +78,7 @@ async function store(t: Test, kind: JournalKind, count: number, spelling: (i: nu
 for (const kind of JOURNALS) {
   // An INSERT takes 5 to 10 ms, so a hundred of them delay the others by a second at most.
   t.test(`with ${kind}, others are not held up`, async (t) => {
-    t.test('by one entry that goes in another spelling', async (t) => {
+    t.test('by one entry that can be stored in another spelling', async (t) => {
       const inserts = await store(t, kind, 2000, (i) => (i === 1234 ? 'twice' : 'good'))
       t.ok(inserts <= 10)
     })

@@ -80,7 +80,7 @@ t.test('SIGKILL of Redis, which has everything it acknowledged on disk', async (
   let answered = 0
   const importing = producers.map(async (producer, k) => {
     for (let i = 0; i < 40; i++) {
-      // One of them does not repeat itself: the service finds out what became of its call.
+      // One client does not repeat its call: the service finds out whether it was carried out.
       if (k === 0) await producer.send(200)
       else await producer.insist(i % 4 === 0 ? 1 : 200)
       answered++

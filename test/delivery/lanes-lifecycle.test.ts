@@ -11,7 +11,7 @@ import { startNodes } from '../nodes.js'
 
 const nodes = await startNodes(t, 2)
 
-t.test('what lives on three lanes and two shards', async (t) => {
+t.test('data on three lanes and two shards', async (t) => {
   const env = await settingsOn(t, nodes, { database: 'source', lanes: 3, shards: 2 })
   const client = await startApp(t, env)
   const { call } = client
@@ -68,7 +68,7 @@ t.test('what lives on three lanes and two shards', async (t) => {
     t.match((await run(sql, ['SELECT count() FROM api_keys'], env)).noted, /^Store: [^\n]*\n$/)
   })
 
-  t.test('files go out and in through the API', async (t) => {
+  t.test('files are exported and imported through the API', async (t) => {
     const url = ['--url', await client.app.listen({ port: 0, host: '127.0.0.1' })]
     const file = join(await temporaryFolder(t), 'events.ndjson')
     t.equal((await run(exportCommand, ['--output', file, ...url], env)).code, 0)

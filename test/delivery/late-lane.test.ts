@@ -39,7 +39,7 @@ t.test('a service starts while a lane is down, and uses it as soon as it is back
   let page = await until('the first page', () => pageOf(before, null).catch(() => undefined))
   const seen = [...page.ids]
   await before.app.close()
-  // This one stores nothing, so what it accepts waits in the lane.
+  // This service stores nothing, so what it accepts waits in the lane.
   const intake = await startApp(t, { ...env, ROLE: 'api' })
   for (let i = 0; i < 3; i++) await send(t, intake, ids)
   const waiting = ids.at(-1)
@@ -94,7 +94,7 @@ t.test('a lane that refuses the login is not down: the start stops, and says so'
   t.equal((await call('GET', '/health/ready')).statusCode, 200)
 })
 
-t.test('what must not be used ends the process later as well', async (t) => {
+t.test('a lane that must not be used ends the process later as well', async (t) => {
   const evicting = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru']
   const [first, second, third, fourth, clickhouse] = await Promise.all([
     startRedis(t),

@@ -13,14 +13,14 @@ function ledgerOf(...outcomes: Outcome[]): Ledger {
   return ledger
 }
 
-t.test('all that was answered, once and in order, is flawless', async (t) => {
+t.test('everything that was acknowledged, once and in order, has no faults', async (t) => {
   const ledger = ledgerOf('answered', 'answered', 'answered')
   t.strictSame(await ledger.verdict(read(0, 1, 2)), FLAWLESS)
   t.strictSame(await ledger.verdict(read(0, 1, 2)), FLAWLESS, 'also when it is read again')
   t.equal(ledger.answered, 3)
 })
 
-t.test('a walk that breaks off leaves no trace', async (t) => {
+t.test('a walk that breaks off has no effect', async (t) => {
   const ledger = ledgerOf('answered', 'answered')
   async function* broken() {
     yield* read(0)
@@ -40,7 +40,7 @@ t.test('a loss is found, at any place', async (t) => {
   t.match(await ledgerOf('answered').verdict([]), { lost: 1 })
 })
 
-t.test('a duplicate is found, whether its number follows or its id is the same', async (t) => {
+t.test('a duplicate is found, with the next number or with the same id', async (t) => {
   const ledger = ledgerOf('answered', 'answered')
   t.strictSame(await ledger.verdict(read(0, 1, 1)), { ...FLAWLESS, twice: 1, examples: ['p 1 is twice'] })
   const [first, second] = read(0, 1)
@@ -48,7 +48,7 @@ t.test('a duplicate is found, whether its number follows or its id is the same',
   t.match(await ledger.verdict([first, second, second]), { twice: 1, disordered: 1 })
 })
 
-t.test('disorder is found, in the numbers and in the ids', async (t) => {
+t.test('a wrong order is found, of numbers and of ids', async (t) => {
   const ledger = ledgerOf('answered', 'answered', 'answered')
   t.match(await ledger.verdict(read(0, 2, 1)), { disordered: 1, lost: 0, twice: 0 })
   t.match(await ledger.verdict(read(0, 1, 2).map((event) => ({ ...event, eventId: 'same' }))), { disordered: 2 })
@@ -67,7 +67,7 @@ t.test('data without a response may be there once or not at all', async (t) => {
   t.match(await ledger.verdict(read(0, 1, 1)), { twice: 1 })
 })
 
-t.test('the last try decides, but a refusal does not undo a try that has no answer', async (t) => {
+t.test('the last attempt counts, but a refusal does not undo an attempt without a response', async (t) => {
   const ledger = ledgerOf('unknown')
   ledger.note('p', 0, 1, 'refused')
   t.strictSame(await ledger.verdict(read(0)), FLAWLESS)
@@ -75,14 +75,14 @@ t.test('the last try decides, but a refusal does not undo a try that has no answ
   t.match(await ledger.verdict([]), { lost: 1 })
 })
 
-t.test('an id that changes is found', async (t) => {
+t.test('a changed id is found', async (t) => {
   const ledger = ledgerOf('answered')
   ledger.noteId('p', 0, 'id-000000')
   t.strictSame(await ledger.verdict(read(0)), FLAWLESS)
   t.match(await ledger.verdict([{ producer: 'p', number: 0, eventId: 'id-000001' }]), { renamed: 1 })
 })
 
-t.test('a missing edit is found, and an event that was deleted and is still there', async (t) => {
+t.test('a missing edit is found, and a deleted event that still exists', async (t) => {
   const ledger = ledgerOf('answered', 'answered')
   ledger.noteEdit('p', 1, 2)
   const [first, second] = read(0, 1)
@@ -116,7 +116,7 @@ t.test(
   },
 )
 
-t.test('producers are told apart', async (t) => {
+t.test('producers are distinguished', async (t) => {
   const ledger = new Ledger()
   ledger.note('p', 0, 2000, 'answered')
   ledger.note('q', 0, 1, 'answered')

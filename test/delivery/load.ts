@@ -166,7 +166,9 @@ export class Load {
   }
 }
 
-/** Stops the load and reads everything back: nothing is lost, twice, out of order, skipped, unread or miscounted. */
+/**
+ * Stops the load and reads everything back: nothing is lost, duplicated, out of order, skipped, unread or miscounted.
+ */
 export async function assertFaultless(t: Test, load: Load): Promise<void> {
   await load.stop()
   const { stored, live, faults, examples } = await load.verdict()

@@ -74,7 +74,7 @@ function many(make: (name: string) => Call): Call[] {
   return Array.from({ length: CALLS }, () => make(randomName('key')))
 }
 
-t.test('a lane is down: what does not need it goes on, the rest names it', async (t) => {
+t.test('a lane is down: calls that do not need it work, and the others name it', async (t) => {
   const installation = await Installation.start(t, HOMES)
   const { server } = installation.redis[DOWN] ?? {}
   if (!server) return t.fail('there is a Redis')
@@ -108,7 +108,7 @@ t.test('a lane is down: what does not need it goes on, the rest names it', async
     await assertSomeRefused(t, url, many(identify), refusal)
   })
 
-  t.test('reads, which cannot know what waits there', async (t) => {
+  t.test('reads, which cannot know what waits in the lane', async (t) => {
     const reply = await ask(url, { path: '/public/events' })
     t.equal(reply.status, 503)
     t.match(reply.body, { code: 'unavailable', error: refusal })
@@ -122,7 +122,7 @@ t.test('a lane is down: what does not need it goes on, the rest names it', async
     t.equal((await ask(url, { path: '/health/ready?partial=true' })).status, 200)
   })
 
-  t.test('afterwards everything is there once, and refused data can be sent again', async (t) => {
+  t.test('afterwards, everything is stored once, and refused data can be sent again', async (t) => {
     await server.restart()
     for (const what of refused) {
       await until('the lane', async () => (await ask(url, what)).status === 200)
@@ -173,7 +173,7 @@ t.test(
       await Promise.all(refused.map((what) => assertRefused(t, url, what, refusal)))
     })
 
-    t.test('an event is read, edited and deleted where its shard is up', async (t) => {
+    t.test('an event is read, edited and deleted if its shard is up', async (t) => {
       const path = `/public/events/${ids[0]}`
       const body = { properties: { edited: true } }
       await assertDone(url, { method: 'PUT', path, body })
@@ -196,7 +196,7 @@ t.test(
       t.equal((await ask(url, { path: '/health/ready?partial=true' })).status, 200)
     })
 
-    t.test('afterwards all is there, once', async (t) => {
+    t.test('afterwards, everything is stored once', async (t) => {
       await server.start()
       const wanted = sent.filter((name) => name !== 'before, in lane 2').sort()
       const found = await until('all of it', async () => (await names(url).catch(() => undefined))?.sort())
@@ -206,7 +206,7 @@ t.test(
   },
 )
 
-t.test('lanes that nobody writes to, with clocks behind and ahead, hold no reader back', async (t) => {
+t.test('idle lanes, with clocks behind and ahead, delay no reader', async (t) => {
   const installation = await Installation.start(t, { lanes: LANES, env: () => ({ HOME_LANE: '2' }) })
   const url = installation.url()
   const sent: string[] = []

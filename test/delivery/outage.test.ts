@@ -23,7 +23,7 @@ const VENDOR_CALLS: [url: string, payload: string, said: object][] = [
   ['/openpanel/track?token=wk_stored', '{"type":"track"}', { code: 'unavailable' }],
 ]
 
-t.test('ClickHouse away and back', async (t) => {
+t.test('an outage of ClickHouse', async (t) => {
   const redis = await startRedis(t)
   const clickhouse = { path: await temporaryFolder(t), port: await freePort(), password: 'outage', log: silent }
   let engine = await startEmbeddedClickHouse(clickhouse)
@@ -50,7 +50,7 @@ t.test('ClickHouse away and back', async (t) => {
     t.match(ready.json(), { status: 0, code: 'unavailable', journal: 'ready', store: 'unavailable' })
   })
 
-  t.test('a reader is told, without any internals', async (t) => {
+  t.test('a reader gets an error without internals', async (t) => {
     const response = await client.call('GET', '/public/events')
     t.equal(response.statusCode, 503)
     t.match(response.json(), { status: 0, code: 'unavailable' })
@@ -58,14 +58,14 @@ t.test('ClickHouse away and back', async (t) => {
     t.notMatch(response.body, /ECONNREFUSED|127\.0\.0\.1|SELECT/)
   })
 
-  t.test('it is all there afterwards, once', async (t) => {
+  t.test('afterwards, everything is stored once', async (t) => {
     engine = await startEmbeddedClickHouse(clickhouse)
     await until('the store', async () => (await client.call('GET', '/public/events')).statusCode === 200)
     t.strictSame(await names(), ['before', 'a', 'b'])
     t.equal((await client.call('GET', '/health/ready')).statusCode, 200)
   })
 
-  t.test('a service that starts meanwhile takes events, which the next one stores', async (t) => {
+  t.test('a service that starts during the outage accepts events, which the next one stores', async (t) => {
     await engine.close()
     await client.app.close()
     const second = await startApp(t, settings)
@@ -95,7 +95,7 @@ t.test('ClickHouse away and back', async (t) => {
   })
 })
 
-t.test('Redis away and back', async (t) => {
+t.test('an outage of Redis', async (t) => {
   const redis = await startRedis(t)
   const client = await startApp(t, {
     PUBLIC_API_KEY: PUBLIC_KEY,
@@ -157,7 +157,7 @@ t.test('a journal that comes back after another one has written continues at lat
   await visit('redis again', { ...embedded, REDIS_URL: redis.url })
 })
 
-t.test('a start from which Redis is away for a moment is retried', async (t) => {
+t.test('a start is retried if Redis is briefly unavailable', async (t) => {
   const engine = await startEmbeddedClickHouse({ path: await temporaryFolder(t), log: silent })
   t.teardown(() => engine.close())
   const settings = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', CLICKHOUSE_URL: engine.url }

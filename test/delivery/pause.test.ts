@@ -11,7 +11,7 @@ const LEASE = '{tallyhouse}:writer'
 
 const engine = await startClickHouse(t)
 
-t.test('redis: a writer that is paused in an INSERT and wakes when another has its lease', async (t) => {
+t.test('redis: a writer that is paused in an INSERT and resumes when another has its lease', async (t) => {
   const { settings } = await journalFor(t, 'redis')
   const database = databaseOf(engine.url)
   const proxy = await TcpProxy.open(t, database)
@@ -41,7 +41,7 @@ t.test('redis: a writer that is paused in an INSERT and wakes when another has i
   await assertFlawless(t, ledger, sleeper.url)
 })
 
-t.test('lmdb: a service that is paused in an INSERT and wakes', async (t) => {
+t.test('lmdb: a service that is paused in an INSERT and resumes', async (t) => {
   const { settings } = await journalFor(t, 'lmdb')
   const proxy = await TcpProxy.open(t, databaseOf(engine.url))
   const service = await startService(t, { ...settings, CLICKHOUSE_URL: proxy.url })
@@ -70,7 +70,7 @@ t.test('redis: two concurrent writers, as if the lease were lost again and again
   const ledger = new Ledger()
   const producers = services.map(({ url }) => new Producer(ledger, () => url))
   const blocks = proxies.map((proxy) => proxy.watch(BLOCK))
-  // An INSERT takes long enough for the other one to begin the same block.
+  // An INSERT takes long enough for the other writer to begin the same block.
   for (const proxy of proxies) proxy.delayMs = 5
   await until('five blocks of each', async () => {
     await direct.del(LEASE)

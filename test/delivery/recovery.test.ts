@@ -37,7 +37,7 @@ for (const journal of JOURNALS) {
     t.equal(ledger.answered, CALLS * BATCH + 1)
 
     const blocks = clickhouse.watch(BLOCK)
-    clickhouse.mend()
+    clickhouse.restore()
     await until('the store', async () => (await ready()).status === 200)
     t.equal(await producer.send(), 'answered')
     await assertFlawless(t, ledger, service.url)

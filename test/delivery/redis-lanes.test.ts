@@ -12,7 +12,7 @@ function namesIn(lane: number, kind: 'profiles' | 'sessions', prefix: string): s
   return names.filter((name) => chooseLane(toStateKey(kind, 'default', name), 2) === lane).slice(0, 3)
 }
 
-t.test('while a lane is down, what needs it says so, and the rest goes on', async (t) => {
+t.test('while a lane is down, calls that need it say so, and the others work', async (t) => {
   const [first, second, clickhouse] = await Promise.all([startRedis(t), startRedis(t), startClickHouse(t)])
   const { call, browser, events } = await startApp(t, {
     ...{ LOG_LEVEL: 'silent', PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY },

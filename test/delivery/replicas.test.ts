@@ -10,7 +10,7 @@ import { fromServer, silent, startClickHouse, temporaryFolder, until } from '../
 import { BLOCK } from './servers.js'
 import { TcpProxy } from './tcp-proxy.js'
 
-t.test('whichever replica takes a block, and whenever the other takes over, each event is stored once', async (t) => {
+t.test('each event is stored once, whichever replica takes a block and whenever the other takes over', async (t) => {
   // One engine behind two proxies: like replicas that are always up to date, and share tokens as through Keeper.
   const engine = await startClickHouse(t)
   const direct = new ClickHouse({ url: engine.url })
@@ -35,7 +35,7 @@ t.test('whichever replica takes a block, and whenever the other takes over, each
   const names: string[] = []
   for (let round = 0; round < 6; round++) {
     const former = inUse
-    // The INSERT is carried out and its reply lost, or it is lost itself; then the server is gone.
+    // Either the INSERT is carried out and its reply is lost, or the INSERT is lost; then the server is gone.
     const lost = round % 2 === 0 ? proxies[former]?.loseReply(BLOCK) : proxies[former]?.loseRequest(BLOCK)
     const batch = Array.from({ length: 5 }, (_, i) => `event ${round} ${i}`)
     await Promise.all(
@@ -47,7 +47,7 @@ t.test('whichever replica takes a block, and whenever the other takes over, each
     await lost
     proxies[former]?.cut()
     await until('the other to take over', () => inUse !== former)
-    proxies[former]?.mend()
+    proxies[former]?.restore()
   }
   await until('the journal to be empty', async () => (await journal.depth()).entries === 0)
   const stored = await direct.rows<{ event: string }>(

@@ -48,7 +48,7 @@ for (const journal of JOURNALS) {
         await until('a block', () => blocks.seen > 0)
         clickhouse.cut()
         t.equal(await producer.send(), 'answered')
-        clickhouse.mend()
+        clickhouse.restore()
       }
       clickhouse.delayMs = 0
       await assertFlawless(t, ledger, service.url)
@@ -61,7 +61,7 @@ for (const journal of JOURNALS) {
     let service = await startService(t, env)
     const front = await TcpProxy.open(t, service.url)
 
-    t.test('events that are repeated with their key are there once, under their first id', async (t) => {
+    t.test('events that are repeated with their key are stored once, under their first id', async (t) => {
       const ledger = new Ledger()
       const producer = new Producer(ledger, () => front.url)
       for (const count of [1, 100]) {
@@ -86,7 +86,7 @@ for (const journal of JOURNALS) {
       return ((await answer.json()) as { user: { properties: { calls: number } } }).user.properties.calls
     }
 
-    t.test('a repeated $add counts once, however many repetitions arrive together', async (t) => {
+    t.test('a repeated $add counts once, however many repetitions arrive at the same time', async (t) => {
       const lost = front.loseReply('idempotency-key')
       await t.rejects(change(front.url, 'first'))
       await lost
@@ -139,7 +139,7 @@ t.test('Redis', async (t) => {
 
   t.test('WRITE: its reply never comes', async (t) => {
     const fault = proxy.loseReply(WRITE.single.digest, 'silence')
-    t.equal(await producer.send(100), 'answered', 'after the time limit of a command it is asked for again')
+    t.equal(await producer.send(100), 'answered', 'after the time limit of a command, it is requested again')
     await fault
     t.equal(await producer.send(), 'answered')
     await assertFlawless(t, ledger, service.url)
@@ -159,7 +159,7 @@ t.test('Redis', async (t) => {
     for (const count of [10, 40, 60]) {
       await until(`${count} calls`, () => calls >= count)
       proxy.cut()
-      proxy.mend()
+      proxy.restore()
     }
     await Promise.all(sending)
     proxy.delayMs = 0

@@ -15,7 +15,7 @@ const MODULES = pathToFileURL(`${process.cwd()}/node_modules/`)
 /** Without it, SDKs take the browser for a robot, and send nothing. */
 const AGENT = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36'
 
-/** How a page has an SDK, and what it does with it; all that is said of where to send is the printed line. */
+/** How a page loads an SDK, and what it does with it; only the printed line says where to send. */
 interface PageSdk {
   vendor: string
   script: string
@@ -67,7 +67,7 @@ const PAGES: Record<string, PageSdk> = {
     act: "await sdk.identify({ profileId: 'u1' }); await sdk.track('checked', {})",
   },
 }
-/** of SDKs that run elsewhere, or that do without TLS in no page */
+/** of SDKs that do not run in pages, or that always use TLS there */
 const ELSEWHERE = ['node', 'Node', 'rudder-sdk-node', 'mixpanel', 'amplitude-js 8']
 
 /** A site of another origin than the service's, with the SDKs' own bundles. */
@@ -137,7 +137,7 @@ t.test('a page with the printed line sends to no other host', async (t) => {
     const code = act.replaceAll("'checked'", `'${event}'`)
     await page.evaluate(`(async () => { ${setup}\n const sdk = ${line}\n ${code} })()`)
     await until(`the event of ${name}`, async () => (await events(`&event=${encodeURIComponent(event)}`)).length > 0)
-    // What an SDK does when it is left, it does as well.
+    // Includes what an SDK does when the page is left.
     await page.goto('about:blank')
     await page.close()
   }

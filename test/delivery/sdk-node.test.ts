@@ -118,7 +118,7 @@ tests['@amplitude/analytics-node'] = async (t, storage) => {
       const once = new amplitude.Identify().add('visits', 1).append('list', 'x').set('plan', 'pro')
       sent.push(sdk.identify(once, { user_id, device_id: `device ${fault}` }))
       const codes: number[] = (await Promise.all(sent.map(({ promise }) => promise))).map(({ code }) => code)
-      // It gives up what it lost the connection for.
+      // It gives up a batch if the connection breaks.
       if (fault !== 'cut') t.strictSame(codes, Array(46).fill(200))
       const stored = await events(`&distinct_id=${encodeURIComponent(user_id)}`)
       t.strictSame(
@@ -133,7 +133,7 @@ tests['@amplitude/analytics-node'] = async (t, storage) => {
     })
   }
 
-  await t.test('an event at fault among others', async (t) => {
+  await t.test('an invalid event among others', async (t) => {
     proxy.become('none')
     const events_ = [{ user_id: 'mixed' }, { user_id: 'x'.repeat(300) }, { user_id: 'mixed' }]
     const sent = await Promise.all(events_.map((more) => sdk.track('mixed', {}, more).promise))

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { MAX_PARSED_HEAD } from '../../src/http/socket/head-limits.js'
 import type { Scope } from '../helper.js'
 
-/** What becomes of the answer to every second POST that the service has carried out. */
+/** What happens to the response to every second POST that the service has carried out. */
 export type Fault = 'none' | '503' | 'cut'
 
 /** A POST that an SDK sent. */
@@ -18,7 +18,7 @@ export interface Sent {
 
 /**
  * An HTTP proxy before a service, as SDKs meet one: every second POST to a path is carried out, and its answer is lost.
- * The first of a path is lost, so that no SDK comes through without a fault.
+ * The first response of each path is lost, so that every SDK meets a fault.
  */
 export async function startSdkProxy(t: Scope, target: string) {
   const counts = new Map<string, number>()

@@ -66,7 +66,7 @@ async function silentServer(t: Test): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-t.test('a shard that drops every packet holds up neither the start nor the lanes of the others', async (t) => {
+t.test('a shard that drops every packet delays neither the start nor the lanes of the other shards', async (t) => {
   const nodes = await startNodes(t, 2)
   const [first, second] = nodes
   if (!first || !second) throw new Error('there are two')

@@ -57,7 +57,7 @@ t.test('URLs in another order, of another store or of a part of one are refused'
   await prepareShards(shards)
 })
 
-t.test('what the servers lack for reading from each other is named', async (t) => {
+t.test('the error names what the servers need to read from each other', async (t) => {
   const without = await startNodes(t, 2, { mayReadRemote: false })
   const noGrant = prepareShards(open(t, shardsUrl(without)))
   await t.rejects(noGrant, { name: 'ShardsError', message: /GRANT REMOTE ON \*\.\* TO tallyhouse/ })
@@ -73,7 +73,7 @@ t.test('what the servers lack for reading from each other is named', async (t) =
   await t.rejects(prepareShards(open(t, `${first.url},${password}`)))
 })
 
-t.test('a result breaks off where a shard ends in the middle of it', async (t) => {
+t.test('a result breaks off if a shard dies in the middle of it', async (t) => {
   await shards.at(1).clickhouse.command(
     `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
      SELECT 'large', reinterpret(bitShiftLeft(toUInt128(number), 16), 'UUID'), 'e', 'u', 1, 1, concat('{"a":"', repeat('x', 4096), '"}')
@@ -100,7 +100,7 @@ t.test('a result breaks off where a shard ends in the middle of it', async (t) =
   )
 })
 
-t.test('a shard that is down is named, and matters only to what lies there', async (t) => {
+t.test('a shard that is down is named, and affects only its own data', async (t) => {
   await second.stop()
   const named = {
     name: 'ShardUnreachableError',

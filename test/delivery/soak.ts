@@ -102,7 +102,7 @@ class Chaos {
     if (isCut) link.cut()
     else link.delayMs = 1 + Math.random() * MAX_DELAY_MS
     await wait(Math.random() * MAX_CUT_MS)
-    if (isCut) link.mend()
+    if (isCut) link.restore()
     else link.delayMs = 0
   }
 

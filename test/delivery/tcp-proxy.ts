@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import type { Scope } from '../helper.js'
 
-/** What happens to a connection whose reply was lost: it ends, or nothing is ever heard on it again. */
+/** What happens to a connection whose reply was lost: it ends, or stays silent forever. */
 export type Ending = 'cut' | 'silence'
 
 interface Link {
@@ -10,7 +10,7 @@ interface Link {
   server: Socket
   /** the end of what the client sent, as what is looked for may come in two pieces */
   carry: Buffer
-  /** what becomes of further bytes */
+  /** what happens to further bytes */
   requests: 'pass' | 'drop' | 'hold'
   replies: 'pass' | 'drop'
   held: Buffer[]
@@ -23,18 +23,18 @@ interface Link {
 interface Rule {
   text: Buffer
   left: number
-  /** @param at where the text's chunk may be split: what is before it has nothing to do with the request */
+  /** @param at where the text's chunk may be split: bytes before it do not belong to the request */
   act(link: Link, chunk: Buffer, at: number): void
 }
 
 /**
- * A TCP proxy that injects faults between a client and a server: it delays, cuts and swallows in both directions, and
- * answers in the server's stead. It knows no protocol; a request is recognised by a text in it.
+ * A TCP proxy that injects faults between a client and a server: it delays, cuts and drops data in both directions, and
+ * responds instead of the server. It knows no protocol; a request is recognised by a text in it.
  */
 export class TcpProxy {
   /** the server's URL, by way of this proxy */
   readonly url: string
-  /** ms by which every piece is late, in both directions */
+  /** delay of every chunk, in both directions, ms */
   delayMs = 0
   readonly #listener: Server
   #target: { host: string; port: number }
@@ -112,7 +112,7 @@ export class TcpProxy {
     })
   }
 
-  /** Counts the requests with this text from now on, whatever becomes of them. */
+  /** Counts the requests with this text from now on, whatever happens to them. */
   watch(text: string): { readonly seen: number } {
     const watch = { text: Buffer.from(text), seen: 0 }
     this.#watches.push(watch)
@@ -143,7 +143,7 @@ export class TcpProxy {
     }
   }
 
-  /** Ends every connection and takes no other until `mend`. */
+  /** Ends every connection and takes no other until `restore`. */
   cut(): void {
     this.#isDown = true
     for (const { client, server } of this.#links) {
@@ -152,7 +152,7 @@ export class TcpProxy {
     }
   }
 
-  mend(): void {
+  restore(): void {
     this.#isDown = false
   }
 
@@ -160,7 +160,7 @@ export class TcpProxy {
   moveTo(target: string): void {
     this.cut()
     this.#target = addressOf(new URL(target))
-    this.mend()
+    this.restore()
   }
 
   async close(): Promise<void> {
@@ -203,7 +203,7 @@ export class TcpProxy {
     server.setNoDelay()
     client.on('data', (chunk) => this.#request(link, chunk))
     server.on('data', (chunk) => this.#reply(link, chunk))
-    // What one side has ended, the other is told; a held request outlives its client.
+    // The end of one side is passed on to the other; a held request outlives its client.
     client.on('close', () => {
       if (link.requests !== 'hold' && !server.writableEnded) this.#late(link.late.toServer, () => server.destroy())
     })
@@ -223,7 +223,7 @@ export class TcpProxy {
     }
     const seen = Buffer.concat([link.carry, chunk])
     const before = link.carry.length
-    // What is in the carry as a whole was found there before.
+    // If the carry contains the whole text, it was already found there.
     const find = (text: Buffer) => seen.indexOf(text, Math.max(0, before - text.length + 1))
     for (const watch of this.#watches) if (find(watch.text) !== -1) watch.seen++
     for (const rule of this.#rules) {

@@ -46,7 +46,7 @@ for (const kind of JOURNALS) {
       await assertStored()
     })
 
-    t.test('the request comes when its repetition, and more, is long done', async () => {
+    t.test('the request arrives long after its repetition and later requests were carried out', async () => {
       const late = proxy.hold(BLOCK)
       await append()
       await late.held

@@ -23,7 +23,7 @@ t.test('workers share one port, the primary stores, and a worker that is killed 
   const [secret = ''] = output().match(/sk_[\w-]{43}/) ?? []
   t.ok(secret, 'the start that could not listen stored no keys')
   const headers = { 'content-type': 'application/json', 'x-api-key': secret }
-  // A connection of its own for each request, so that the processes take turns.
+  // A new connection for each request, so that the processes take turns.
   const track = async (event: string) => {
     const body = JSON.stringify({ event, distinct_id: 'ada' })
     const answer = await fetch(`${url}/public/track`, {
@@ -77,7 +77,7 @@ t.test('workers share one port, the primary stores, and a worker that is killed 
   t.equal(await ended, 0)
 })
 
-t.test('a port that is taken is named before any worker starts', async (t) => {
+t.test('a port in use is named before any worker starts', async (t) => {
   const blocker = createServer().listen(0, '127.0.0.1')
   t.teardown(() => blocker.close())
   await once(blocker, 'listening')

@@ -46,7 +46,7 @@ t.test('the day of a use is stored once, and refusals are added up over failures
   t.equal(sum(used.id), 1)
 })
 
-t.test('a use counts for the day on which it was, not for that on which it is stored', async (t) => {
+t.test('a use counts for the day on which it happened, not the day on which it is stored', async (t) => {
   const closing = new AbortController()
   const added: KeyUse[] = []
   let at = Date.parse('2026-12-31T23:59:59Z')

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { createBatchLoader } from '../../src/lib/batch-loader.js'
 
-/** A look-up that notes what it was asked. */
+/** A look-up that records its calls. */
 function noted(fetch = async (keys: number[]) => keys.map((key) => `value of ${key}`)) {
   const asked: number[][] = []
   const get = createBatchLoader((keys: number[]) => {
@@ -15,18 +15,18 @@ function noted(fetch = async (keys: number[]) => keys.map((key) => `value of ${k
 
 const to = (count: number) => Array.from({ length: count }, (_, i) => i)
 
-t.test('the look-ups of one turn cost one question', async (t) => {
+t.test('the look-ups of one turn are one fetch', async (t) => {
   const { asked, get } = noted()
   t.same(await Promise.all([3, 1, 2].map(get)), ['value of 3', 'value of 1', 'value of 2'])
   t.same(asked, [[3, 1, 2]])
 })
 
-t.test('a key that is asked for twice has both its answers', async (t) => {
+t.test('two look-ups of one key both get the value', async (t) => {
   const { get } = noted()
   t.same(await Promise.all([1, 1, 2, 1].map(get)), ['value of 1', 'value of 1', 'value of 2', 'value of 1'])
 })
 
-t.test('what comes later is asked for anew, also while a question is under way', async (t) => {
+t.test('later look-ups need another fetch, even while one is running', async (t) => {
   const answers: (() => void)[] = []
   const { asked, get } = noted(async (keys) => {
     await new Promise<void>((resolve) => answers.push(resolve))
@@ -37,14 +37,14 @@ t.test('what comes later is asked for anew, also while a question is under way',
   t.same(asked, [[1]])
   const second = Promise.all([get(2), get(1)])
   await nextTurn()
-  t.same(asked, [[1], [2, 1]], 'nothing is remembered, and nothing waits for the answer before')
+  t.same(asked, [[1], [2, 1]], 'nothing is remembered, and nothing waits for the previous fetch')
   answers[1]?.()
   t.same(await second, ['2', '1'])
   answers[0]?.()
   t.equal(await first, '1')
 })
 
-t.test('beyond the maximum of concurrent questions, later ones share the next', async (t) => {
+t.test('beyond the maximum of concurrent fetches, later look-ups share the next one', async (t) => {
   const answers: (() => void)[] = []
   const asked: number[][] = []
   const fetch = async (keys: number[]) => {
@@ -70,12 +70,12 @@ t.test('beyond the maximum of concurrent questions, later ones share the next', 
   const later = get(5)
   await nextTurn()
   answers[3]?.()
-  t.equal(await later, '5', 'a failure makes room, too')
+  t.equal(await later, '5', 'a failed fetch makes room, too')
   answers[0]?.()
   t.equal(await values[0], '0')
 })
 
-t.test('a question has at most a thousand keys', async (t) => {
+t.test('a fetch has at most a thousand keys', async (t) => {
   for (const [count, sizes] of [
     [999, [999]],
     [1000, [1000]],
@@ -96,7 +96,7 @@ t.test('a question has at most a thousand keys', async (t) => {
   }
 })
 
-t.test('a question that fails fails only those who asked it', async (t) => {
+t.test('a failed fetch rejects only its own look-ups', async (t) => {
   const failure = new Error('no answer')
   const { get } = noted(async (keys) => {
     if (keys.includes(5)) throw failure
@@ -105,17 +105,17 @@ t.test('a question that fails fails only those who asked it', async (t) => {
   const settled = await Promise.allSettled(to(1500).map(get))
   t.ok(settled.slice(0, 1000).every((result) => result.status === 'rejected' && result.reason === failure))
   t.ok(settled.slice(1000).every((result) => result.status === 'fulfilled'))
-  t.equal(await get(6), '6', 'and the next one is asked again')
+  t.equal(await get(6), '6', 'and the next look-up is fetched again')
 })
 
-t.test('a fetch that throws before it is a promise', async (t) => {
+t.test('a fetch that throws synchronously', async (t) => {
   const get = createBatchLoader((_keys: number[]): Promise<string[]> => {
     throw new Error('immediately')
   })
   await t.rejects(Promise.all([get(1), get(2)]), { message: 'immediately' })
 })
 
-t.test('everyone gets the value of their own key', async () => {
+t.test('every look-up gets the value of its own key', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.array(fc.nat(9), { maxLength: 20 }), { maxLength: 5 }), async (turns) => {
       const { asked, get } = noted()
@@ -131,7 +131,7 @@ t.test('everyone gets the value of their own key', async () => {
   )
 })
 
-t.test('with a limit, a value is there before the slower ones of its question', async (t) => {
+t.test('with a limit, a value resolves before slower ones of the same fetch', async (t) => {
   let finish = (_: string) => {}
   const slow = new Promise<string>((resolve) => {
     finish = resolve

@@ -12,7 +12,7 @@ function digests(count: number, name: string): Buffer[] {
   return Array.from({ length: count }, (_, i) => bytes.subarray(i * DIGEST_BYTES, (i + 1) * DIGEST_BYTES))
 }
 
-t.test('it has all that was added, and little else', async (t) => {
+t.test('it contains everything that was added, and little else', async (t) => {
   const filter = new BloomFilter(100_000, 1024 * KIB)
   const added = digests(100_000, 'in')
   for (const digest of added) filter.add(digest)
@@ -22,7 +22,7 @@ t.test('it has all that was added, and little else', async (t) => {
   t.notOk(filter.isCrowded)
 })
 
-t.test('digests may lie one behind the other', async (t) => {
+t.test('digests may follow one another in one buffer', async (t) => {
   const filter = new BloomFilter(10, KIB)
   const [first, second] = digests(2, 'x') as [Buffer, Buffer]
   filter.add(Buffer.concat([first, second]), DIGEST_BYTES)
@@ -30,7 +30,7 @@ t.test('digests may lie one behind the other', async (t) => {
   t.notOk(filter.mayHave(first))
 })
 
-t.test('its memory is limited, and it says when a larger one would say more', async (t) => {
+t.test('its memory is limited, and it says when a larger filter would be more exact', async (t) => {
   const small = new BloomFilter(1, 256 * KIB)
   t.equal(small.bytes, 64 * KIB)
   const added = digests(120_000, 'a')
@@ -39,6 +39,6 @@ t.test('its memory is limited, and it says when a larger one would say more', as
   const largest = new BloomFilter(1e9, 64 * KIB)
   t.equal(largest.bytes, 64 * KIB)
   for (const digest of added) largest.add(digest)
-  t.notOk(largest.isCrowded, 'there is none larger')
+  t.notOk(largest.isCrowded, 'it cannot get larger')
   t.ok(added.every((digest) => largest.mayHave(digest)))
 })

@@ -35,7 +35,7 @@ t.test('bodies that were not released keep their bytes, whatever their neighbour
   )
 })
 
-t.test('memory that was given back is used again', async (t) => {
+t.test('released memory is reused', async (t) => {
   const memory = new BufferPool()
   const pieces = new Set<ArrayBufferLike>()
   for (let i = 0; i < 100; i++) {
@@ -48,7 +48,7 @@ t.test('memory that was given back is used again', async (t) => {
   t.ok(pieces.size <= 4, `500 MiB went through ${pieces.size} pieces of 2 MiB`)
 })
 
-t.test('what is not from here is left alone', async (t) => {
+t.test('buffers from elsewhere are not touched', async (t) => {
   const memory = new BufferPool()
   const own = memory.concat([Buffer.alloc(MIB, 1)], MIB)
   memory.release(Buffer.alloc(MIB))
@@ -57,7 +57,7 @@ t.test('what is not from here is left alone', async (t) => {
   t.ok(own.every((byte) => byte === 1))
 })
 
-t.test('a few bodies that stay do not keep all their neighbours', async (t) => {
+t.test('a few long-lived bodies do not keep all neighbours in memory', async (t) => {
   const memory = new BufferPool()
   // As when refused requests come in between those that wait for the store.
   const takeOne = () => {

@@ -16,7 +16,7 @@ t.test('one holder at a time', async (t) => {
   second?.release()
 })
 
-t.test('where no file can be made, nothing is locked', async (t) => {
+t.test('if no file can be created, nothing is locked', async (t) => {
   const path = join(await temporaryFolder(t), 'missing', 'lock')
   t.ok(await lockFile(path))
   t.ok(await lockFile(path))

@@ -25,7 +25,7 @@ t.test('a mistyped name leads to the one that was meant', (t) => {
   t.end()
 })
 
-t.test('what is not like any name leads to none', (t) => {
+t.test('an unrelated text leads to no name', (t) => {
   const nearest = createNearestFinder(NAMES)
   for (const given of ['', '!!', 'x', 'pl', 'planned', 'refunded', 'zzzzzzzzz', 'plan'])
     t.equal(nearest(given), undefined, given)
@@ -36,7 +36,7 @@ t.test('what is not like any name leads to none', (t) => {
   t.end()
 })
 
-t.test('of names that are equally near, the first', (t) => {
+t.test('of equally near names, the first is found', (t) => {
   t.equal(createNearestFinder(['bear', 'beer'])('bexr'), 'bear')
   t.equal(createNearestFinder(['beer', 'bear'])('bexr'), 'beer')
   t.end()
@@ -44,7 +44,7 @@ t.test('of names that are equally near, the first', (t) => {
 
 const text = fc.string({ unit: fc.constantFrom('a', 'b', 'c', 'ä'), maxLength: 9 })
 
-t.test('the distance is that of its definition', (t) => {
+t.test('the distance matches its definition', (t) => {
   fc.assert(
     fc.property(text, text, fc.nat(10), (a, b, limit) => {
       const distance = plainDistance(a, b)
@@ -58,7 +58,7 @@ t.test('the distance is that of its definition', (t) => {
   t.end()
 })
 
-t.test('a slip in a name of some length leads back to it, unless another one is as near', (t) => {
+t.test('a typo in a longer name leads back to it, unless another name is as near', (t) => {
   const word = fc.stringMatching(/^[a-z]{6,20}$/)
   fc.assert(
     fc.property(word, fc.nat(), fc.constantFrom('drop', 'double', 'swap', 'case'), (name, at, slip) => {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { shareRun } from '../../src/lib/share-run.js'
 
-t.test('who asks while it runs gets its result; who asks later, a new one', async (t) => {
+t.test('calls during a run share its result; later calls start a new run', async (t) => {
   let runs = 0
   const run = shareRun(async () => ++runs)
   t.strictSame(await Promise.all([run(), run(), run()]), [1, 1, 1])

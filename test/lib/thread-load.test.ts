@@ -32,7 +32,7 @@ t.test('a thread is short of time while others take more than half of it', async
   t.equal(load.isShort, false, 'after work of its own')
 })
 
-t.test('the last half second counts, however long nobody asked', async (t) => {
+t.test('the last half second counts, however long ago the last call was', async (t) => {
   const { load, spend } = thread()
   t.equal(load.isShort, false, 'at first')
   spend('active', 400)
@@ -49,12 +49,12 @@ t.test('the last half second counts, however long nobody asked', async (t) => {
   t.equal(load.isShort, false, 'idle for more than half of it, after an hour of work')
 })
 
-t.test('time of the asker is left out for as long as it is within the window', async (t) => {
+t.test('time of the caller is not counted while it is within the window', async (t) => {
   const { load, spend } = thread()
   spend('active', 400)
   load.exclude(400)
   spend('idle', 200)
   t.equal(load.isShort, false)
   spend('active', 600)
-  t.equal(load.isShort, true, 'what it took earlier makes up for nothing')
+  t.equal(load.isShort, true, 'its earlier time is not subtracted')
 })

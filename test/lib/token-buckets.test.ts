@@ -17,7 +17,7 @@ t.test('a bucket begins full, and fills at its rate up to the burst', async (t) 
   t.equal(buckets.wait('b', 3_600_000), 0, 'another name has its own')
 })
 
-t.test('what is known only afterwards is a debt', async (t) => {
+t.test('costs that are known only afterwards become a debt', async (t) => {
   const buckets = new TokenBuckets(TEN_A_SECOND, 40)
   t.ok(buckets.spend('a', 100, 0))
   t.equal(buckets.wait('a', 0), 6_100)
@@ -37,7 +37,7 @@ t.test('one spender at a time may run into debt', async (t) => {
   t.notOk(buckets.spend('a', 50, 3_100, 2))
 })
 
-t.test('a wait is exact for rates that are no whole numbers', async (t) => {
+t.test('a wait is exact for fractional rates', async (t) => {
   const buckets = new TokenBuckets({ tokens: 7, inMs: 3_600_000 }, 7)
   buckets.spend('a', 7, 0)
   const wait = buckets.wait('a', 0)
@@ -66,7 +66,7 @@ t.test('buckets that are full again make room for others', async (t) => {
   for (let i = 0; i < 10_000; i++) buckets.spend(`early-${i}`, 2, 0)
   buckets.spend('late', 2, 0)
   t.equal(buckets.wait('late', 0), 0, 'ten thousand are not full, so another one is not limited')
-  t.equal(buckets.wait('early-9999', 0), 1_000, 'and takes no place')
+  t.equal(buckets.wait('early-9999', 0), 1_000, 'and takes no room')
   buckets.spend('late', 2, 2_000)
   t.equal(buckets.wait('late', 2_000), 1_000)
 })

@@ -33,7 +33,7 @@ t.test('owners take turns, however many requests one of them has', async (t) => 
   t.equal(done.length, 23)
 })
 
-t.test('one who comes while others wait does not wait for all of them', async (t) => {
+t.test('a newcomer does not wait for all others that wait already', async (t) => {
   const { request, done } = loop()
   const all = Array.from({ length: 50 }, () => request('many'))
   while (done.length < 5) await wait(0)
@@ -56,7 +56,7 @@ t.test('the loop looks for new requests after each slice', async (t) => {
   t.ok(Math.max(...steps.slice(1)) <= 4, `${seen}`)
 })
 
-t.test('where there is time, nobody waits, and nothing is asked about the owner', async (t) => {
+t.test('if there is time, nobody waits, and the owner is not looked up', async (t) => {
   const turns = new Turns({ clock: () => 0 })
   const ownerOf = () => t.fail('asked for the owner')
   for (let i = 0; i < 1000; i++) t.equal(turns.take(ownerOf as never), null)

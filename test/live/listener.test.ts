@@ -35,7 +35,7 @@ t.test('a stream that ends is sent nothing more, and has no error', async (t) =>
   }
 })
 
-t.test('of a client that does not read, nothing is left once its key is revoked', async (t) => {
+t.test('the stream of a client that does not read is removed once its key is revoked', async (t) => {
   const { stream, endings, errors } = listener()
   const closed = once(stream, 'close')
   stream.send(Buffer.from('a'))

@@ -9,7 +9,7 @@ import { addressOf } from '../live-stream.js'
 import { callTool, connect } from './clients.js'
 
 t.test('MCP over HTTP and stdio', async (t) => {
-  // A test puts events straight into the store, and facts do not hear of them.
+  // A test inserts events directly into the store, so facts do not know of them.
   const settings: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'servers')), FACTS: 'off' }
   const client = await startApp(t, settings, { keysRefreshMs: 200 })
   const url = await addressOf(client)

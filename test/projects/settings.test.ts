@@ -398,7 +398,7 @@ t.test('a service that starts without ClickHouse stores nothing that a project m
     return (await client.call('POST', '/segment/v1/track', body, { authorization })).statusCode
   }
   t.strictSame([await track('during'), await track('expired', 40), await track('expired', 50)], [200, 200, 200])
-  proxy.mend()
+  proxy.restore()
   await until('ClickHouse', async () => (await client.call('GET', '/public/project')).json().project?.revision === 1)
   const events = await until('the event', async () => {
     const found = await client.events()

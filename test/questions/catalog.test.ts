@@ -52,7 +52,7 @@ function project() {
   return { projectId, catalog, point, clock, insert, counts, refuse, attempts }
 }
 
-t.test('only events that come are counted, and all again after a while', async (t) => {
+t.test('only new events are counted, and all of them again after a while', async (t) => {
   const { clock, point, insert, counts } = project()
   await insert(2, `'a'`, -60 * DAY)
   await insert(1, `'a'`, 10)
@@ -109,7 +109,7 @@ t.test(
   },
 )
 
-t.test('of more names than are kept the most frequent come', async (t) => {
+t.test('if there are too many names, the most frequent are listed', async (t) => {
   const { clock, insert, counts } = project()
   await insert(12_000, `toString(number)`, 10)
   await insert(2, `'twice'`, 20)
@@ -121,7 +121,7 @@ t.test('of more names than are kept the most frequent come', async (t) => {
   t.strictSame((await counts())[0], ['new', 3])
 })
 
-t.test('of a large project a few events are looked at first, and more behind the call', async (t) => {
+t.test('of a large project, a few events are sampled first, and more in the background', async (t) => {
   const { projectId, catalog, clock, point, insert } = project()
   await insert(
     2_000_000,
@@ -189,7 +189,7 @@ t.test('after a deletion a list has the events that are left, wherever they are'
   await catalog.settled()
 })
 
-t.test('a list of a large project that is renewed while something is deleted does not have it', async (t) => {
+t.test('a list of a large project that is renewed during a deletion does not contain deleted data', async (t) => {
   const { projectId, catalog, point, insert } = project()
   const properties = async () => {
     const { properties, sampled } = await catalog.properties({ projectId, event: undefined })
@@ -240,7 +240,7 @@ t.test('a large project is counted again in the background, but immediately afte
   await catalog.settled()
 })
 
-t.test('large projects are counted before anybody asks, whatever fails of others', async (t) => {
+t.test('large projects are counted before the first call, even if other counts fail', async (t) => {
   const ones = [project(), project(), project()] as const
   for (const { insert } of ones) await insert(150_000, `'a'`, 10, `'{"n":1}'`)
   const [{ catalog, refuse }, second] = ones

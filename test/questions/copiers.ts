@@ -63,7 +63,7 @@ export function countReadings(): Readings {
   return readings
 }
 
-/** Copies facts of a store instead of its service, in the bad way of a habit, until the scope ends. */
+/** Copies facts of a store instead of its service, with a bad habit, until the scope ends. */
 export class Copiers {
   static forgetService(): void {
     barriers.last = null

@@ -391,7 +391,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
   t.equal(asked, 6 + 4)
 })
 
-t.test('what a question finds in facts is not believed if they have changed meanwhile', async (t) => {
+t.test('a result from facts is discarded if they have changed in the meantime', async (t) => {
   const engine = await startClickHouse(t)
   const clickhouse = new ClickHouse({ url: engine.url })
   t.teardown(() => clickhouse.close())

@@ -158,7 +158,7 @@ t.test('a disconnect ends a question that waits for a late store, and the next o
   await Promise.all([...two, third])
 })
 
-t.test('nothing is left of patterns with large repetitions after a hang-up', async () => {
+t.test('patterns with large repetitions leave nothing running after a disconnect', async () => {
   const two = [ask(SLOW), ask(SLOW)]
   await until('two questions', async () => (await running()).length === 2)
   for (const { hangUp } of two) hangUp()
@@ -200,7 +200,7 @@ t.test('refuses patterns whose repetitions are too large, without asking ClickHo
   t.equal(many.json().results?.[0]?.total, 1)
 })
 
-t.test('refuses what would take too much memory, and says what to narrow', async (t) => {
+t.test('refuses a question that would take too much memory, and says what to narrow', async (t) => {
   const question = { ...LONG, where: null, breakdown: ['distinct_id', 'properties.n'] }
   const response = await call('POST', '/public/query', question)
   t.equal(response.statusCode, 422)
@@ -231,7 +231,7 @@ t.test('ranks as many values as the memory holds', async (t) => {
   await t.rejects(ask(64 << 20), { code: 'query_too_large', message: /64 MiB/ })
 })
 
-t.test('counts who comes back with the memory that there is', async (t) => {
+t.test('counts returning users with the memory that there is', async (t) => {
   const DAYS = 4
   const [start, day] = [Date.parse('2025-10-06T00:00:00Z'), 86_400_000]
   // Each day, one more user comes back, all day long.
@@ -314,7 +314,7 @@ t.test('takes long questions, and says which are too long', async (t) => {
   t.strictSame(await ask({ where: ['or', Array.from({ length: 99 }, (_, i) => is(i))] }), [422, 'query_too_large'])
 })
 
-t.test('takes no more different properties than ClickHouse analyses in a while', async (t) => {
+t.test('refuses more different properties than ClickHouse analyzes in reasonable time', async (t) => {
   const is = (i: number) => ['is', i % 2 ? `properties.p${i}` : `user.p${i}`, [i]]
   const ask = async (count: number) => {
     const where = ['or', Array.from({ length: count }, (_, i) => is(i))]
@@ -325,7 +325,7 @@ t.test('takes no more different properties than ClickHouse analyses in a while',
   t.match([refused.statusCode, refused.json().code, refused.json().error], [422, 'query_too_large', /properties/])
 })
 
-t.test('names the regular expressions that RE2 does not take', async (t) => {
+t.test('names the regular expressions that RE2 refuses', async (t) => {
   for (const pattern of ['(', 'a{1001}', '(?=a)', '\\']) {
     const where = ['matches', 'distinct_id', ['fine', pattern]]
     const response = await call('POST', '/public/query', { ...LONG, where })

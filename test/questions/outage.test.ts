@@ -33,7 +33,7 @@ const UNAVAILABLE = [503, 'unavailable', true]
 t.test('a question is refused immediately while ClickHouse is down, until it is back', async (t) => {
   proxy.cut()
   t.strictSame(await unavailable(5_000), [UNAVAILABLE, UNAVAILABLE, true])
-  proxy.mend()
+  proxy.restore()
   await until('an answer', async () => (await total()) === 1)
 })
 

@@ -9,7 +9,7 @@ const { url } = await startClickHouse(t)
 const clickhouse = new ClickHouse({ url })
 t.teardown(() => clickhouse.close())
 
-/** Whether any of the patterns matches each text, as ClickHouse says; null if it does not compile one. */
+/** Whether any of the patterns matches each text, according to ClickHouse; null if a pattern does not compile. */
 async function matches(patterns: readonly string[], texts: readonly string[]): Promise<boolean[] | null> {
   const each = await Promise.all(patterns.map((pattern) => matchesOne(pattern, texts)))
   return each.every((found) => found !== null) ? texts.map((_, i) => each.some((found) => found?.[i])) : null

@@ -5,7 +5,7 @@ import { jsonText, parseJson } from './reference/json.js'
 import type { FunnelQuestion, Question } from './reference/question.js'
 import { bucketsOf, localText, timeOf } from './reference/time.js'
 
-/** The reference is checked by what a person can work out, as nothing else checks it. */
+/** The reference is checked with answers that a person can work out, because nothing else checks it. */
 
 const NOW = Date.parse('2030-01-01T00:00:00Z')
 
@@ -40,7 +40,7 @@ function starts(zone: string, unit: 'hour' | 'day', from: string, to: string): s
   return bucketsOf(unit, range, zone, 'monday').map(({ start }) => localText(zone, start))
 }
 
-test('a day begins where the clocks of the zone begin it, and is there only if they show it', (t) => {
+test('a day begins when the zone's clocks begin it, and exists only if they show it', (t) => {
   t.same(starts('Africa/Cairo', 'day', '2026-04-23', '2026-04-26'), [
     '2026-04-23T00:00:00+02:00',
     '2026-04-24T01:00:00+03:00',
@@ -64,7 +64,7 @@ test('a day begins where the clocks of the zone begin it, and is there only if t
   t.end()
 })
 
-test('an hour that comes twice is two, told apart by their offsets', (t) => {
+test('an hour that occurs twice is two hours with different offsets', (t) => {
   t.same(starts('Australia/Lord_Howe', 'hour', '2026-04-05T01:00:00', '2026-04-05T03:00:00'), [
     '2026-04-05T01:00:00+11:00',
     '2026-04-05T01:30:00+10:30',
@@ -82,7 +82,7 @@ test('JSON is read to the letter', (t) => {
   t.end()
 })
 
-test('a funnel is walked from each entry, and the one that gets furthest counts', (t) => {
+test('a funnel is followed from each entry, and the entry that gets furthest counts', (t) => {
   t.same(passage('A1 B5 C7'), [0, 4, 6])
   t.same(passage('A1 B5 B6 C7'), [0, 4, 6])
   t.same(passage('A1 B5 A6 B7 C8'), [0, 4, 7], 'the earliest of two that get as far')

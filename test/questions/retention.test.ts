@@ -40,7 +40,7 @@ const RETENTION = {
 const counts = (results: { size: number; cells: { users: number; complete: boolean }[] }[]) =>
   results.map(({ size, cells }) => [size, ...cells.map(({ users, complete }) => (complete ? users : `${users}?`))])
 
-t.test('who came back, by the day of the first start', async (t) => {
+t.test('returning users, by the day of the first start', async (t) => {
   const { results, averages, query } = await ask(RETENTION)
   t.equal(query.cohort, 'first')
   t.match(results, [

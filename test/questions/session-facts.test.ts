@@ -79,7 +79,7 @@ const QUESTIONS: object[] = [
   series({ event: '*' }, { breakdown: ['session.start'], where: ['session_has', { event: 'buy' }] }),
   { kind: 'funnel', steps: [visits(), { event: 'buy' }] },
   { kind: 'retention', start: visits(), return: visits(), unit: 'day' },
-  // What is around the range, of which only a day belongs to sessions.
+  // The surroundings of the range, of which only a day belongs to sessions.
   { kind: 'funnel', steps: [{ event: 'x' }, visits(['gt', 'session.events', 1])], window: '3d' },
   { kind: 'paths', end: { event: 'x' }, where: ['is', 'session.pages', [0, 1]], window: '3d' },
 ]

@@ -23,7 +23,7 @@ for (const storage of LANES) {
       if (response.statusCode !== 200) throw new Error(response.body)
       return response.json()
     }
-    /** On a slow machine an answer may be there long before its warnings, which then come with a later one. */
+    /** On a slow machine, an answer may be ready long before its warnings, which then come with a later answer. */
     const warned = async (question: object): Promise<Warning[]> =>
       await until('warnings', async () => (await ask(question)).warnings)
     const seriesOf = (event: string | string[], more: object = {}) => ({ kind: 'series', series: [{ event, ...more }] })
@@ -40,7 +40,7 @@ for (const storage of LANES) {
         ? { path, message: `No event is called “${name}”.` }
         : { path, message: `No event is called “${name}”. Did you mean “${suggestion}”?`, suggestion }
 
-    await t.test('an event that nothing is called by, and the one that was meant', async (t) => {
+    await t.test('an unknown event, and the event that was probably meant', async (t) => {
       t.strictSame(await warned({ kind: 'series', series: [{ event: 'purch' }, { event: 'zzz' }] }), [
         unknownEvent('/series/0/event', 'purch', 'purchased'),
         unknownEvent('/series/1/event', 'zzz'),
@@ -262,7 +262,7 @@ for (const storage of LANES) {
       ])
     })
 
-    await t.test('lists of what there is say that there is no such event or property', async (t) => {
+    await t.test('lists of names warn of an event or property that does not exist', async (t) => {
       const list = async (query: string) => (await call('GET', `/public/schema/${query}`)).json()
       t.strictSame((await list('properties?event=purch')).warnings, [unknownEvent('/event', 'purch', 'purchased')])
       t.strictSame((await list('values?field=properties.plan&event=purch')).warnings, [

@@ -94,6 +94,6 @@ t.test('invalid and unknown ids', async (t) => {
   const batch = await send(user, [{}])
   const later = `ffff${batch.slice(4)}`
   t.strictSame(await remove([later, '0'.repeat(24)]), [0, 0])
-  t.strictSame(await remove(Array(1000).fill(batch)), [1, 0], 'the same a thousand times')
+  t.strictSame(await remove(Array(1000).fill(batch)), [1, 0], 'one id a thousand times')
   t.strictSame(await namesOf(user), ['e'])
 })

@@ -125,7 +125,7 @@ t.test('keys by the API', async (t) => {
       isRefused(t, await rotate(again.key.id, { grace }), 400, 'invalid_request', /^\/grace must be a duration/)
   })
 
-  t.test('a revoked key ends in every process; a second time, there is none', async (t) => {
+  t.test('a revoked key is invalid in every process; revoking it again finds no key', async (t) => {
     const { apiKey, key } = await calls.create({ kind: 'read' })
     const read = (client: Client) => callsWith(client, apiKey).send('GET', '/public/users')
     await until('the other process', async () => (await read(other)).statusCode === 200)
@@ -153,7 +153,7 @@ t.test('keys by the API', async (t) => {
     isRefused(t, refused, 409, 'key_conflict', /last secret key/)
   })
 
-  t.test('keys of the environment are listed, and nothing here changes them', async (t) => {
+  t.test('keys of the environment are listed, and no call changes them', async (t) => {
     const mine = callsWith(client, SECRET_KEY)
     const listed = await mine.list()
     const environment = { source: 'environment', created_at: null, state: 'valid' }

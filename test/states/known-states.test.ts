@@ -146,7 +146,7 @@ t.test('states from another process are known once the journal has forgotten the
   t.ok((it.seen.keys[0] ?? 0n) > 0n, 'only the later rows were read')
 })
 
-t.test('a clock that was set, a suspended machine and a store that is down end it', async (t) => {
+t.test('a changed clock, a suspended machine and a store that is down end the trust in it', async (t) => {
   for (const [what, change] of [
     ['forward', (clock: { now: number }) => (clock.now += 4 * MINUTE)],
     ['back', (clock: { now: number }) => (clock.now -= 4 * MINUTE)],
@@ -285,7 +285,7 @@ t.test('a change of the layout resets what is known', async (t) => {
   t.equal(one.states.metrics.isNew, 0)
 })
 
-t.test('what the process itself writes while the store is read is known', async (t) => {
+t.test('states that the process itself writes while the store is read are known', async (t) => {
   const { url } = await startRedis(t)
   const redis = new Redis(url)
   t.teardown(() => redis.disconnect())
@@ -326,7 +326,7 @@ t.test('rows that appear later with old versions are known after an hour', async
   t.equal(it.seen.keys.filter((after) => after === 0n).length, 2)
 })
 
-t.test('where there are too many, the store is asked for each', async (t) => {
+t.test('if there are too many states, the store is queried for each', async (t) => {
   const it = await setUp(t)
   it.stored.set('a', { version: 1n, value: 1 })
   it.stored.set('b', { version: 2n, value: 1 })
@@ -353,7 +353,7 @@ t.test('it grows with the number of states', async (t) => {
   t.notOk(one.known.isNew(toStateKey('profiles', 'p', 'many-7'), reading))
 })
 
-t.test('whatever processes do, and clocks, nothing that was added is lost', async (t) => {
+t.test('whatever processes and clocks do, no added state is lost', async (t) => {
   const name = fc.integer({ min: 0, max: 5 }).map((i) => `user-${i}`)
   const step = fc.oneof(
     { weight: 6, arbitrary: fc.record({ add: name, by: fc.integer({ min: 0, max: 2 }) }) },

@@ -51,7 +51,7 @@ t.test('values that were read, or not found, are not read again for three minute
   t.equal(reads.length, 4)
 })
 
-t.test('a machine that was suspended, a clock that is set and a journal that lost data end it', async (t) => {
+t.test('a suspended machine, a changed clock and a journal that lost data discard the values', async (t) => {
   for (const change of [
     ({ clock }: ReturnType<typeof setUp>) => {
       clock.date += 4 * MINUTE

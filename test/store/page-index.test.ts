@@ -25,7 +25,7 @@ t.test('PageIndex forgets the walk that was used least recently', async (t) => {
   t.strictSame(starts.find('first', 2099, 10), { startAt: '2099', offset: 0 })
 })
 
-t.test('PageIndex has a limit of memory, whatever the walks', async (t) => {
+t.test('PageIndex uses bounded memory for any walks', async (t) => {
   const starts = new PageIndex()
   const id = (n: number) => `01900000-0000-7000-8000-${String(n).padStart(12, '0')}`
   const before = process.memoryUsage().heapUsed

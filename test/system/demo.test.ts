@@ -87,7 +87,7 @@ t.test('a demo that was removed leaves nothing, and the next one begins anew', a
   t.strictSame(await found(keyOf(await runCommand(fill, '', settings))), before, 'as new')
 })
 
-t.test('what is wrong is said', async (t) => {
+t.test('errors say what is wrong', async (t) => {
   const [events, until, remove] = await Promise.all([
     runCommand(['demo', '--events', 'many'], '', {}),
     runCommand(['demo', '--until', 'today'], '', {}),

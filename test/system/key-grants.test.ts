@@ -31,7 +31,7 @@ t.test('a key with origins is for requests of their pages only', async (t) => {
   ]
   const takenHeaders = [from(SHOP), from('http://localhost:8080'), { ...keyed(keys.write), referer: `${SHOP}/a?b` }]
   for (const { method, url } of doors) {
-    // One check is behind all doors.
+    // All calls share one check.
     const isFirst = url === '/public/track'
     for (const headers of isFirst ? refusedHeaders : refusedHeaders.slice(0, 2)) {
       const response = await send(sending(method, url, headers))
@@ -40,7 +40,7 @@ t.test('a key with origins is for requests of their pages only', async (t) => {
       t.match(response.body, other, what)
       t.notMatch(response.body, keys.write, 'no key in an answer')
     }
-    // The first of them has opened each door before.
+    // The first key has been accepted by each call before.
     for (const headers of isFirst ? takenHeaders : []) {
       t.notMatch((await send(sending(method, url, headers))).body, other, `${method} ${url}`)
     }

@@ -69,7 +69,7 @@ t.test(
   },
 )
 
-t.test('what a killed start has left is written over', async (t) => {
+t.test('the leftovers of a killed start are overwritten', async (t) => {
   const dir = t.testdir({ 'owner.lock.new': '{"pid":' })
   const { release } = await lockDataFolder(dir)
   t.same((await readdir(dir)).sort(), ['folder.lock', 'owner.lock'])
@@ -91,7 +91,7 @@ setInterval(() => {}, 1000)`
   return { owner, said: String(said).trim() }
 }
 
-t.test('another process owns it as long as it lives', async (t) => {
+t.test('another process owns the folder as long as it lives', async (t) => {
   const dir = t.testdir({})
   const { owner, said } = await startOwner(t, dir)
   t.equal(said, `locked by ${owner.pid}`)
@@ -109,7 +109,7 @@ const UNSHARE = ['unshare', '--user', '--map-root-user', '--pid', '--fork', '--k
 const canUnshare = spawnSync(UNSHARE[0] ?? '', [...UNSHARE.slice(1), 'true']).status === 0
 const noUnshare = !canUnshare && 'needs `unshare` and the right to make pid namespaces'
 
-t.test('a process in another pid namespace owns it as long as it lives', { skip: noUnshare }, async (t) => {
+t.test('a process in another pid namespace owns the folder as long as it lives', { skip: noUnshare }, async (t) => {
   const dir = t.testdir({})
   const { owner, said } = await startOwner(t, dir, UNSHARE)
   t.equal(said, 'locked by 1', 'it has a namespace of its own')
@@ -118,11 +118,11 @@ t.test('a process in another pid namespace owns it as long as it lives', { skip:
   owner.kill('SIGKILL')
   // The namespace in which it is pid 1 ends a moment after `unshare`.
   const { release } = await until('the lock', () => lockDataFolder(dir).catch(() => undefined))
-  t.equal((await startOwner(t, dir, UNSHARE)).said, inUseBy(dir, process.pid).message, 'and is kept out itself')
+  t.equal((await startOwner(t, dir, UNSHARE)).said, inUseBy(dir, process.pid).message, 'and is refused itself')
   await release()
 })
 
-t.test('an owner with another host is named with it', async (t) => {
+t.test('an owner on another host is named with its host', async (t) => {
   const dir = t.testdir({})
   const { release } = await lockDataFolder(dir)
   await writeFile(join(dir, 'owner.lock'), JSON.stringify({ pid: 1, host: 'another' }))
@@ -141,7 +141,7 @@ t.test('a file that no owner has written is replaced', async (t) => {
   }
 })
 
-t.test('of many starters, one gets the folder', async (t) => {
+t.test('of many concurrent starts, one gets the folder', async (t) => {
   const dir = t.testdir({})
   const results = await Promise.allSettled(Array.from({ length: 20 }, () => lockDataFolder(dir)))
   const locks = results.filter((result) => result.status === 'fulfilled')

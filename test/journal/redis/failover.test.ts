@@ -178,7 +178,7 @@ t.test('an era ends with each connection', async (t) => {
   await write(journal, 'a')
   t.equal(journal.era, era)
   pair.proxy.cut()
-  pair.proxy.mend()
+  pair.proxy.restore()
   await write(journal, 'b')
   t.not(journal.era, era)
 })

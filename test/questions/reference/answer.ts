@@ -7,7 +7,7 @@ import { seriesAnswer } from './series.js'
 import { usersAnswer } from './users.js'
 
 /**
- * What a question must be answered, over events in an array: as slow and as obvious as can be, and written from the
+ * The correct answer to a question, over events in an array: as slow and as obvious as can be, and written from the
  * definitions alone (docs/questions.md), so that an answer by SQL that agrees with it is right.
  */
 export function answerOf(given: Question, world: World, now: number) {

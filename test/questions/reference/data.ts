@@ -1,7 +1,7 @@
 import { DEFAULT_SETTINGS, type ProjectSettings } from '../../../src/contract/project-settings.js'
 import { compareTexts, parseJson, type Value } from './json.js'
 
-/** What is in the store, as the API gives it out. */
+/** The contents of the store, as the API returns them. */
 export interface Data {
   events: StoredEvent[]
   /** what each alias stands for, which may be an alias itself */
@@ -10,7 +10,7 @@ export interface Data {
   profiles: Map<string, string>
   /** the sessions of the calls */
   sessions?: StoredSession[]
-  /** what the project has set; absent: nothing */
+  /** the project's settings; absent: none */
   settings?: Settings
 }
 
@@ -63,7 +63,7 @@ export interface Call {
   context: Map<string, Value>
 }
 
-/** A session with all that a question may ask of it. */
+/** A session with everything that a question can use. */
 export interface Session {
   id: string | null
   start: number
@@ -77,7 +77,7 @@ export interface Session {
   call: Call | null
 }
 
-/** An event with all that a question may ask of it. */
+/** An event with everything that a question can use. */
 export interface Fact {
   eventId: string
   event: string

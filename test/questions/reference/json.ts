@@ -1,6 +1,6 @@
 /**
- * A JSON value as questions see it. JSON.parse will not do: of a name given twice, the first counts. A number is a double,
- * and 1e400 is infinity.
+ * A JSON value as questions see it. JSON.parse is not enough: the first of duplicate names counts. A number is a
+ * double, and 1e400 is infinity.
  */
 export type Value = null | boolean | number | string | Value[] | ReadonlyMap<string, Value>
 
@@ -69,7 +69,7 @@ export function areEqual(a: Value, b: Value): boolean {
   return jsonText(a) === jsonText(b)
 }
 
-/** The order of texts: that of their bytes in UTF-8. */
+/** The order of texts: by their bytes in UTF-8. */
 export function compareTexts(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))
 }

@@ -1,4 +1,4 @@
-/** A zone's calendar by nothing but Intl: what a clock there shows at an instant. Slow, and obvious. */
+/** A zone's calendar, from Intl alone: what a clock there shows at an instant. Slow, and obvious. */
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
@@ -46,7 +46,7 @@ export function dayAt(zone: string, instant: number): number {
   return Math.floor(localTime(zone, instant) / DAY_MS)
 }
 
-/** A stretch of time, half-open, in epoch ms. */
+/** A period of time, half-open, in epoch ms. */
 export interface Stretch {
   start: number
   end: number
@@ -88,7 +88,7 @@ function instantOf(zone: string, local: number): number {
   const around = stretchesOf(zone, { start: local - 3 * DAY_MS, end: local + 3 * DAY_MS })
   for (const { start, end } of around) {
     const instant = local - offsetAt(zone, start)
-    // Before this stretch, and not in the one before: it was skipped.
+    // Before this period, and not in the previous one: it was skipped.
     if (instant < start) return local - offsetAt(zone, start - 1)
     if (instant < end) return instant
   }

@@ -311,7 +311,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('erases nothing if the store does not have everything yet', async (t) => {
+t.test('erases nothing while the store does not have everything yet', async (t) => {
   const client = await startApp(t, { ...(await settingsFor(t, 'servers')), ROLE: 'api' })
   await client.call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { a: 1 } })
   const response = await client.call('POST', '/public/users/erase', { distinct_ids: ['ada'] })

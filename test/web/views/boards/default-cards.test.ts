@@ -35,7 +35,7 @@ t.test('suggestBoard shows visits and their sources if there are page views', as
   t.strictSame(ids([event('bought', 5), event('page', 1)]), [...usual, 'visits', 'sources', 'funnel', 'retention'])
 })
 
-t.test('suggestBoard asks about visits as it is told', async (t) => {
+t.test('suggestBoard uses the given definition of visits', async (t) => {
   const find = (sessions: SessionsDefinition | null) =>
     suggest([event('page', 1)], sessions).cards.filter(({ id }) => id === 'visits' || id === 'sources')
   t.notOk(find(null).some(({ question }) => 'sessions' in question))
