@@ -43,7 +43,7 @@ export const CONTEXT_TEXTS = [
 /** A context as a caller sends it: null counts as absent, as everywhere. */
 export type GivenContext = { [Field in keyof Context]?: Context[Field] | null | undefined }
 
-/** The fields that are set, in their order. */
+/** The fields that are set, in order. */
 export function trimContext(given: GivenContext): Context {
   const context: Record<string, string | true> = {}
   for (const field of CONTEXT_TEXTS) {

@@ -100,7 +100,7 @@ function parseVersion({ name, first }: Part): number {
   return Number(/_\d+_\d+_\d+_(\d+)$/.exec(name)?.[1] ?? first)
 }
 
-/** The merges since the server's start, as far as it still lists their sources. */
+/** The merges since the server's start whose sources it still lists. */
 class Merges {
   readonly #listed: PartMap<ActivePart>
   readonly #outdated: ReadonlySet<string>

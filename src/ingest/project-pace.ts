@@ -23,9 +23,9 @@ interface Waiting {
 
 /**
  * Keeps a project that sends bulk without pause from slowing down the others. While requests of several projects
- * arrive, each write of the journal has all small writes, in their order, and a portion of the bulk, for which the
- * projects take turns. A project that fills a portion then lets two writes of the same length pass. A project on its
- * own gets the whole journal.
+ * arrive, each write of the journal has all small writes, in order, and a portion of the bulk, for which the projects
+ * take turns. A project that fills a portion then lets two writes of the same length pass. A project on its own gets
+ * the whole journal.
  *
  * Not covered: a project that floods the journal with small writes.
  */

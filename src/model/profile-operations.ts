@@ -13,7 +13,7 @@ export interface Operation {
 
 type Operator = '$set' | '$add' | '$append' | '$set_once' | '$unset' | '$prepend' | '$union' | '$remove'
 
-/** The operand of one operation, or the operands of consecutive ones that are applied together, in their order. */
+/** The operand of one operation, or the operands of consecutive ones that are applied together, in order. */
 type Operands = readonly [string, ...string[]]
 
 /**

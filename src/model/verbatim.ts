@@ -158,7 +158,7 @@ export function eraseSkipped(body: Buffer, skip: readonly number[]): Buffer {
   return Buffer.from(`${findHead(body)}${texts}${BATCH_TAIL}`)
 }
 
-/** The events of an entry; none if the body is no entry. */
+/** The events of an entry; none if the body is not an entry. */
 function readEvents(body: Buffer): JsonValue[] {
   return readJson(body)?.member('events')?.elements() ?? []
 }

@@ -1,6 +1,6 @@
 import { CONTEXT_TEXTS } from '../contract/context.js'
 
-/** The columns for contexts in `events` and `sessions`, in their order. */
+/** The columns for contexts in `events` and `sessions`, in order. */
 export const CONTEXT_COLUMNS: readonly string[] = [...CONTEXT_TEXTS, 'bot']
 
 /** The types of the columns, for reading rows of JSON. */

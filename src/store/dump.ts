@@ -164,7 +164,7 @@ export async function readStoreId(clickhouse: ClickHouse): Promise<string> {
   return row?.id ?? ''
 }
 
-/** The columns of each exported table, in their order. */
+/** The columns of each exported table, in order. */
 export async function readColumns(clickhouse: ClickHouse): Promise<Record<string, string[]>> {
   const columns = await Promise.all(
     DUMP_TABLES.map(async ({ name }) => [name, (await readTableColumns(clickhouse, name)).names] as const),

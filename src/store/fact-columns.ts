@@ -2,7 +2,7 @@ import { CONTEXT_COLUMNS } from './context-sql.js'
 import { isPath, toLiteral, type ValueColumn } from './fact-values.js'
 import { FirstTexts } from './first-texts.js'
 
-/** The columns of `event_facts` in their order. */
+/** The columns of `event_facts` in order. */
 export const FACT_COLUMNS: readonly string[] = [
   ...['project_id', 'event', 'day', 'user', 'timestamp', 'event_id', 'distinct_id', 'session', 'session_id'],
   ...CONTEXT_COLUMNS,

@@ -5,7 +5,7 @@ import { CONTEXT_COLUMNS } from './context-sql.js'
 import { noteCalls } from './event-changes.js'
 import { hashName } from './fact-columns.js'
 
-/** The columns of `session_facts` in their order. */
+/** The columns of `session_facts` in order. */
 export const SESSION_FACT_COLUMNS: readonly string[] = [
   ...['project_id', 'definition', 'day', 'fill', 'key', 'start', 'until', 'session_id', 'place', 'events', 'pages'],
   ...['distinct_id', 'user', 'caller'],

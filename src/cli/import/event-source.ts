@@ -108,7 +108,7 @@ export class EventSource {
   }
 }
 
-/** @throws RowFault, EventFault if it is no context */
+/** @throws RowFault, EventFault if it is not a valid context */
 function readContext(row: JsonRow): string | undefined {
   const text = row.readObject('context')
   return text === undefined ? undefined : formatContext(JSON.parse(text))

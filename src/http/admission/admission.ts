@@ -131,9 +131,7 @@ function waitForTurn(turns: Turns): preValidationHookHandler {
   }
 }
 
-/**
- * Connects to the Redis that counts requests, if they are limited; an unavailable one is no error.
- */
+/** Connects to the Redis that counts requests, if they are limited; an unavailable one is not an error. */
 export async function openAdmission(
   server: FastifyInstance,
   settings: AdmissionSettings,

@@ -51,7 +51,7 @@ export async function segmentPaths(folder: string): Promise<string[]> {
 }
 
 /**
- * The segments of a folder in their order. A file without a header counts as an empty segment.
+ * The segments of a folder in order. A file without a header counts as an empty segment.
  * @param applied see EntryLogOptions
  */
 export async function findSegments(folder: string, applied: Position): Promise<FoundSegment[]> {

@@ -53,7 +53,7 @@ export function decodeHeader(bytes: Buffer): SegmentHeader | null {
   return { number: Number(bytes.readBigUInt64BE(4)), after: bytes.readBigUInt64BE(12), salt: bytes.readUInt32BE(20) }
 }
 
-/** @returns the parts of the record in their order; bodies are not copied */
+/** @returns the parts of the record in order; bodies are not copied */
 export function encodeRecord(entries: WaitingEntry[], isConditional: boolean, salt: number): Buffer[] {
   const head = Buffer.allocUnsafe(RECORD_HEAD_BYTES)
   head.writeUInt8(isConditional ? 1 : 0, 8)

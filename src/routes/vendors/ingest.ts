@@ -22,7 +22,7 @@ export interface IngestParts extends PeopleParts {
 }
 
 export interface IngestOptions {
-  /** whether, if there are faults, nothing else is stored */
+  /** whether a single fault prevents everything else from being stored */
   isAllOrNone?: boolean
   /** whether messages may delete profiles; if not, they are ignored */
   mayDelete?: boolean

@@ -94,7 +94,7 @@ export class ProjectErasure {
     }
   }
 
-  /** @returns how many there were; a user that has other names is no alias */
+  /** @returns how many there were; a user with other names does not count as an alias */
   async #deleteStates(kind: StateKind, projectId: string, names: string[]): Promise<number> {
     const { sessions, profiles, aliases } = this.#parts
     if (kind === 'aliases') return await aliases.removeAny(projectId, names)

@@ -91,7 +91,7 @@ export function isGroup(row: Condition | Group): row is Group {
   return !Array.isArray(row)
 }
 
-/** The inverse of `toGroup`. A single condition needs no group, and an empty group is no filter. */
+/** The inverse of `toGroup`. A single condition needs no group, and an empty group means no filter. */
 export function toFilter({ joint, rows }: Group): Filter | null {
   const filters = rows.map(toFilterPart)
   const [only] = filters
