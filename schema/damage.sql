@@ -14,7 +14,7 @@ ORDER BY (table_name, partition_id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
 -- Lost parts, until they are settled: the part is there again, or an operator has dealt with it. A part that ClickHouse has
--- put aside but also has within another one is settled from the beginning.
+-- detached but also has within another one is settled from the beginning.
 CREATE TABLE IF NOT EXISTS lost_parts
 (
     table_name   LowCardinality(String),

@@ -50,7 +50,7 @@ async function readPlacedIdentity({ number, name, clickhouse }: Shard): Promise<
   const identity = await readIdentity(clickhouse)
   if (!identity || identity.number === number) return identity
   throw new ShardsError(
-    `The order of CLICKHOUSE_URL was changed: ${name} is shard ${identity.number} of its store, but is listed as shard ${number}. List all shards in order.`,
+    `The order of CLICKHOUSE_URL was changed: ${name} is shard ${identity.number} of its store, but is listed as shard ${number}. List all shards in the order of their numbers.`,
   )
 }
 

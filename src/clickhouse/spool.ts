@@ -69,7 +69,7 @@ export class Spool extends Readable {
     source.on('end', () => this.push(null))
     source.on('error', (error) => this.destroy(error))
     source.on('close', () => {
-      if (!source.readableEnded) this.destroy(source.errored ?? new Error('the answer ended before it was complete'))
+      if (!source.readableEnded) this.destroy(source.errored ?? new Error('the result ended before it was complete'))
     })
   }
 

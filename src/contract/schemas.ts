@@ -307,7 +307,7 @@ export const DoneOrWarned = withFields({ warnings })
 export const Changed = withFields({
   accepted: Type.Integer(),
   rejected: Type.Array(Type.Object({ index: Type.Integer(), message: Type.String() }), {
-    description: 'Changes that were refused; the others were made.',
+    description: 'The refused changes; all others were made.',
   }),
 })
 export const DeletedBatches = withFields({
@@ -431,7 +431,7 @@ const PropertyName = Type.Object(
     examples: Type.Array(Type.Unknown(), { maxItems: 5 }),
     properties: Type.Optional(
       Type.Array(Type.Unsafe<responses.PropertyName>(Type.Object({}, { additionalProperties: true })), {
-        description: 'Those within it if it is an object, in the same form, up to four levels deep.',
+        description: 'The properties within it, if it is an object, in the same form, up to four levels deep.',
       }),
     ),
   }),

@@ -36,7 +36,7 @@ export function describeLoss({ table, partition, part, state, reason, rows, proj
 }
 
 const SAID: Record<Loss['state'], (part: string, reason: string) => string> = {
-  detached: (part, reason) => `has put aside the part ${part}${reason && ` as ${reason}`}`,
+  detached: (part, reason) => `has detached the part ${part}${reason && ` as ${reason}`}`,
   missing: (part) => `has lost the part ${part}, which is no longer on its disk`,
   unreadable: (part) => `cannot read the part ${part}, which is damaged`,
 }

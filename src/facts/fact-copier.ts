@@ -227,7 +227,7 @@ export class FactCopier {
       // Another process may have done it.
       return false
     }
-    this.#options.log.warn({ table, part }, 'an unreadable part of a table about facts was put aside')
+    this.#options.log.warn({ table, part }, 'an unreadable part of a table about facts was detached')
     return true
   }
 

@@ -319,7 +319,7 @@ export class SessionFiller {
     const day = toDay(first * DAY_MS)
     this.#options.log.warn(
       { err: error, project: projectId, day },
-      'the session facts of a day could not be filled; questions group its events meanwhile, retrying in an hour',
+      'the session facts of a day could not be filled; retrying in an hour, and until then questions group its events',
     )
   }
 }

@@ -46,9 +46,9 @@ export const TOOLS: readonly Tool[] = [
     title: 'List properties',
     description:
       'The properties of the newest events (of one name, or of all): the share of events that have each, the types of its ' +
-      'values and examples. One that is an object has "properties", too: properties.<name>.<name within it>. ' +
+      'values and examples. A property that is an object has "properties" of its own: properties.<name>.<name within it>. ' +
       '"sampled" says how many events were read.',
-    schema: args({ event: describe(PropertiesQuery.properties.event, 'Only those of events with this name.') }),
+    schema: args({ event: describe(PropertiesQuery.properties.event, 'Only properties of events with this name.') }),
     narrower: 'Name one event.',
     read: (data, given, signal) => data.propertyNames(given, signal),
   },

@@ -31,7 +31,7 @@ export function buildLossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
   return [
     gauge(
       'tallyhouse_store_lost_parts',
-      'Parts that ClickHouse has put aside (detached), has lost (missing), or cannot read (unreadable).',
+      'Parts that ClickHouse has detached, has lost (missing), or cannot read (unreadable).',
       counts,
     ),
     gauge(

@@ -10,7 +10,7 @@ const MAX_VALUES = 1000
 /** Maximum length of a text or pattern to compare with, characters. */
 const MAX_TEXT = 10_000
 
-const WITHIN = 'is not possible in a filter that chooses the events of a session'
+const WITHIN = 'is not possible in a filter that selects the events of a session'
 const SESSION_HAS = 'must be ["session_has", {"event": …, "where": filter}]'
 
 /** How many filters are possible. */

@@ -23,7 +23,7 @@ export const CALLS = describeCalls('Questions', {
     schema: { querystring: PropertiesQuery },
     summary: 'List the properties of events',
     description:
-      'Names at the top level and within objects, with the types of their values and examples, in the newest events, or in those of one name ' +
+      'Names at the top level and within objects, with the types of their values and examples, in the newest events, or in the newest events of one name ' +
       '(`sampled` says how many); the most frequent first. In a project of more than 100 000 events, the first list ' +
       'covers a few events and the next one more; it may be from the last call.',
     parameters: { event: 'signed up' },

@@ -57,7 +57,7 @@ t.test('Spool ends only if its source has ended', async (t) => {
     const spool = new Spool(source, memory, { onStall() {} })
     source.write(Buffer.alloc(KIB))
     setImmediate(() => source.destroy(error))
-    await t.rejects(buffer(spool), { message: error?.message ?? 'the answer ended before it was complete' })
+    await t.rejects(buffer(spool), { message: error?.message ?? 'the result ended before it was complete' })
   }
   t.equal(memory.held, 0)
 })
