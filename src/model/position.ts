@@ -1,7 +1,7 @@
 /**
  * A place in the journal: 48 bits of milliseconds since 1970 and 16 bits of sequence number, in one unsigned 64-bit
- * integer. Positions only ever rise. When the clock jumps back, the sequence continues, and after its end the
- * milliseconds do.
+ * integer. Positions only ever rise. If the clock jumps back, the sequence continues to count, and when it is used up,
+ * the milliseconds do.
  */
 export type Position = bigint
 

@@ -172,7 +172,7 @@ function matchStatements(scope: ChangeScope): string {
 const MIN_FREE = 2 * 1024 ** 3
 const MAX_LEFT = 20 * 1024 ** 3
 
-/** The disks that facts may be on; all disks, if the user may not read the storage policy. */
+/** The disks that may hold facts; all disks, if the user may not read the storage policy. */
 const DISKS = [
   `name IN (SELECT arrayJoin(disks) FROM system.storage_policies WHERE policy_name = (
      SELECT storage_policy FROM system.tables WHERE database = currentDatabase() AND name = 'event_facts'))`,

@@ -32,7 +32,7 @@ export interface Head {
   bytes: Buffer
   /** whether this is all of the text */
   isWhole: boolean
-  /** why nothing of the text should be stored */
+  /** why no part of the text should be stored */
   failure?: ArchiveError
 }
 

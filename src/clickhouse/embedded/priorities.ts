@@ -4,7 +4,8 @@ import { readFile } from 'node:fs/promises'
 const SYS_NICE = 23n
 
 /**
- * Whether a process may raise the priority of its threads again after lowering it; otherwise, ClickHouse changes none.
+ * Whether a process may raise the priority of its threads again after lowering it; otherwise, ClickHouse does not
+ * change any priority.
  * @returns null if unknown
  */
 export async function canSetPriorities(pid: number | undefined): Promise<boolean | null> {
