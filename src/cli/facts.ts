@@ -60,7 +60,9 @@ async function audit(shards: Shards, projects: string[], action: AuditAction): P
 
 async function show(shards: Shards, io: CommandIo): Promise<number> {
   if (loadConfig(io.env).FACTS === 'off') {
-    io.stdout.write('FACTS=off is set here: a service with this setting removes the facts, and questions read the events.\n')
+    io.stdout.write(
+      'FACTS=off is set here: a service with this setting removes the facts, and questions read the events.\n',
+    )
   }
   const all = await shards.each(({ clickhouse }) => readFactsStatus(clickhouse, MIN_EVENTS))
   for (const [number, status] of all.entries()) {

@@ -67,7 +67,8 @@ export async function readSettings(env: NodeJS.ProcessEnv): Promise<Config> {
  */
 export function normalizeUrl(given: string): string {
   const url = given.replace(/\/+$/, '')
-  if (!URL.canParse(url) || !/^https?:/.test(url)) throw new UsageError(`--url must be an address such as http://127.0.0.1:3000.`)
+  if (!URL.canParse(url) || !/^https?:/.test(url))
+    throw new UsageError(`--url must be an address such as http://127.0.0.1:3000.`)
   const { username, password } = new URL(url)
   if (username || password) throw new UsageError('--url must not have a user or a password, because they are not sent.')
   return url

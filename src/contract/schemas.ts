@@ -4,12 +4,12 @@ import { CONTEXT_TEXTS, type Context, DEVICES } from './context.js'
 import {
   isName,
   isTimestamp,
-  SECONDS_RANGE,
   MAX_BATCH,
   MAX_DELETED_BATCHES,
   MAX_NAME,
   MAX_TIMESTAMP,
   NAME_RULE,
+  SECONDS_RANGE,
   TIMESTAMP_RULE,
 } from './limits.js'
 import * as responses from './responses.js'

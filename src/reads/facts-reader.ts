@@ -4,7 +4,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 import { readShardOrder } from '../store/distributed.js'
-import { requestColumn, requestFacts, noteCalls } from '../store/event-changes.js'
+import { noteCalls, requestColumn, requestFacts } from '../store/event-changes.js'
 import { checkFactsAgain } from '../store/fact-check.js'
 import { compareWithPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
 import {
@@ -15,7 +15,7 @@ import {
   readValueColumns,
 } from '../store/fact-values.js'
 import { FACT_NOTES } from '../store/parts.js'
-import { requestSessionFacts, readSessionDays, type SessionDay } from '../store/session-facts.js'
+import { readSessionDays, requestSessionFacts, type SessionDay } from '../store/session-facts.js'
 
 /** How long a point is reused, ms; questions read later events from `events`. */
 const POINT_MS = 1_000

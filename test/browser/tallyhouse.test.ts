@@ -656,20 +656,23 @@ t.test('the script in a browser', async (t) => {
     t.equal(await resolve('bob'), 'bob', 'two users of one browser stay separate')
   })
 
-  t.test('calls before the script has loaded are made afterwards, and loading the script twice has no effect', async (t) => {
-    const early = `${STUB}
+  t.test(
+    'calls before the script has loaded are made afterwards, and loading the script twice has no effect',
+    async (t) => {
+      const early = `${STUB}
       tallyhouse.track('early', { n: 1 }); tallyhouse.identify('eve')`
-    const head = '<script src="/stub.js"></script>'
-    const again = `<script defer src="${service.url}/t.js" data-key="${service.key}"></script>`
-    const files = { '/stub.js': { type: 'text/javascript', text: early } }
-    const site = await startSite(t, service, { head, body: again, files })
-    const { page } = await openPage(t, browser, `${site.origin}/early`)
-    await site.waitFor('/early', 'early')
-    await run(page, "tallyhouse.track('late')")
-    const events = await site.waitForEvents(3, 'eve')
-    t.strictSame(site.describe(events), ['/early', 'early', 'late'])
-    t.match(events, [{}, { properties: { n: 1 } }, { distinct_id: 'eve' }])
-  })
+      const head = '<script src="/stub.js"></script>'
+      const again = `<script defer src="${service.url}/t.js" data-key="${service.key}"></script>`
+      const files = { '/stub.js': { type: 'text/javascript', text: early } }
+      const site = await startSite(t, service, { head, body: again, files })
+      const { page } = await openPage(t, browser, `${site.origin}/early`)
+      await site.waitFor('/early', 'early')
+      await run(page, "tallyhouse.track('late')")
+      const events = await site.waitForEvents(3, 'eve')
+      t.strictSame(site.describe(events), ['/early', 'early', 'late'])
+      t.match(events, [{}, { properties: { n: 1 } }, { distinct_id: 'eve' }])
+    },
+  )
 
   t.test('no event of a long turn is lost', async (t) => {
     const site = await startSite(t, service)

@@ -63,42 +63,45 @@ t.test('an import of a file that changes in the meantime says so', async (t) => 
   t.match(stderr, /1 event stored, 0 rejected\.\n.* has changed while it was imported.*import --undo/)
 })
 
-t.test('a first call that fails permanently ends the command immediately, and the message has its address', async (t) => {
-  const folder = await temporaryFolder(t)
-  const path = join(folder, 'events.ndjson')
-  await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
-  const output = join(folder, 'exported.ndjson')
-  const page = await faultyServer(t, [answer(200, '<!doctype html>')])
-  const busy = await faultyServer(t, [answer(503, 'the proxy finds nobody')])
-  const strange = await faultyServer(t, [failure(401, 'unauthorized')])
-  const closed = await faultyServer(t, [cut])
-  const faults: [url: string, reason: RegExp][] = [
-    [`http://127.0.0.1:${await freePort()}`, /nothing listens there \(ECONNREFUSED\)/],
-    ['http://tallyhouse.invalid', /its host name (is not known|cannot be looked up)/],
-    [page.url, /something else responds there, with status 200/],
-    [busy.url, /something else responds there, with status 503/],
-    [closed.url, /closed without a response/],
-    [page.url.replace('http', 'https'), /does not speak TLS/],
-    [strange.url, /refuses the key/],
-  ]
-  const startedAt = performance.now()
-  for (const [url, reason] of faults) {
-    for (const args of [
-      ['import', path],
-      ['export', '--output', output],
-      ['erase', '--distinct-id', 'u'],
-    ]) {
-      if (args[0] === 'erase' && url !== faults[0]?.[0]) continue
-      const { code, stderr } = await runProcess([...args, '--url', url])
-      t.equal(code, 1)
-      t.match(stderr, reason, `${args[0]} ${url}`)
-      t.match(stderr, url)
+t.test(
+  'a first call that fails permanently ends the command immediately, and the message has its address',
+  async (t) => {
+    const folder = await temporaryFolder(t)
+    const path = join(folder, 'events.ndjson')
+    await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
+    const output = join(folder, 'exported.ndjson')
+    const page = await faultyServer(t, [answer(200, '<!doctype html>')])
+    const busy = await faultyServer(t, [answer(503, 'the proxy finds nobody')])
+    const strange = await faultyServer(t, [failure(401, 'unauthorized')])
+    const closed = await faultyServer(t, [cut])
+    const faults: [url: string, reason: RegExp][] = [
+      [`http://127.0.0.1:${await freePort()}`, /nothing listens there \(ECONNREFUSED\)/],
+      ['http://tallyhouse.invalid', /its host name (is not known|cannot be looked up)/],
+      [page.url, /something else responds there, with status 200/],
+      [busy.url, /something else responds there, with status 503/],
+      [closed.url, /closed without a response/],
+      [page.url.replace('http', 'https'), /does not speak TLS/],
+      [strange.url, /refuses the key/],
+    ]
+    const startedAt = performance.now()
+    for (const [url, reason] of faults) {
+      for (const args of [
+        ['import', path],
+        ['export', '--output', output],
+        ['erase', '--distinct-id', 'u'],
+      ]) {
+        if (args[0] === 'erase' && url !== faults[0]?.[0]) continue
+        const { code, stderr } = await runProcess([...args, '--url', url])
+        t.equal(code, 1)
+        t.match(stderr, reason, `${args[0]} ${url}`)
+        t.match(stderr, url)
+      }
     }
-  }
-  // If each of them retried, it would take at least twice as long.
-  t.ok(performance.now() - startedAt < 240_000)
-  t.strictSame(await readdir(folder), ['events.ndjson'], 'no state is written')
-})
+    // If each of them retried, it would take at least twice as long.
+    t.ok(performance.now() - startedAt < 240_000)
+    t.strictSame(await readdir(folder), ['events.ndjson'], 'no state is written')
+  },
+)
 
 t.test('events that only the service can refuse are rejected, and the others are stored', async (t) => {
   const service = await startService(t, {

@@ -40,7 +40,7 @@ function starts(zone: string, unit: 'hour' | 'day', from: string, to: string): s
   return bucketsOf(unit, range, zone, 'monday').map(({ start }) => localText(zone, start))
 }
 
-test('a day begins when the zone's clocks begin it, and exists only if they show it', (t) => {
+test('a day begins when the clocks of the zone begin it, and exists only if they show it', (t) => {
   t.same(starts('Africa/Cairo', 'day', '2026-04-23', '2026-04-26'), [
     '2026-04-23T00:00:00+02:00',
     '2026-04-24T01:00:00+03:00',

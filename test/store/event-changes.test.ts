@@ -4,11 +4,11 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import {
   ABANDONED,
-  requestColumn,
-  requestFacts,
   forgetSettledChanges,
   logChange,
   readOpenChanges,
+  requestColumn,
+  requestFacts,
   SETTLED,
 } from '../../src/store/event-changes.js'
 import { FactLead } from '../../src/store/fact-lead.js'

@@ -17,7 +17,7 @@ import {
   readStoreId,
   sumDigests,
 } from '../../store/dump.js'
-import { requestFacts, readLeftOut } from '../../store/event-changes.js'
+import { readLeftOut, requestFacts } from '../../store/event-changes.js'
 import { findLastPosition, takeOver } from '../../store/journals.js'
 import { readLayouts } from '../../store/layouts.js'
 import type { CommandIo } from '../command.js'

@@ -58,7 +58,9 @@ export class VendorRows {
     const hasEvent = events.length > 0
     if (this.#seenAliases.size > MAX_PAIRS) this.#seenAliases.clear()
     // Done last, because an invalid row must not mark its aliases as sent.
-    const people = withoutRepeatedAliases(messages, this.#seenAliases).flatMap((message) => changesIn(message, hasEvent))
+    const people = withoutRepeatedAliases(messages, this.#seenAliases).flatMap((message) =>
+      changesIn(message, hasEvent),
+    )
     if (!hasEvent && people.length === 0) throw new NoEvent('The row contains nothing to store.')
     return { events, haveIds, people }
   }

@@ -88,7 +88,9 @@ export function describeApi(): SwaggerOptions {
       ],
       components: {
         securitySchemes: {
-          secret: keyScheme('A secret key, `sk_…`: every call except the calls of sessions. It must never be in a browser.'),
+          secret: keyScheme(
+            'A secret key, `sk_…`: every call except the calls of sessions. It must never be in a browser.',
+          ),
           public: keyScheme('A public key, `pk_…`: session calls only.'),
           write: keyScheme('A write key, `wk_…`: sends events, profile changes and session calls.'),
           read: keyScheme('A read key, `rk_…`: reads and asks questions, and changes nothing.'),

@@ -33,7 +33,9 @@ export function refusedAccess(error: unknown): Error | null {
     return new Error(`Redis refuses the login of REDIS_URL: "${error.message}". Correct its user and password.`)
   }
   if (isReply(error) && isDatabaseRefused(error)) {
-    return new Error(`Redis refuses the database of REDIS_URL: "${error.message}". Use a database that exists, or leave it out.`)
+    return new Error(
+      `Redis refuses the database of REDIS_URL: "${error.message}". Use a database that exists, or leave it out.`,
+    )
   }
   return error instanceof Error && error.cause !== undefined ? refusedAccess(error.cause) : null
 }

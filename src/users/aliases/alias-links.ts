@@ -217,7 +217,8 @@ export class AliasLinks {
     if (link !== 'merge') {
       const refusal = await this.#findUserProof(projectId, alias, other.hasNames, caller)
       if (refusal !== null) {
-        const isNobody = one.user === distinctId && !(await this.#findUserProof(projectId, distinctId, one.hasNames, caller))
+        const isNobody =
+          one.user === distinctId && !(await this.#findUserProof(projectId, distinctId, one.hasNames, caller))
         if (link === 'inferred' || refusal !== 'identified' || !isNobody) return refusal
         return await this.#make(projectId, { user: alias, said: alias, alias: distinctId, isMerge: false, caller })
       }

@@ -71,7 +71,9 @@ t.test('openRedis uses no other database if Redis does not have the requested on
     const journal = await openRedisJournal({ url: `${url}/${database}`, maxBytes: 1e6, log: silent })
     t.teardown(() => journal.close())
   }
-  await t.rejects(open(2), { message: /^Redis refuses the database of REDIS_URL: "ERR .*"\. Use a database that exists/ })
+  await t.rejects(open(2), {
+    message: /^Redis refuses the database of REDIS_URL: "ERR .*"\. Use a database that exists/,
+  })
   await open(1)
   const redis = new Redis(url)
   t.teardown(() => redis.disconnect())
