@@ -545,7 +545,7 @@ function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, jour
 function toAppended(outcome: Outcome, journalId: number): Appended {
   const position = requirePosition(outcome)
   if (outcome.status !== 'repeated') return { position, index: 0, journalId }
-  // A request from before a change of the layout may be remembered in another lane than it was written in.
+  // A request from before a change of the layout may be remembered in a lane other than the one it was written in.
   return { position, index: outcome.index ?? 0, journalId: outcome.journalId ?? journalId }
 }
 

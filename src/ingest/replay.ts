@@ -25,7 +25,7 @@ const NEVER_STORED = 'its messages are not valid events or changes; correct them
  * Stores the entry of a dead letter under its original event ids, on the shard that has the dead letter, and marks that
  * as replayed. Idempotent, even if run concurrently: the INSERT's token prevents duplicates for as long as ClickHouse
  * remembers it, and a search for the ids after that. Every shard is searched, because after the import of a whole store
- * the events may be on another shard than the dead letter.
+ * the events may not be on the shard of the dead letter.
  * @param now epoch ms
  * @param noteDeletion called after events that the dead letter no longer holds were deleted; see Journal
  * @throws StoreError, StoreUnreachableError if the store cannot accept anything now; the replay can be retried

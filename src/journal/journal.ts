@@ -121,7 +121,7 @@ export type Outcome =
   /** the ids at these indexes are known (for an append, the ids or keys of all events): nothing was written */
   | { status: 'known'; known: number[]; refused?: Refused[] }
   | Refused
-  /** the state has, or may have had, another version than expected: nothing was written */
+  /** the state has, or may have had, a version other than the expected one: nothing was written */
   | { status: 'conflict' }
   /** there is no room: nothing was written */
   | { status: 'full'; fullness: Fullness }

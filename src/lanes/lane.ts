@@ -137,7 +137,7 @@ export function createLane(journal: Journal, config: Config, options: LaneOption
 /**
  * The tables as a lane's writer sees them: it stores on its own shard, and searches all shards for rows that are stored
  * already.
- * @param all all shards, if entries that a failover brought back may be stored on another shard than the lane's: the
+ * @param all all shards, if entries that a failover brought back may be stored on a shard other than the lane's: the
  * lane may have had another shard before a change of the layout
  */
 function withLookupOnAllShards(tables: StoreTables, all: () => StoreTables): Tables {

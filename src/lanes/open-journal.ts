@@ -26,7 +26,7 @@ export interface WhichJournal {
 /**
  * Opens the journal of a lane that the configuration selects: Redis with REDIS_URL, else LMDB in DATA_DIR. Only the
  * selected one is loaded, because LMDB is an optional package.
- * @param shards that a Redis journal which lost its data searches for the last stored position
+ * @param shards in which a Redis journal that has lost its data looks for the last stored position
  * @throws Error that says what to do, if the embedded journal is not installed
  */
 export async function openJournal(config: Config, log: Log, shards: Shards, which: WhichJournal): Promise<Journal> {

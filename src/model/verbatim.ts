@@ -141,7 +141,7 @@ export const ERASED_EVENT = '{"event":"","distinct_id":""}'
 
 /**
  * Finds the indexes of an entry's events that were erased.
- * @param body JSON, valid or not; nothing can have been erased from one that is not an entry
+ * @param body JSON, valid or not; if it is not an entry, no event can have been erased from it
  */
 export function findErasedIndexes(body: Buffer): number[] {
   // Few entries have any, so most need not be parsed.

@@ -232,7 +232,7 @@ function idIn(row: JsonRow): string | undefined {
 /** Backslashes before an escape: a string inside a string doubles them. */
 const MAX_BACKSLASHES = 8
 
-/** Matches any generated key, because a message may contain a key of another project than the request. */
+/** Matches any generated key, because a message may contain a key of a project other than the request's. */
 const ANY_KEY = /(?<![\w-])[sprw]k_[\w-]{43}(?![\w-])/g
 
 /**

@@ -195,5 +195,5 @@ function isJson(text: string): boolean {
 function checkedToken(token: unknown, { key, isOwnKey = () => false }: SdkRequest): string {
   if (token === undefined || token === null || token === '' || token === key) return key
   if (typeof token === 'string' && isOwnKey(token)) return token
-  throw new FieldFault('The token belongs to another project than the request.', 'token')
+  throw new FieldFault('The token belongs to another project.', 'token')
 }

@@ -75,10 +75,10 @@ function withoutKeys(inner: JsonRow, token: unknown, { key, isOwnKey }: SdkReque
   return withoutKey(inner.text, typeof token === 'string' && isOwnKey?.(token) ? token : key)
 }
 
-/** @throws RowFault if an event with this token is for another project than the request */
+/** @throws RowFault if an event with this token is for a project other than the request's */
 function refuseForeign(token: unknown, { key, isOwnKey }: SdkRequest, hasOwnKey: boolean): void {
   if (typeof token !== 'string' || token === '' || token === key || isOwnKey?.(token)) return
-  if (!hasOwnKey || KEY.test(token)) throw new RowFault('The token belongs to another project than the request.')
+  if (!hasOwnKey || KEY.test(token)) throw new RowFault('The token belongs to another project.')
 }
 
 function decode(row: JsonRow, origin: Origin): Decoded[] {

@@ -60,7 +60,7 @@ export function segmentMessages(json: JsonValue, request: SdkRequest, type?: str
   })
 }
 
-/** Whether a message declares that it is for another project than its request. */
+/** Whether a message declares that it is for a project other than its request's. */
 function isForeign(writeKey: unknown, { key, isOwnKey }: SdkRequest): boolean {
   if (typeof writeKey !== 'string' || writeKey === '' || writeKey.endsWith(MASKED)) return false
   return writeKey !== key && !writeKey.endsWith(`:${key}`) && isOwnKey?.(writeKey) !== true

@@ -19,7 +19,7 @@ const POSTHOG = 'posthog-js/dist/module.js'
 const PROPERTIES = { unicode: 'é漢😀', price: 9.9, list: [1, null], nested: { a: { b: 1 } } }
 const EVENTS = 6
 
-/** A site of another origin than the service's, with the SDKs' own bundles. */
+/** A site with a different origin from the service's, with the SDKs' own bundles. */
 async function startSite(t: Test) {
   const server = createServer(async (request, response) => {
     const name = basename(request.url?.split('?', 1)[0] ?? '')

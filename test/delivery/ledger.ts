@@ -26,7 +26,7 @@ export interface Verdict {
   disordered: number
   /** there although it was refused or never sent */
   unexpected: number
-  /** there with another id than the one in the response or in an earlier read */
+  /** there with an id other than the one in the response or in an earlier read */
   renamed: number
   /** there without its last acknowledged edit */
   unedited: number

@@ -70,7 +70,7 @@ const PAGES: Record<string, PageSdk> = {
 /** of SDKs that do not run in pages, or that always use TLS there */
 const ELSEWHERE = ['node', 'Node', 'rudder-sdk-node', 'mixpanel', 'amplitude-js 8']
 
-/** A site of another origin than the service's, with the SDKs' own bundles. */
+/** A site with a different origin from the service's, with the SDKs' own bundles. */
 async function startSite(t: Test): Promise<string> {
   const server = createServer(async ({ url = '/' }, response) => {
     const path = url.split('?', 1)[0] ?? ''

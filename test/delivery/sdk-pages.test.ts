@@ -22,7 +22,7 @@ const PROPERTIES = { unicode: 'é漢😀', price: 9.9, list: [1, null], nested: 
 /** Without it, SDKs take the browser for a robot, and send nothing. */
 const AGENT = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36'
 
-/** A site of another origin than the service's, with the SDKs' own bundles; each of its pages has them. */
+/** A site with a different origin from the service's, with the SDKs' own bundles; each of its pages has them. */
 async function startSite(t: Test): Promise<string> {
   const html = `<!doctype html><title>A page</title>
     <script type="importmap">{"imports":{"@openpanel/sdk":"/openpanel-sdk.js"}}</script>

@@ -91,7 +91,7 @@ t.test('mixpanelEvents checks the token of each event', async (t) => {
     ],
     'another key of the same project works too, and is removed as well',
   )
-  t.strictSame(reasonsOf(messages), [[2, 'The token belongs to another project than the request.', 'token']])
+  t.strictSame(reasonsOf(messages), [[2, 'The token belongs to another project.', 'token']])
   t.match(reasonsOf(update({ $token: 'foreign', $distinct_id: 'a', $set: {} })), [[0, /another project/, 'token']])
 })
 

@@ -68,7 +68,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'The alias belongs to another user. An alias names one user only.',
   },
   revision_conflict: {
-    when: 'The change is based on another revision than the stored one.',
+    when: 'The change is based on a revision other than the stored one.',
     message: 'It was changed in the meantime. Read it again, and repeat the change.',
   },
   key_conflict: {
