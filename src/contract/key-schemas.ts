@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { MAX_KEY_LABEL } from './limits.js'
 import { Page, query } from './query-schemas.js'
-import { apiKey, messages, milliseconds, numbered, optional, withFields } from './schemas.js'
+import { apiKey, messages, milliseconds, numbered, optional, strict, withFields } from './schemas.js'
 
 /** The schemas of the calls about the keys of a project, and of its audit log. */
 
@@ -29,8 +29,9 @@ const fields = {
   ),
 }
 
-export const CreateKeyBody = Type.Object({ apiKey, kind: Kind, ...fields }, { message: messages.object })
-export const ChangeKeyBody = Type.Object({ apiKey, ...fields }, { message: messages.object })
+const object = { ...strict, message: messages.object }
+export const CreateKeyBody = Type.Object({ apiKey, kind: Kind, ...fields }, object)
+export const ChangeKeyBody = Type.Object({ apiKey, ...fields }, object)
 export const RotateKeyBody = Type.Object(
   {
     apiKey,
@@ -42,7 +43,7 @@ export const RotateKeyBody = Type.Object(
       }),
     ),
   },
-  { message: messages.object },
+  object,
 )
 export const KeyParams = Type.Object({ keyId: Type.String() })
 

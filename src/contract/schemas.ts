@@ -24,6 +24,11 @@ TypeRegistry.Set<{ message: string }>('Name', (_schema, value) => isName(value))
 TypeRegistry.Set('UserName', (_schema, value) => isName(value) && !isReserved(value))
 TypeRegistry.Set('LinkName', (_schema, value) => isName(value) && canLink(value))
 
+/**
+ * For the bodies of calls that delete data or give rights: a mistyped `dry_run` or `events_only` must not be ignored.
+ */
+export const strict = { additionalProperties: false } as const
+
 export const messages = {
   kind: 'must be one of series, funnel, retention, paths, users',
   object: 'must be an object',
@@ -233,7 +238,7 @@ export const EraseBody = Type.Object(
       message: `must be an array of 1 to ${MAX_ERASED} distinct_ids`,
     }),
   },
-  { message: messages.object },
+  { ...strict, message: messages.object },
 )
 
 export const SessionBody = Type.Object(
@@ -266,7 +271,7 @@ export const DeleteBatchesBody = Type.Object(
       Type.Boolean({ description: 'Only counts the events, and deletes nothing.', message: 'must be true or false' }),
     ),
   },
-  { message: messages.object },
+  { ...strict, message: messages.object },
 )
 
 export const EditBody = Type.Object({ apiKey, properties: Properties }, { message: messages.object })

@@ -49,7 +49,7 @@ export const CALLS = describeCalls('Events', {
     errors: ['not_found'],
   },
   deleteBatches: {
-    schema: { body: DeleteBatchesBody, response: { 200: DeletedBatches } },
+    schema: { querystring: NoQuery, body: DeleteBatchesBody, response: { 200: DeletedBatches } },
     audit: ({ body: { batches, dry_run: isDryRun } }: { body: Static<typeof DeleteBatchesBody> }) =>
       isDryRun ? null : { action: 'batches_deleted', changes: { batches: { from: null, to: new Set(batches).size } } },
     summary: 'Delete what batches have stored',

@@ -45,7 +45,7 @@ export const CALLS = describeCalls('Keys', {
     response: { schema: Keys, example: { keys: [key] } },
   },
   createKey: {
-    schema: { body: CreateKeyBody },
+    schema: { querystring: NoQuery, body: CreateKeyBody },
     summary: 'Create a key',
     description: `${SHOWN} A repeated call creates another key.`,
     example: { kind: 'write', ...limits },
@@ -53,7 +53,7 @@ export const CALLS = describeCalls('Keys', {
     errors: ['key_conflict'],
   },
   rotateKey: {
-    schema: { params: KeyParams, body: RotateKeyBody },
+    schema: { params: KeyParams, querystring: NoQuery, body: RotateKeyBody },
     summary: 'Replace a key with a new one of the same kind, label and limits',
     description: `The old key works until \`grace\` has passed, so that clients can switch without a gap. ${SHOWN}`,
     parameters: { keyId: KEY_ID },
@@ -69,7 +69,7 @@ export const CALLS = describeCalls('Keys', {
     errors: ['not_found', 'key_conflict'],
   },
   changeKey: {
-    schema: { params: KeyParams, body: ChangeKeyBody },
+    schema: { params: KeyParams, querystring: NoQuery, body: ChangeKeyBody },
     summary: 'Change the label and the limits of a key',
     description: 'A field that is absent stays as it is. Every process knows the change within seconds.',
     parameters: { keyId: KEY_ID },

@@ -93,7 +93,7 @@ export const CALLS = describeCalls('Users', {
     errors: ['not_found', 'overloaded'],
   },
   eraseUsers: {
-    schema: { body: EraseBody },
+    schema: { querystring: NoQuery, body: EraseBody },
     audit: ({ body }: { body: Static<typeof EraseBody> }) => usersErased(new Set(body.distinct_ids).size),
     summary: 'Erase up to 100 users with all of their data',
     description:

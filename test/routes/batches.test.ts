@@ -39,6 +39,13 @@ t.test('the events of batches are deleted together', async (t) => {
     const [before, batch] = [await send(user, [{}, {}]), await send(user, [{}, {}, {}])]
     await client.call('POST', '/public/track', { event: 'single', distinct_id: user })
     t.strictSame(await remove(batch, true), [3, 0], 'counted')
+    for (const [query, field] of [
+      ['?dry_run=true', {}],
+      ['', { dryRun: true }],
+    ] as const) {
+      const mistyped = await client.call('POST', `/public/events/delete${query}`, { batches: [batch], ...field })
+      t.match(mistyped.json().details, [{ message: /^is unknown/ }], 'a mistyped dry run deletes nothing')
+    }
     t.equal((await namesOf(user)).length, 6)
     t.strictSame(await remove(batch), [3, 0])
     t.strictSame((await namesOf(user)).sort(), ['e0', 'e1', 'single'])

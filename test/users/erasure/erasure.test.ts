@@ -305,6 +305,8 @@ for (const storage of STORAGES) {
         t.equal(response.statusCode, 400)
         t.match(response.json(), { code: 'invalid_request', details: [{ path: /^\/distinct_ids/, message: /\w/ }] })
       }
+      const withDryRun = await call('POST', '/public/users/erase', { distinct_ids: ['a'], dry_run: true })
+      t.match(withDryRun.json(), { code: 'invalid_request', details: [{ path: '/dry_run' }] }, 'it has no dry run')
       const browser = await call('POST', '/public/users/erase', { distinct_ids: ['a'] }, { 'x-api-key': PUBLIC_KEY })
       t.equal(browser.json().code, 'wrong_key_kind')
     })
