@@ -4,6 +4,7 @@ import type { Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Kept } from '../contract/project-settings.js'
 import type { Expired } from '../contract/responses.js'
+import { ARE_LINKS } from './aliases.js'
 import { newestRows } from './newest-rows.js'
 import { mutate } from './rewrite.js'
 import { removeSessionFacts } from './session-facts.js'
@@ -115,7 +116,9 @@ export async function deleteExpiredSessions(
 }
 
 /**
- * Finds profiles that were last changed before a time, of users without an event or session since then.
+ * Finds profiles that were last changed before a time, of users who were not seen since then: neither their profile
+ * changed, nor did they have an event or session, under any of their names. The profile that an alias had before it
+ * became one is as old as its user, who gets it back when the alias is removed.
  * @param shards for the project's erasures
  * @param limit maximum number to return
  */
@@ -126,26 +129,31 @@ export async function findUnseenProfiles(
   limit: number,
 ): Promise<string[]> {
   const ofProject = 'project_id = {project:String}'
-  const table = (name: 'sessions' | 'profiles' | 'aliases', columns: string[]) =>
-    newestRows(shards, name, { keys: ofProject, columns })
+  const table = (name: 'sessions' | 'profiles' | 'aliases', columns: string[], alias = '') =>
+    newestRows(shards, name, { keys: ofProject, columns, alias })
+  const links = `(
+      SELECT alias, distinct_id AS target FROM ${table('aliases', ['distinct_id'])} WHERE ${ofProject} AND ${ARE_LINKS}
+    ) AS links`
+  const user = (name: string) => `if(links.target = '', ${name}.distinct_id, links.target)`
   const seen = `
     SELECT distinct_id FROM ${shards.table('events')} WHERE ${ofProject} AND timestamp >= {before:Float64}
     UNION DISTINCT
     SELECT distinct_id FROM ${table('sessions', ['distinct_id', 'updated_at'])}
+    WHERE ${ofProject} AND updated_at >= {before:Float64}
+    UNION DISTINCT
+    SELECT distinct_id FROM ${table('profiles', ['updated_at'])}
     WHERE ${ofProject} AND updated_at >= {before:Float64}`
-  const rows = await shards.rows<{ distinct_id: string }>(
-    `WITH seen AS (${seen})
-     SELECT distinct_id FROM ${table('profiles', ['updated_at'])}
-     WHERE ${ofProject} AND updated_at < {before:Float64}
-       AND distinct_id GLOBAL NOT IN (SELECT distinct_id FROM seen)
-       AND distinct_id GLOBAL NOT IN (
-         SELECT distinct_id FROM ${table('aliases', ['distinct_id'])}
-         WHERE ${ofProject} AND alias GLOBAL IN (SELECT distinct_id FROM seen)
+  const rows = await shards.rows<{ name: string }>(
+    `SELECT old.distinct_id AS name
+     FROM ${table('profiles', ['updated_at'], 'old')} ANY LEFT JOIN ${links} ON old.distinct_id = links.alias
+     WHERE old.${ofProject} AND old.updated_at < {before:Float64}
+       AND ${user('old')} GLOBAL NOT IN (
+         SELECT ${user('seen')} FROM (${seen}) AS seen ANY LEFT JOIN ${links} ON seen.distinct_id = links.alias
        )
      LIMIT {limit:UInt32}`,
     { project: projectId, before, limit },
     {},
     { limitMs: COUNT_LIMIT_MS },
   )
-  return rows.map(({ distinct_id }) => distinct_id)
+  return rows.map(({ name }) => name)
 }
