@@ -20,7 +20,7 @@ import {
 import { claimTurn, countTurns, readLastTurn } from '../store/turns.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
-import type { Project, Projects } from './projects.js'
+import { type Project, type Projects, readProject } from './projects.js'
 
 const HOUR_MS = 3_600_000
 /** How often to look for expired data. */
@@ -137,17 +137,19 @@ export class Retention {
    * @throws the first failure, after the other projects
    */
   async run(): Promise<void> {
-    const { projects, purge, everyMs = RUN_EVERY_MS } = this.#options
+    const { projects, shards, purge, everyMs = RUN_EVERY_MS } = this.#options
     const aging = [...projects.list()].filter(([, { settings }]) => KEPT.some((kind) => settings.keep[kind] !== null))
     if (aging.length === 0 || !(await this.#trustsClock())) return
     if (!(await this.#claim(TASK, everyMs))) return
     const removesRows = await this.#claim(`${TASK}, events and sessions`, RUNS_PER_REMOVAL * everyMs)
     const failures: unknown[] = []
     let isPurgeDue = false
-    for (const [projectId, { settings }] of aging) {
+    for (const [projectId] of aging) {
       if (this.#stop.signal.aborted) return
-      const keep = removesRows ? settings.keep : { ...settings.keep, events: null, sessions: null }
       try {
+        // What is removed cannot be restored, so a longer age must count from the moment it was set in any process.
+        const { settings } = await readProject(shards, projectId)
+        const keep = removesRows ? settings.keep : { ...settings.keep, events: null, sessions: null }
         if (await this.#expire(projectId, keep)) isPurgeDue = true
       } catch (error) {
         failures.push(error)
@@ -184,10 +186,12 @@ export class Retention {
     return (await countTurns(shards, DOUBT_TASK, known, now())) > DOUBTING_RUNS
   }
 
-  /** Like `removeExpiredDeadLetters` for one project, by its settings in memory. */
+  /** Like `removeExpiredDeadLetters` for one project, if its events expire as far as this process knows. */
   async expireDeadLetters(projectId: string): Promise<void> {
     const { projects, shards, now = Date.now } = this.#options
-    await removeExpiredDeadLetters(shards, projects.list(), now(), projectId)
+    if (projects.get(projectId).settings.keep.events === null) return
+    const all = new Map(projects.list()).set(projectId, await readProject(shards, projectId))
+    await removeExpiredDeadLetters(shards, all, now(), projectId)
   }
 
   /** Removes the expired data of one project. @returns whether some of it is still on the disk, and has to be purged */

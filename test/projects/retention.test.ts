@@ -5,6 +5,7 @@ import { Retention } from '../../src/projects/retention.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
+import { findUnseenProfiles } from '../../src/store/retention.js'
 import { run } from '../cli/lanes-store.js'
 import { type Client, LANES, SECRET_KEY, settingsFor, silent, startApp, startRedis, until } from '../helper.js'
 import { addressOf, openStream } from '../live-stream.js'
@@ -215,7 +216,9 @@ for (const storage of LANES) {
     await ok('POST', '/public/users/identify', { distinct_id: 'ann', properties: { a: 1 } })
     await ok('POST', '/public/users/identify', { distinct_id: 'bob', properties: { a: 1 } })
     await ok('POST', '/public/users/identify', { distinct_id: 'carl', properties: { a: 1 } })
-    await ok('POST', '/public/users/alias', { distinct_id: 'carl', alias: 'carls-phone' })
+    await ok('POST', '/public/users/identify', { distinct_id: 'carls-laptop', properties: { b: 2 } })
+    for (const alias of ['carls-phone', 'carls-laptop'])
+      await ok('POST', '/public/users/alias', { distinct_id: 'carl', alias })
     await client.browser('/public/sessions/start', { distinct_id: 'ann', session_id: 'ann-session' })
     const track = (event: string, distinct_id: string, timestamp: number) =>
       ok('POST', '/public/track', { event, distinct_id, timestamp })
@@ -261,6 +264,9 @@ for (const storage of LANES) {
     t.strictSame(await clickhouse.rows('SELECT session_id FROM sessions'), [])
     t.equal((await call('GET', '/public/users/bob')).statusCode, 200)
     t.equal((await call('GET', '/public/users/carl')).statusCode, 200, 'seen under another name')
+    await ok('DELETE', '/public/users/carl/aliases/carls-laptop')
+    const laptop = (await call('GET', '/public/users/carls-laptop')).json().user
+    t.strictSame(laptop?.properties, { b: 2 }, 'the own profile of an alias is as old as its user')
     const [letter] = await clickhouse.rows<{ body: string }>('SELECT body FROM dead_letters')
     t.equal(letter?.body, '{"events":[{"event":"","distinct_id":""},{"event":"new","distinct_id":"x"}]}')
   })
@@ -270,7 +276,22 @@ t.test('what has expired is in no response, over several lanes and shards', asyn
   const nodes = await startNodes(t, 2)
   const redis = await startRedis(t)
   const env = { SECRET_KEY, LOG_LEVEL: 'silent', LANES: '3', REDIS_URL: redis.url }
-  await check(await startApp(t, { ...env, CLICKHOUSE_URL: shardsUrl(nodes) }), t)
+  const client = await startApp(t, { ...env, CLICKHOUSE_URL: shardsUrl(nodes) })
+  await check(client, t)
+  const { shards, close } = await openStore(client.config)
+  t.teardown(close)
+  const { call } = client
+  for (const distinct_id of ['ann', 'her laptop'])
+    await call('POST', '/public/users/identify', { distinct_id, properties: { a: 1 } })
+  await call('POST', '/public/users/alias', { distinct_id: 'ann', alias: 'her laptop' })
+  const tomorrow = Date.now() + DAY_MS
+  const findUnseen = async () => {
+    await client.events()
+    return (await findUnseenProfiles(shards, 'default', tomorrow, 10)).sort()
+  }
+  t.strictSame(await findUnseen(), ['ann', 'her laptop'])
+  await call('POST', '/public/track', { event: 'e', distinct_id: 'ann', timestamp: tomorrow })
+  t.strictSame(await findUnseen(), [], 'a user and its aliases are seen together')
 })
 
 t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothing when it returns', async (t) => {
@@ -335,6 +356,14 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   await projects.start(shards)
   await retention.run()
   t.equal(await countStored(), 0, 'a clock that is set back does not stop the removal')
+  ahead += 8 * everyMs
+  await track(20)
+  t.equal((await client.events()).length, 1)
+  await call('PATCH', '/public/project', { keep: { events: '10d' } })
+  await projects.start(shards)
+  await call('PATCH', '/public/project', { keep: { events: '30d' } })
+  await retention.run()
+  t.equal(await countStored(), 1, 'a longer age counts although this process does not know it yet')
 })
 
 t.test('calls by id treat what has expired as unknown', async (t) => {
