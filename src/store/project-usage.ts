@@ -83,8 +83,8 @@ const LAST_DAY = '2149-06-06'
 
 const NOTHING = { process: '00000000-0000-0000-0000-000000000000', day: '1970-01-01' }
 
-/** The tables that grow with what a project sends. */
-const TABLES = ['events', 'profiles', 'sessions', 'dead_letters']
+/** The tables that grow with what a project sends, including the copies for questions. */
+const TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'event_facts', 'session_facts']
 
 /** Time limit for a check of all projects with a quota, ms. */
 const LOOK_LIMIT_MS = 5 * 60_000

@@ -5,7 +5,7 @@ import { QuotaWatch } from '../../src/projects/quota-watch.js'
 import { Usage } from '../../src/projects/usage.js'
 import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
-import { readUsage } from '../../src/store/project-usage.js'
+import { readStoredBytes, readUsage } from '../../src/store/project-usage.js'
 import { until } from '../helper.js'
 import { sharedApp } from '../shared-app.js'
 
@@ -180,6 +180,12 @@ t.test('the quotas of many projects are looked at together', async (t) => {
   })
   t.ok(Number(used['a stored_bytes']) > 0)
   t.equal(statuses.length, 7)
+  const copied = async () => Number((await readStoredBytes(shards, ['copied'])).get('copied'))
+  for (const table of ['event_facts', 'aliases']) {
+    const bytes = await copied()
+    await shards.first.command(`INSERT INTO ${table} (project_id) VALUES ('copied')`)
+    t.ok((await copied()) > bytes, `stored bytes include those of ${table}`)
+  }
 })
 
 t.test('a quota is checked although the names of a project cannot be read', async (t) => {
