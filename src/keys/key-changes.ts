@@ -11,8 +11,8 @@ export interface KeyStore {
   list(projectId?: string): Promise<KeyRecord[]>
   /** adds keys, all or none; returns when they were created, epoch ms */
   insert(keys: StoredKey[]): Promise<number>
-  /** sets the label and the limits of a key to those given */
-  change(key: StoredKey): Promise<void>
+  /** sets the given fields of a key; another change may have set the others meanwhile */
+  change(key: StoredKey, fields: Partial<KeyFields>): Promise<void>
   /** revokes keys after `delayMs`; a key that was revoked for an earlier time keeps that time */
   revoke(keys: StoredKey[], delayMs: number): Promise<void>
   audit(entries: AuditEntry[]): Promise<void>
@@ -98,8 +98,9 @@ export class KeyChanges {
     const changes = compareFields(key, changed)
     if (Object.keys(changes).length === 0) return key
     await this.#audit('key_changed', [key], () => changes)
-    await this.#store.change(changed)
-    return changed
+    const names = Object.keys(fields) as (keyof KeyFields)[]
+    await this.#store.change(key, Object.fromEntries(names.map((name) => [name, changed[name]])))
+    return (await this.#store.list(key.projectId)).find(({ hash }) => hash === key.hash) ?? changed
   }
 
   /**

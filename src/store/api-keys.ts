@@ -1,6 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literalRows, QueryParameters } from '../clickhouse/parameters.js'
-import type { KeyStore } from '../keys/key-changes.js'
+import type { KeyFields, KeyStore } from '../keys/key-changes.js'
 import type { KeyTable } from '../keys/key-refresh.js'
 import type { KeyKind, KeyRecord, StoredKey } from '../keys/keys.js'
 import { insertAuditEntries } from './audit.js'
@@ -90,10 +90,18 @@ export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now:
   )
 }
 
-/** Sets the label and the limits of a key. */
-async function changeKey(clickhouse: ClickHouse, { hash, label, origins, eventsOnly }: StoredKey): Promise<void> {
+/** Sets the given fields of a key. */
+async function changeKey(
+  clickhouse: ClickHouse,
+  { hash }: StoredKey,
+  { label, origins, eventsOnly }: Partial<KeyFields>,
+): Promise<void> {
   const fields = new QueryParameters()
-  const values = `${fields.text(label)}, ${fields.array([...origins])}, ${Number(eventsOnly)}`
+  const values = [
+    label === undefined ? 'label' : fields.text(label),
+    origins === undefined ? 'origins' : fields.array([...origins]),
+    eventsOnly === undefined ? 'events_only' : Number(eventsOnly),
+  ].join(', ')
   await clickhouse.command(
     `INSERT INTO api_keys (${KEY}, created_at, version, is_deleted, revoked_at)
      SELECT id, hash, project_id, kind, ${values}, created_at, ${nextVersion('revoked_at')}, 0, revoked_at
@@ -134,7 +142,7 @@ export function openKeyStore(clickhouse: ClickHouse): KeyStore {
       await insertKeys(clickhouse, keys, now)
       return now
     },
-    change: (key) => changeKey(clickhouse, key),
+    change: (key, fields) => changeKey(clickhouse, key, fields),
     revoke: (keys, delayMs) => revokeKeys(clickhouse, keys, delayMs),
     audit: (entries) => insertAuditEntries(clickhouse, entries),
   }

@@ -1,8 +1,10 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import type { AuditLogEntry, CreatedKey, ListedKey, RotatedKey } from '../../src/contract/key-schemas.js'
+import { KeyChanges } from '../../src/keys/key-changes.js'
 import { MAX_KEYS } from '../../src/keys/key-rules.js'
 import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
+import { COMMAND_LINE } from '../../src/model/audit-entry.js'
 import { insertKeys, listKeys, openKeyStore, readKeys, revokeKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { type Client, dataFolder, PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
@@ -210,6 +212,8 @@ t.test('keys by the API', async (t) => {
       [{ kind: 'write', origins: Array.from({ length: 51 }, (_, i) => `https://${i}.example`) }, '/origins'],
       [{ kind: 'public', events_only: true }, '/events_only'],
       [{ kind: 'write', events_only: 'yes' }, '/events_only'],
+      [{ kind: 'write', event_only: true }, '/event_only'],
+      [{ kind: 'write', origin: 'https://shop.example' }, '/origin'],
     ]
     const before = await calls.list()
     for (const [body, path] of bad) {
@@ -221,6 +225,19 @@ t.test('keys by the API', async (t) => {
       (await calls.list()).map(({ id }) => id),
       before.map(({ id }) => id),
     )
+    const { key } = await calls.create({ kind: 'write' })
+    const mistyped: ['POST' | 'PATCH', string, Body, string][] = [
+      ['POST', `/${key.id}/rotate`, { grace_ms: 0 }, '/grace_ms'],
+      ['POST', `/${key.id}/rotate?grace=0`, {}, '/grace'],
+      ['PATCH', `/${key.id}`, { event_only: true }, '/event_only'],
+      ['PATCH', `/${key.id}?events_only=true`, {}, '/events_only'],
+      ['POST', '?events_only=true', { kind: 'write' }, '/events_only'],
+    ]
+    for (const [method, path, body, field] of mistyped) {
+      const response = await calls.send(method, `/public/keys${path}`, body)
+      isRefused(t, response, 400, 'invalid_request')
+      t.match(response.json().details, [{ path: field, message: /^is unknown/ }], `${method} ${path}`)
+    }
     const label = '🔑'.repeat(100)
     t.equal((await calls.create({ kind: 'read', label })).key.label, label, 'characters are counted, not their units')
   })
@@ -324,21 +341,31 @@ t.test('of two changes that read the same key, the earlier end wins', async (t) 
   for (let i = 0; i < 4; i++) {
     const key = await find(await make())
     await Promise.all([
-      store.change({ ...key, label: 'after' }),
+      store.change(key, { label: 'after' }),
       store.revoke([key], 0),
       store.revoke([key], DAY_MS),
-      store.change({ ...key, label: 'later' }),
+      store.change(key, { label: 'later' }),
     ])
     t.equal((await find(key.id)).isValid, false)
   }
   const ending = await find(await make())
   await store.revoke([ending], DAY_MS)
-  await store.change({ ...ending, label: 'while it ends' })
-  await store.change({ ...ending, label: 'and again' })
+  await store.change(ending, { label: 'while it ends' })
+  await store.change(ending, { label: 'and again' })
   t.match(await find(ending.id), { label: 'and again', isValid: true })
   await store.revoke([ending], 0)
-  await store.change({ ...ending, label: 'after its end' })
+  await store.change(ending, { label: 'after its end' })
   t.match(await find(ending.id), { label: 'after its end', isValid: false })
+  const limited = await make()
+  const before = await find(limited)
+  await store.change(before, { eventsOnly: true })
+  await new KeyChanges(store, COMMAND_LINE).change(before, { label: 'as it was read before' })
+  t.match(
+    await find(limited),
+    { label: 'as it was read before', eventsOnly: true },
+    'a limit that was set meanwhile stays',
+  )
+  await store.revoke([before], 0)
   t.strictSame(
     (await readKeys(clickhouse)).filter(({ projectId }) => projectId === 'p'),
     [],

@@ -17,7 +17,7 @@ export async function createKey(draft: KeyDraft): Promise<CreatedKey> {
 }
 
 /** @throws CallError */
-export async function changeKey(id: string, fields: KeyFields): Promise<void> {
+export async function changeKey(id: string, fields: Partial<KeyFields>): Promise<void> {
   await call('PATCH', toPath(id), fields)
 }
 

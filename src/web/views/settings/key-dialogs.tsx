@@ -45,10 +45,14 @@ export function CreateDialog({ onDone, onClose }: DialogProps) {
   return <KeyForm title="Create a key" action="Create key" initial={NEW} isNew onSave={create} onClose={onClose} />
 }
 
-/** Changes the label and the limits of a key. */
+/** Changes the label and the limits of a key. Sends only what differs, because others may change the rest meanwhile. */
 export function EditDialog({ item, onDone, onClose }: ItemProps) {
-  const save = async ({ kind: _kind, ...fields }: KeyDraft) => {
-    await changeKey(item.id, fields)
+  const save = async ({ label, origins, events_only }: KeyDraft) => {
+    await changeKey(item.id, {
+      ...(label !== item.label && { label }),
+      ...(JSON.stringify(origins) !== JSON.stringify(item.origins) && { origins }),
+      ...(events_only !== item.events_only && { events_only }),
+    })
     onDone(null)
   }
   return <KeyForm title={`Edit ${nameKey(item)}`} action="Save" initial={item} onSave={save} onClose={onClose} />
