@@ -54,10 +54,13 @@ export function isName(value: unknown): value is string {
 /** Control characters, and those that change the direction of what follows: lists are shown in terminals, too. */
 export const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u
 
+/** Names of ICU that are ambiguous, such as IST, and no zones of IANA. Intl takes them, and Temporal fails on them. */
+const ICU_ZONES = /^(AC|AE|AG|AR|AS|BE|BS|CA|CN|CS|CT|EA|EC|IE|IS|JS|MI|NE|NS|PL|PN|PR|PS|SS|VS)T$/i
+
 /** Whether there is an IANA time zone with this name. */
 export function isTimeZone(value: unknown): value is string {
   // Offsets are zones to Intl, but not to this service.
-  if (typeof value !== 'string' || /^[-+\d]/.test(value)) return false
+  if (typeof value !== 'string' || /^[-+\d]/.test(value) || ICU_ZONES.test(value)) return false
   try {
     new Intl.DateTimeFormat('en', { timeZone: value })
     return true

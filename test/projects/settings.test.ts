@@ -69,6 +69,11 @@ for (const storage of LANES) {
       const wrong: [object, string, RegExp][] = [
         [{ timezone: 'Vienna' }, '/timezone', /must be an IANA time zone/],
         [{ timezone: '+02:00' }, '/timezone', /IANA/],
+        ...['PST', 'ist', 'BST', 'JST', 'ACT'].map((timezone): [object, string, RegExp] => [
+          { timezone },
+          '/timezone',
+          /IANA/,
+        ]),
         [{ week_start: 'tuesday' }, '/week_start', /monday, sunday/],
         [{ keep: { events: '30' } }, '/keep/events', /such as 90d/],
         [{ keep: { events: '0d' } }, '/keep/events', /such as 90d/],
