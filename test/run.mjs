@@ -41,9 +41,10 @@ const TOGETHER = [
   { files: /^test\/routes\/vendors\//, programs: 1 },
   { files: /^test\/routes\//, programs: 2 },
   { files: /^test\/journal\//, programs: 2 },
-  { files: /^test\/(?:http|ingest|lanes|live)\//, programs: 1 },
+  { files: /^test\/http\//, programs: 1, startsShared: true },
+  { files: /^test\/(?:ingest|lanes|live)\//, programs: 1 },
   { files: /^test\/questions\//, programs: 2 },
-  { files: /^test\/(?:projects|users)\//, programs: 2 },
+  { files: /^test\/(?:projects|users)\//, programs: 1 },
   { files: /^test\/damage\//, programs: 2 },
   { files: /^test\/facts\//, programs: 2 },
   { files: /^test\/(?:context|reads|states)\//, programs: 1 },
@@ -245,9 +246,11 @@ async function runFiles(files) {
   const began = performance.now()
   const limitSeconds = LIMIT_SECONDS * files.length
   const compiled = files.map(compiledPath)
-  // Failures show the lines of the sources. `fetch` is WebAssembly, which each process would compile twice.
+  // For named files, failures show the lines of the sources: to load the maps takes each process a tenth of a second or more.
+  const maps = positionals.length > 0 ? ['--enable-source-maps'] : []
+  // `fetch` is WebAssembly, which each process would compile twice.
   const several = files.length > 1 ? ['build/test/together.js'] : []
-  const command = [process.execPath, '--enable-source-maps', '--liftoff-only', ...several, ...compiled]
+  const command = [process.execPath, ...maps, '--liftoff-only', ...several, ...compiled]
   const [program, ...args] = values.cpu ? ['bash', '-c', MEASURE, ...command] : command
   const child = spawn(program, args, {
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -26,7 +26,7 @@ const FIRST = `
 const SECOND = `onload = () => setTimeout(() => history.back(), 1000)`
 
 t.test('the script works in Firefox', { skip: PROGRAM ? false : 'Firefox is not installed' }, async (t) => {
-  const env = await settingsFor(t, 'embedded')
+  const env: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
   const client = await startApp(t, env)
   const url = await client.app.listen({ port: Number(env.PORT) })
   const { apiKey } = (await client.call('POST', '/public/keys', { kind: 'write' })).json()

@@ -178,7 +178,7 @@ async function hide(t: Test, browser: BrowserContext, page: Page): Promise<void>
 
 // One storage is enough here: the calls are tested on each in test/routes/.
 t.test('the script in a browser', async (t) => {
-  const service = await startTracked(t, await settingsFor(t, 'embedded'))
+  const service = await startTracked(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' })
   const { client } = service
   const browser = await startChromium(t)
 
@@ -753,7 +753,7 @@ t.test('the script in a browser', async (t) => {
 })
 
 t.test('what happens while the service is restarted arrives once', async (t) => {
-  const env = { ...(await settingsFor(t, 'embedded')), PORT: String(await freePort()) }
+  const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off', PORT: String(await freePort()) }
   const first = await startTracked(t, env)
   const browser = await startChromium(t)
   const files = { '/next': { text: '<!doctype html>' } }

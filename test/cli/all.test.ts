@@ -82,7 +82,7 @@ t.test('export --all and import --all move everything, and events keep their ids
   })
 
   await t.test('into several lanes, which know the insert_ids', async (t) => {
-    const target = await settingsFor(t, 'lanes')
+    const target = { ...(await settingsFor(t, 'lanes')), FACTS: 'off' }
     t.match(await all('import', folder, target), { code: 0 })
     const to = await startApp(t, target)
     const { shards, close } = await openStore(to.config)

@@ -10,16 +10,7 @@ import { type KeyRecord, makeKey } from '../../src/keys/keys.js'
 import { listAuditEntries } from '../../src/store/audit.js'
 import type { StoredKeyUse } from '../../src/store/key-usage.js'
 import { openStore } from '../../src/store/open.js'
-import {
-  type Client,
-  SECRET_KEY,
-  STORAGES,
-  settingsFor,
-  startApp,
-  startClickHouse,
-  temporaryFolder,
-  until,
-} from '../helper.js'
+import { type Client, SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder, until } from '../helper.js'
 
 /** Runs the command in this process, and returns its output and exit code. */
 async function run(command: Command, args: string[], env: NodeJS.ProcessEnv) {
@@ -66,229 +57,218 @@ async function answers(t: Test, clients: Client[], key: string, status: number):
   t.pass(`every instance answers ${status}`)
 }
 
-for (const storage of STORAGES) {
-  t.test(`keys of a running service on ${storage}`, async (t) => {
-    const env = { ...(await settingsFor(t, storage)), FACTS: 'off' }
-    const options = { keysRefreshMs: 200 }
-    const clients = [await startApp(t, env, options)]
-    // Embedded engines serve only one process.
-    if (storage === 'servers') clients.push(await startApp(t, env, options))
+t.test('keys of a running service', async (t) => {
+  const env = { ...(await settingsFor(t, 'servers')), FACTS: 'off' }
+  const options = { keysRefreshMs: 200 }
+  const clients = [await startApp(t, env, options), await startApp(t, env, options)]
 
-    const created = await run(keys, ['create', '--project', 'shop'], env)
-    t.equal(created.code, 0)
-    const first = printedKeys(created.out)
-    t.ok(first.publicKey && first.secretKey, 'a pair')
-    t.notMatch(created.err, NO_KEY)
+  const created = await run(keys, ['create', '--project', 'shop'], env)
+  t.equal(created.code, 0)
+  const first = printedKeys(created.out)
+  t.ok(first.publicKey && first.secretKey, 'a pair')
+  t.notMatch(created.err, NO_KEY)
+  await answers(t, clients, first.secretKey, 200)
+  await answers(t, clients, first.publicKey, 403)
+  t.equal((await listed(env)).length, 2)
+
+  t.test('a rotation has no gap', async (t) => {
+    const rotated = await run(keys, ['rotate', '--project', 'shop', '--kind', 'secret'], env)
+    const second = printedKeys(rotated.out)
+    t.notOk(second.publicKey, 'the other kind stays')
+    await answers(t, clients, second.secretKey, 200)
     await answers(t, clients, first.secretKey, 200)
-    await answers(t, clients, first.publicKey, 403)
-    t.equal((await listed(env)).length, 2)
+    const [old] = (await listed(env, '--kind', 'secret')).filter(({ id }) => first.secretKey.startsWith(id))
+    t.ok(Math.abs((old?.revokedAt ?? 0) - Date.now() - 86_400_000) < 60_000, 'until tomorrow')
 
-    t.test('a rotation has no gap', async (t) => {
-      const rotated = await run(keys, ['rotate', '--project', 'shop', '--kind', 'secret'], env)
-      const second = printedKeys(rotated.out)
-      t.notOk(second.publicKey, 'the other kind stays')
-      await answers(t, clients, second.secretKey, 200)
-      await answers(t, clients, first.secretKey, 200)
-      const [old] = (await listed(env, '--kind', 'secret')).filter(({ id }) => first.secretKey.startsWith(id))
-      t.ok(Math.abs((old?.revokedAt ?? 0) - Date.now() - 86_400_000) < 60_000, 'until tomorrow')
+    const again = printedKeys((await run(keys, ['rotate', '--project', 'shop', '--grace', '0'], env)).out)
+    for (const key of [first.secretKey, second.secretKey]) await answers(t, clients, key, 401)
+    await answers(t, clients, again.secretKey, 200)
+    await answers(t, clients, again.publicKey, 403)
+    await answers(t, clients, SECRET_KEY, 200)
 
-      const again = printedKeys((await run(keys, ['rotate', '--project', 'shop', '--grace', '0'], env)).out)
-      for (const key of [first.secretKey, second.secretKey]) await answers(t, clients, key, 401)
-      await answers(t, clients, again.secretKey, 200)
-      await answers(t, clients, again.publicKey, 403)
-      await answers(t, clients, SECRET_KEY, 200)
-
-      const last = printedKeys((await run(keys, ['rotate', '--project', 'shop', '--grace', '1s'], env)).out)
-      await answers(t, clients, again.secretKey, 401)
-      await answers(t, clients, last.secretKey, 200)
-    })
-
-    t.test("a revoked key stops working on every instance, and the project's other keys still work", async (t) => {
-      const [one, two] = [
-        await run(keys, ['create', '--project', 'a'], env),
-        await run(keys, ['create', '--project', 'a'], env),
-      ]
-      const [mine, other] = [printedKeys(one.out), printedKeys(two.out)]
-      await answers(t, clients, mine.secretKey, 200)
-      const revoked = await run(keys, ['revoke', mine.secretKey.slice(0, 11)], env)
-      t.match(revoked.err, `Refused within 10 s: ${mine.secretKey.slice(0, 11)}.`)
-      await answers(t, clients, mine.secretKey, 401)
-      await answers(t, clients, mine.publicKey, 403)
-      await answers(t, clients, other.secretKey, 200)
-      const both = [other.secretKey, mine.publicKey]
-      await t.rejects(run(keys, ['revoke', ...both], env), {
-        message: `${other.secretKey.slice(0, 11)} is the last secret key of the project a;`,
-      })
-      await answers(t, clients, other.secretKey, 200)
-      const whole = await run(keys, ['revoke', '--last', ...both], env)
-      t.notMatch(whole.err, NO_KEY)
-      await answers(t, clients, other.secretKey, 401)
-      await answers(t, clients, mine.publicKey, 401)
-      const masked = `${other.secretKey.slice(0, 11)}…`
-      await t.rejects(run(keys, ['revoke', other.secretKey], env), {
-        message: new RegExp(`^${masked} is not a valid key, .* It was revoked on 20`),
-      })
-      await t.rejects(run(keys, ['revoke', other.publicKey, 'sk_unknown'], env), {
-        message: /^sk_unknown is not a valid key, so none was revoked\. See: keys list\.$/,
-      })
-      await t.rejects(run(keys, ['revoke', 'a secret without a prefix'], env), { message: /^a s… is not a valid key/ })
-      await answers(t, clients, other.publicKey, 403)
-    })
-
-    // What follows depends on the commands alone.
-    if (storage === 'embedded') return
-
-    t.test('a list shows no key', async (t) => {
-      const { out } = await run(keys, ['list'], env)
-      t.match(out, /^ID +KIND +CREATED +REVOKED +LAST USED +REFUSED +PROJECT\n/)
-      t.match(out, /^sk_[\w-]{8} +secret +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d{4}.*Z +\S+ +\d+ +a$/m)
-      t.match(out, /^pk_[\w-]{8} +public +\S+ +- +\S+ +\d+ +a$/m)
-      t.notMatch(out, NO_KEY)
-      t.ok((await listed(env, '--project', 'a')).every(({ projectId }) => projectId === 'a'))
-    })
-
-    t.test('limits of a key are stored with it, and a rotation keeps them', async (t) => {
-      const create = (...args: string[]) => run(keys, ['create', '--project', 'limits', ...args], env)
-      const shop = ['--origin', 'https://shop.example', '--origin', 'https://www.shop.example']
-      await create('--kind', 'write', '--events-only', ...shop)
-      await create(
-        '--kind',
-        'write',
-        ...[...shop]
-          .reverse()
-          .filter((text) => text !== '--origin')
-          .flatMap((o) => ['--origin', o]),
-        '--events-only',
-      )
-      await create('--kind', 'write')
-      await create('--kind', 'public', '--origin', 'http://localhost:8080')
-      const origins = ['https://shop.example', 'https://www.shop.example']
-      const [first] = await listed(env, '--project', 'limits')
-      t.match(first, { kind: 'write', origins, eventsOnly: true })
-      const { out } = await run(keys, ['list', '--project', 'limits'], env)
-      t.match(out, /^ID +KIND .* PROJECT +LIMITS\n/)
-      t.match(out, /^wk_\S+ +write .* limits +https:\/\/shop\.example, https:\/\/www\.shop\.example, events only$/m)
-      t.match(out, /^wk_\S+ +write .* limits$/m)
-
-      const rotated = await run(keys, ['rotate', '--project', 'limits', '--grace', '1h'], env)
-      t.equal(rotated.out.match(/^WRITE_KEY=/gm)?.length, 2, 'one for each of what the write keys may do')
-      t.match(rotated.err, /wk_\S+ \(https:\/\/shop\.example, https:\/\/www\.shop\.example, events only\)/)
-      const all = await listed(env, '--project', 'limits')
-      const kept = all.filter(({ revokedAt }) => revokedAt === null)
-      const grants = kept.map(({ kind, origins, eventsOnly }) => JSON.stringify({ kind, origins, eventsOnly })).sort()
-      t.strictSame(
-        grants,
-        [
-          { kind: 'public', origins: ['http://localhost:8080'], eventsOnly: false },
-          { kind: 'write', origins: [], eventsOnly: false },
-          { kind: 'write', origins, eventsOnly: true },
-        ]
-          .map((grant) => JSON.stringify(grant))
-          .sort(),
-      )
-      const old = all.filter(({ revokedAt }) => revokedAt !== null)
-      t.equal(old.length, 4)
-      t.ok(
-        old.some((key) => key.eventsOnly && key.origins.length === 2),
-        'a key that is to be refused keeps its own',
-      )
-
-      const key = /^WRITE_KEY=(wk_\S+)/m.exec((await create('--kind', 'write', ...shop)).out)?.[1] ?? ''
-      const event = { apiKey: key, event: 'e', distinct_id: 'u' }
-      for (const { app } of clients) {
-        const track = (headers: Record<string, string>) =>
-          app.inject({ method: 'POST', url: '/public/track', payload: event, headers })
-        const mine = async () => (await track({ origin: 'https://shop.example' })).statusCode
-        await until('the key', async () => (await mine()) === 200)
-        t.equal((await track({})).statusCode, 403, 'every instance knows its origins')
-      }
-    })
-
-    t.test('limits that a kind of key does not have are refused', async (t) => {
-      const create = (...args: string[]) => run(keys, ['create', '--project', 'refused', ...args], env)
-      await t.rejects(create('--events-only'), { message: /--events-only is only for write keys\. .*--kind/ })
-      await t.rejects(create('--events-only', '--kind', 'public'), {
-        message: /--events-only is only for write keys\.$/,
-      })
-      await t.rejects(create('--origin', 'https://shop.example', '--kind', 'secret'), { message: /in pages/ })
-      for (const origin of ['shop.example', 'https://shop.example/', 'https://SHOP.example', '*', '']) {
-        await t.rejects(
-          create('--kind', 'write', '--origin', origin),
-          { message: /--origin must be an origin/ },
-          origin,
-        )
-      }
-      t.strictSame(await listed(env, '--project', 'refused'), [])
-    })
-
-    t.test('a label names a key, and a rotation gives each label its own key', async (t) => {
-      const create = (...args: string[]) => run(keys, ['create', '--project', 'labels', ...args], env)
-      const made = await create('--label', '  Checkout server ')
-      t.match(made.err, /sk_\S+ \(Checkout server\)/)
-      await create('--kind', 'secret', '--label', 'Größe 5')
-      await create('--kind', 'secret', '--label', 'Größe 5')
-      const { out } = await run(keys, ['list', '--project', 'labels'], env)
-      t.match(out, /^ID .* PROJECT +LABEL\n/)
-      t.match(out, /^sk_.* labels +Checkout server$/m)
-      const rotated = await run(keys, ['rotate', '--project', 'labels', '--kind', 'secret'], env)
-      t.equal(rotated.out.match(/^SECRET_KEY=/gm)?.length, 2)
-      const kept = (await listed(env, '--project', 'labels', '--kind', 'secret')).filter(
-        ({ revokedAt }) => revokedAt === null,
-      )
-      t.strictSame(kept.map(({ label }) => label).sort(), ['Checkout server', 'Größe 5'])
-      for (const label of ['x'.repeat(101), 'a\u001b[31mb', 'a\nb', '\u202egnp.exe']) {
-        await t.rejects(create('--label', label), { name: 'UsageError', message: /^--label must have at most 100/ })
-      }
-    })
-
-    t.test('a second rotation names the end of each key, and replaces only the newest', async (t) => {
-      const rotate = (...args: string[]) => run(keys, ['rotate', '--project', 'twice', ...args], env)
-      await run(keys, ['create', '--project', 'twice', '--kind', 'secret'], env)
-      const first = await rotate('--grace', '1h')
-      t.match(first.err, /^Valid until \S+Z: sk_\S+\.$/m)
-      const second = await rotate('--grace', '7d')
-      t.equal(second.out.match(/^SECRET_KEY=/gm)?.length, 1)
-      const [early, late, more] = [...second.err.matchAll(/^Valid until (\S+)Z: sk_\S+\.$/gm)].map(([, end]) => end)
-      t.ok(early && late && !more, second.err)
-      t.equal(Math.round((Date.parse(`${late}Z`) - Date.parse(`${early}Z`)) / 3_600_000), 6 * 24 + 23)
-      const third = await rotate('--grace', '0')
-      t.match(third.err, /^Refused within 10 s: sk_\S+, sk_\S+, sk_\S+\.$/m)
-      t.equal((await listed(env, '--project', 'twice')).filter(({ isValid }) => isValid).length, 1)
-    })
-
-    t.test('each change is in the audit log of its project', async (t) => {
-      const { clickhouse, close } = await openStore(clients[0]?.config ?? { DATA_DIR: '' })
-      const entries = await listAuditEntries(clickhouse, { projectId: 'twice', limit: 100, offset: 0 })
-      await close()
-      t.ok(entries.every(({ actor }) => actor.type === 'command_line'))
-      const actions = entries.map(({ action }) => action)
-      const count = (wanted: string) => actions.filter((action) => action === wanted).length
-      t.strictSame([count('key_created'), count('key_rotated')], [4, 1 + 2 + 3])
-    })
-
-    t.test('a project without keys has none to rotate', async (t) => {
-      await t.rejects(run(keys, ['rotate', '--project', 'q'], env), { message: /no such key to rotate/ })
-    })
-
-    t.test('no key is stored in plain text', async (t) => {
-      const { clickhouse, close } = await openStore(clients[0]?.config ?? { DATA_DIR: '' })
-      const rows = JSON.stringify(await clickhouse.rows('SELECT * FROM api_keys'))
-      await close()
-      t.ok(rows.includes(first.secretKey.slice(0, 11)))
-      t.notMatch(rows, NO_KEY)
-    })
-
-    t.test('a new key works immediately on every instance', async (t) => {
-      const clients = [await startApp(t, env), await startApp(t, env)]
-      for (const client of clients) t.equal(await answer(client, makeKey('secret')), 401, 'a wrong key is asked for')
-      const { out } = await run(keys, ['create', '--project', 'p'], env)
-      // Wrong keys trigger at most one read per second.
-      for (const client of clients) {
-        await until('a look-up', async () => (await answer(client, printedKeys(out).secretKey)) === 200)
-      }
-    })
+    const last = printedKeys((await run(keys, ['rotate', '--project', 'shop', '--grace', '1s'], env)).out)
+    await answers(t, clients, again.secretKey, 401)
+    await answers(t, clients, last.secretKey, 200)
   })
-}
+
+  t.test("a revoked key stops working on every instance, and the project's other keys still work", async (t) => {
+    const [one, two] = [
+      await run(keys, ['create', '--project', 'a'], env),
+      await run(keys, ['create', '--project', 'a'], env),
+    ]
+    const [mine, other] = [printedKeys(one.out), printedKeys(two.out)]
+    await answers(t, clients, mine.secretKey, 200)
+    const revoked = await run(keys, ['revoke', mine.secretKey.slice(0, 11)], env)
+    t.match(revoked.err, `Refused within 10 s: ${mine.secretKey.slice(0, 11)}.`)
+    await answers(t, clients, mine.secretKey, 401)
+    await answers(t, clients, mine.publicKey, 403)
+    await answers(t, clients, other.secretKey, 200)
+    const both = [other.secretKey, mine.publicKey]
+    await t.rejects(run(keys, ['revoke', ...both], env), {
+      message: `${other.secretKey.slice(0, 11)} is the last secret key of the project a;`,
+    })
+    await answers(t, clients, other.secretKey, 200)
+    const whole = await run(keys, ['revoke', '--last', ...both], env)
+    t.notMatch(whole.err, NO_KEY)
+    await answers(t, clients, other.secretKey, 401)
+    await answers(t, clients, mine.publicKey, 401)
+    const masked = `${other.secretKey.slice(0, 11)}…`
+    await t.rejects(run(keys, ['revoke', other.secretKey], env), {
+      message: new RegExp(`^${masked} is not a valid key, .* It was revoked on 20`),
+    })
+    await t.rejects(run(keys, ['revoke', other.publicKey, 'sk_unknown'], env), {
+      message: /^sk_unknown is not a valid key, so none was revoked\. See: keys list\.$/,
+    })
+    await t.rejects(run(keys, ['revoke', 'a secret without a prefix'], env), { message: /^a s… is not a valid key/ })
+    await answers(t, clients, other.publicKey, 403)
+  })
+
+  t.test('a list shows no key', async (t) => {
+    const { out } = await run(keys, ['list'], env)
+    t.match(out, /^ID +KIND +CREATED +REVOKED +LAST USED +REFUSED +PROJECT\n/)
+    t.match(out, /^sk_[\w-]{8} +secret +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d{4}.*Z +\S+ +\d+ +a$/m)
+    t.match(out, /^pk_[\w-]{8} +public +\S+ +- +\S+ +\d+ +a$/m)
+    t.notMatch(out, NO_KEY)
+    t.ok((await listed(env, '--project', 'a')).every(({ projectId }) => projectId === 'a'))
+  })
+
+  t.test('limits of a key are stored with it, and a rotation keeps them', async (t) => {
+    const create = (...args: string[]) => run(keys, ['create', '--project', 'limits', ...args], env)
+    const shop = ['--origin', 'https://shop.example', '--origin', 'https://www.shop.example']
+    await create('--kind', 'write', '--events-only', ...shop)
+    await create(
+      '--kind',
+      'write',
+      ...[...shop]
+        .reverse()
+        .filter((text) => text !== '--origin')
+        .flatMap((o) => ['--origin', o]),
+      '--events-only',
+    )
+    await create('--kind', 'write')
+    await create('--kind', 'public', '--origin', 'http://localhost:8080')
+    const origins = ['https://shop.example', 'https://www.shop.example']
+    const [first] = await listed(env, '--project', 'limits')
+    t.match(first, { kind: 'write', origins, eventsOnly: true })
+    const { out } = await run(keys, ['list', '--project', 'limits'], env)
+    t.match(out, /^ID +KIND .* PROJECT +LIMITS\n/)
+    t.match(out, /^wk_\S+ +write .* limits +https:\/\/shop\.example, https:\/\/www\.shop\.example, events only$/m)
+    t.match(out, /^wk_\S+ +write .* limits$/m)
+
+    const rotated = await run(keys, ['rotate', '--project', 'limits', '--grace', '1h'], env)
+    t.equal(rotated.out.match(/^WRITE_KEY=/gm)?.length, 2, 'one for each of what the write keys may do')
+    t.match(rotated.err, /wk_\S+ \(https:\/\/shop\.example, https:\/\/www\.shop\.example, events only\)/)
+    const all = await listed(env, '--project', 'limits')
+    const kept = all.filter(({ revokedAt }) => revokedAt === null)
+    const grants = kept.map(({ kind, origins, eventsOnly }) => JSON.stringify({ kind, origins, eventsOnly })).sort()
+    t.strictSame(
+      grants,
+      [
+        { kind: 'public', origins: ['http://localhost:8080'], eventsOnly: false },
+        { kind: 'write', origins: [], eventsOnly: false },
+        { kind: 'write', origins, eventsOnly: true },
+      ]
+        .map((grant) => JSON.stringify(grant))
+        .sort(),
+    )
+    const old = all.filter(({ revokedAt }) => revokedAt !== null)
+    t.equal(old.length, 4)
+    t.ok(
+      old.some((key) => key.eventsOnly && key.origins.length === 2),
+      'a key that is to be refused keeps its own',
+    )
+
+    const key = /^WRITE_KEY=(wk_\S+)/m.exec((await create('--kind', 'write', ...shop)).out)?.[1] ?? ''
+    const event = { apiKey: key, event: 'e', distinct_id: 'u' }
+    for (const { app } of clients) {
+      const track = (headers: Record<string, string>) =>
+        app.inject({ method: 'POST', url: '/public/track', payload: event, headers })
+      const mine = async () => (await track({ origin: 'https://shop.example' })).statusCode
+      await until('the key', async () => (await mine()) === 200)
+      t.equal((await track({})).statusCode, 403, 'every instance knows its origins')
+    }
+  })
+
+  t.test('limits that a kind of key does not have are refused', async (t) => {
+    const create = (...args: string[]) => run(keys, ['create', '--project', 'refused', ...args], env)
+    await t.rejects(create('--events-only'), { message: /--events-only is only for write keys\. .*--kind/ })
+    await t.rejects(create('--events-only', '--kind', 'public'), {
+      message: /--events-only is only for write keys\.$/,
+    })
+    await t.rejects(create('--origin', 'https://shop.example', '--kind', 'secret'), { message: /in pages/ })
+    for (const origin of ['shop.example', 'https://shop.example/', 'https://SHOP.example', '*', '']) {
+      await t.rejects(create('--kind', 'write', '--origin', origin), { message: /--origin must be an origin/ }, origin)
+    }
+    t.strictSame(await listed(env, '--project', 'refused'), [])
+  })
+
+  t.test('a label names a key, and a rotation gives each label its own key', async (t) => {
+    const create = (...args: string[]) => run(keys, ['create', '--project', 'labels', ...args], env)
+    const made = await create('--label', '  Checkout server ')
+    t.match(made.err, /sk_\S+ \(Checkout server\)/)
+    await create('--kind', 'secret', '--label', 'Größe 5')
+    await create('--kind', 'secret', '--label', 'Größe 5')
+    const { out } = await run(keys, ['list', '--project', 'labels'], env)
+    t.match(out, /^ID .* PROJECT +LABEL\n/)
+    t.match(out, /^sk_.* labels +Checkout server$/m)
+    const rotated = await run(keys, ['rotate', '--project', 'labels', '--kind', 'secret'], env)
+    t.equal(rotated.out.match(/^SECRET_KEY=/gm)?.length, 2)
+    const kept = (await listed(env, '--project', 'labels', '--kind', 'secret')).filter(
+      ({ revokedAt }) => revokedAt === null,
+    )
+    t.strictSame(kept.map(({ label }) => label).sort(), ['Checkout server', 'Größe 5'])
+    for (const label of ['x'.repeat(101), 'a\u001b[31mb', 'a\nb', '\u202egnp.exe']) {
+      await t.rejects(create('--label', label), { name: 'UsageError', message: /^--label must have at most 100/ })
+    }
+  })
+
+  t.test('a second rotation names the end of each key, and replaces only the newest', async (t) => {
+    const rotate = (...args: string[]) => run(keys, ['rotate', '--project', 'twice', ...args], env)
+    await run(keys, ['create', '--project', 'twice', '--kind', 'secret'], env)
+    const first = await rotate('--grace', '1h')
+    t.match(first.err, /^Valid until \S+Z: sk_\S+\.$/m)
+    const second = await rotate('--grace', '7d')
+    t.equal(second.out.match(/^SECRET_KEY=/gm)?.length, 1)
+    const [early, late, more] = [...second.err.matchAll(/^Valid until (\S+)Z: sk_\S+\.$/gm)].map(([, end]) => end)
+    t.ok(early && late && !more, second.err)
+    t.equal(Math.round((Date.parse(`${late}Z`) - Date.parse(`${early}Z`)) / 3_600_000), 6 * 24 + 23)
+    const third = await rotate('--grace', '0')
+    t.match(third.err, /^Refused within 10 s: sk_\S+, sk_\S+, sk_\S+\.$/m)
+    t.equal((await listed(env, '--project', 'twice')).filter(({ isValid }) => isValid).length, 1)
+  })
+
+  t.test('each change is in the audit log of its project', async (t) => {
+    const { clickhouse, close } = await openStore(clients[0]?.config ?? { DATA_DIR: '' })
+    const entries = await listAuditEntries(clickhouse, { projectId: 'twice', limit: 100, offset: 0 })
+    await close()
+    t.ok(entries.every(({ actor }) => actor.type === 'command_line'))
+    const actions = entries.map(({ action }) => action)
+    const count = (wanted: string) => actions.filter((action) => action === wanted).length
+    t.strictSame([count('key_created'), count('key_rotated')], [4, 1 + 2 + 3])
+  })
+
+  t.test('a project without keys has none to rotate', async (t) => {
+    await t.rejects(run(keys, ['rotate', '--project', 'q'], env), { message: /no such key to rotate/ })
+  })
+
+  t.test('no key is stored in plain text', async (t) => {
+    const { clickhouse, close } = await openStore(clients[0]?.config ?? { DATA_DIR: '' })
+    const rows = JSON.stringify(await clickhouse.rows('SELECT * FROM api_keys'))
+    await close()
+    t.ok(rows.includes(first.secretKey.slice(0, 11)))
+    t.notMatch(rows, NO_KEY)
+  })
+
+  t.test('a new key works immediately on every instance', async (t) => {
+    const clients = [await startApp(t, env), await startApp(t, env)]
+    for (const client of clients) t.equal(await answer(client, makeKey('secret')), 401, 'a wrong key is asked for')
+    const { out } = await run(keys, ['create', '--project', 'p'], env)
+    // Wrong keys trigger at most one read per second.
+    for (const client of clients) {
+      await until('a look-up', async () => (await answer(client, printedKeys(out).secretKey)) === 200)
+    }
+  })
+})
 
 t.test('without a service, keys can only be created in an existing store', async (t) => {
   const env = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent', FACTS: 'off' }

@@ -40,7 +40,7 @@ async function fill({ call }: Client): Promise<void> {
 }
 
 t.test('tallyhouse sql', async (t) => {
-  const env = await settingsFor(t, 'embedded')
+  const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
   const client = await startApp(t, env)
   await fill(client)
 

@@ -144,7 +144,7 @@ t.test('events that have expired are refused with too_old by every call', async 
 
 t.test('a repetition of an event that has expired since is answered like the first request', async (t) => {
   let ahead = 0
-  const client = await startApp(t, await settingsFor(t, 'lanes'), { now: () => Date.now() + ahead })
+  const client = await startApp(t, { ...(await settingsFor(t, 'lanes')), FACTS: 'off' }, { now: () => Date.now() + ahead })
   const { call } = client
   await call('PATCH', '/public/project', { keep: { events: '1d' } })
   const timestamp = Date.now() - DAY_MS + 600_000
@@ -203,7 +203,7 @@ t.test('a repetition of an event that has expired since is answered like the fir
 for (const storage of LANES) {
   t.test(`${storage}: what has expired leaves the disk, and nothing else`, async (t) => {
     let ahead = 0
-    const env = await settingsFor(t, storage)
+    const env = { ...(await settingsFor(t, storage)), FACTS: 'off' }
     const client = await startApp(t, env, { now: () => Date.now() + ahead, retentionEveryMs: 1_000 })
     const { call } = client
     const { clickhouse, shards, close } = await openStore(client.config)
@@ -275,7 +275,7 @@ for (const storage of LANES) {
 t.test('what has expired is in no response, over several lanes and shards', async (t) => {
   const nodes = await startNodes(t, 2)
   const redis = await startRedis(t)
-  const env = { SECRET_KEY, LOG_LEVEL: 'silent', LANES: '3', REDIS_URL: redis.url }
+  const env = { SECRET_KEY, LOG_LEVEL: 'silent', LANES: '3', REDIS_URL: redis.url, FACTS: 'off' }
   const client = await startApp(t, { ...env, CLICKHOUSE_URL: shardsUrl(nodes) })
   await check(client, t)
   const { shards, close } = await openStore(client.config)
@@ -297,7 +297,7 @@ t.test('what has expired is in no response, over several lanes and shards', asyn
 t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothing when it returns', async (t) => {
   const everyMs = 3_600_000
   let ahead = 0
-  const client = await startApp(t, await settingsFor(t, 'embedded'), { now: () => Date.now() + ahead })
+  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }, { now: () => Date.now() + ahead })
   const { call } = client
   const { shards, close } = await openStore(client.config)
   t.teardown(close)
@@ -368,7 +368,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
 
 t.test('calls by id treat what has expired as unknown', async (t) => {
   let ahead = 0
-  const client = await startApp(t, await settingsFor(t, 'embedded'), { now: () => Date.now() + ahead })
+  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }, { now: () => Date.now() + ahead })
   const { call, browser } = client
   const session = { distinct_id: 'ann', session_id: 's' }
   await browser('/public/sessions/start', { ...session, properties: { from: 'before' } })
@@ -393,7 +393,7 @@ t.test('calls by id treat what has expired as unknown', async (t) => {
 })
 
 t.test('dead letters show and store nothing that has expired', async (t) => {
-  const env = await settingsFor(t, 'embedded')
+  const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
   const client = await startApp(t, env)
   const { call } = client
   const { clickhouse, shards, close } = await openStore(client.config)

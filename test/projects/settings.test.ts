@@ -41,7 +41,7 @@ t.test('a change replaces what it names, and null sets the default', async (t) =
 
 for (const storage of LANES) {
   t.test(storage, async (t) => {
-    const env = await settingsFor(t, storage)
+    const env = { ...(await settingsFor(t, storage)), FACTS: 'off' }
     const client = await startApp(t, env, { keysRefreshMs: 300 })
     const { call } = client
     const read = async () => (await call('GET', '/public/project')).json().project
@@ -386,7 +386,7 @@ for (const storage of LANES) {
 t.test('a service that starts without ClickHouse stores nothing that a project may have forbidden', async (t) => {
   const { CLICKHOUSE_URL = '', ...env } = await settingsFor(t, 'servers')
   const proxy = await TcpProxy.open(t, CLICKHOUSE_URL)
-  const start = () => startApp(t, { ...env, CLICKHOUSE_URL: proxy.url }, { keysRefreshMs: 300 })
+  const start = () => startApp(t, { ...env, FACTS: 'off', CLICKHOUSE_URL: proxy.url }, { keysRefreshMs: 300 })
   const before = await start()
   const set = { context: 'off', keep: { events: '30d' }, quotas: { events_per_day: { limit: 3, mode: 'hard' } } }
   t.equal((await before.call('PATCH', '/public/project', set)).statusCode, 200)

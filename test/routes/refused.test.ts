@@ -3,7 +3,7 @@ import { PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, startRedis } from '.
 
 const [redis, clickhouse] = await Promise.all([startRedis(t), startClickHouse(t)])
 const { call, browser } = await startApp(t as never, {
-  ...{ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent' },
+  ...{ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', FACTS: 'off' },
   ...{ REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url },
 })
 const event = { event: 'e', distinct_id: 'u' }

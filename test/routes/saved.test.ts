@@ -405,7 +405,7 @@ t.test('saved questions and boards', async (t) => {
 })
 
 t.test('what asking would warn about, saving warns about', async (t) => {
-  const { call } = await startApp(t, await settingsFor(t, 'embedded'), { reviewMs: 60_000 })
+  const { call } = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }, { reviewMs: 60_000 })
   await call('POST', '/public/track', { event: 'purchased', distinct_id: 'ada', properties: { plan: 'pro' } })
   const save = async (path: string, body: object) => (await call('PUT', `/public/${path}`, body)).json()
   const ask = async (question: object) => (await call('POST', '/public/query', question)).json().warnings

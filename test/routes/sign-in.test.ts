@@ -5,7 +5,7 @@ import { hashKey } from '../../src/keys/keys.js'
 import { type Client, PUBLIC_KEY, SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
 let now = Date.now()
-const service = await startApp(t, await settingsFor(t, 'embedded'), { now: () => now })
+const service = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }, { now: () => now })
 
 async function signIn({ app }: Client, key = SECRET_KEY) {
   const response = await app.inject({ method: 'POST', url: '/session', payload: { apiKey: key } })

@@ -44,7 +44,7 @@ function isRefused(t: Test, response: LightMyRequestResponse, status: number, co
 
 for (const storage of ANY_STORAGE) {
   t.test(storage, async (t) => {
-    const { call, app } = await startApp(t, { ...(await settingsFor(t, storage)), BODY_LIMIT: '2048' })
+    const { call, app } = await startApp(t, { ...(await settingsFor(t, storage)), FACTS: 'off', BODY_LIMIT: '2048' })
     const send = (options: InjectOptions) => app.inject(options)
     const json = { 'content-type': 'application/json' }
 

@@ -13,7 +13,7 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 for (const storage of LANES) {
   t.test(storage, async (t) => {
     let now = Date.parse('2026-11-26T23:00:00Z')
-    const env = { TRUST_PROXY: '127.0.0.1', ...(await settingsFor(t, storage)) }
+    const env = { TRUST_PROXY: '127.0.0.1', FACTS: 'off', ...(await settingsFor(t, storage)) }
     const { client, keys, events, inject } = await startSdkApp(t, {}, env, { now: () => now })
     let count = 0
     const uniqueEvent = () => `e${++count}`

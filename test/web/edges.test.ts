@@ -51,7 +51,8 @@ t.test('answers render with extreme numbers and names', async (t) => {
     await content.first().waitFor()
     // A series that is hidden looks different in the legend.
     if (name === 'Stacked') await content.click()
-    await checkAccessibility(t, page, name)
+    // The others are checked on the overview.
+    if (name === 'Stacked' || name === 'Table') await checkAccessibility(t, page, name)
   }
   await page.setViewportSize({ width: 390, height: 844 })
   const table = page.getByRole('region', { name: 'Table: Numbers' })

@@ -6,7 +6,7 @@ import { startSite } from './page.js'
 /** Its numerals, its order of dates and its direction of text all differ, so that whatever follows it shows. */
 const LANGUAGE = 'ar-EG'
 const DAY = 86_400_000
-const VIEWS = ['#/live', '#/users', '#/users/user-1', '#/data', '#/data/events/signed%20up']
+const VIEWS = ['#/live', '#/users', '#/users/user-1', '#/data/events/signed%20up']
 
 /** Opens a link, and returns the text of the view once it has loaded. */
 async function readView(page: Page, url: string): Promise<string> {
@@ -30,8 +30,7 @@ t.test('dates and numbers are English, whatever the language of the browser', as
   t.match(texts[0], /[A-Z][a-z]{2} \d+, 20\d\d/)
   t.match(texts[1], /400\sdays ago/)
   t.match(texts[2], /[A-Z][a-z]+day, [A-Z][a-z]+ \d+, 20\d\d.*\d:\d\d:\d\d\s[AP]M/)
-  t.match(texts[3], /2,000/)
-  t.match(texts[4], /latest 2,000\sevents/)
+  t.match(texts[3], /latest 2,000\sevents/)
 
   const page = await visit(t, '#/live', undefined, LANGUAGE)
   for (const [i, view] of VIEWS.entries()) t.equal(await readView(page, `${url}/${view}`), texts[i], view)

@@ -135,7 +135,7 @@ async function startHost(t: Test, env: NodeJS.ProcessEnv = {}, options: AppOptio
   let store = ''
   const client = await startApp(
     t,
-    { ...(await settingsFor(t, 'embedded')), ...env },
+    { ...(await settingsFor(t, 'embedded')), FACTS: 'off', ...env },
     {
       liveLimits: { checkMs: LIVE_CHECK_MS },
       ...options,

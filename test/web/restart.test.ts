@@ -5,7 +5,7 @@ import { waitForEvents, waitForLive } from './live-site.js'
 import { openWindow } from './page.js'
 
 t.test('an open page survives a restart of the service without missing events', async (t) => {
-  const env = await settingsFor(t, 'embedded')
+  const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
   const first = await startApp(t, env)
   const url = await addressOf(first)
   const track = async ({ call }: Client, event: string) => {

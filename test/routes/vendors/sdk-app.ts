@@ -28,7 +28,7 @@ export async function startSdkApp(
   storage?: NodeJS.ProcessEnv,
   options: AppOptions = {},
 ): Promise<SdkApp> {
-  const settings = { ...(storage ?? (await settingsFor(t, 'embedded'))), ...env }
+  const settings = { ...(storage ?? (await settingsFor(t, 'embedded'))), FACTS: 'off', ...env }
   return await addSdkProject(await startApp(t, settings, options), 'sdk')
 }
 

@@ -30,7 +30,7 @@ async function untilSettled({ config }: Client, user: string): Promise<void> {
 
 for (const storage of LANES) {
   t.test(storage, async (t) => {
-    const env = await settingsFor(t, storage)
+    const env = { ...(await settingsFor(t, storage)), FACTS: 'off' }
     const client = await startApp(t, env)
     const name = (i: number) => `name ${i}`
     const users = async ({ call }: Client) => {

@@ -14,7 +14,7 @@ const JOURNAL = 7
 
 for (const storage of STORAGES) {
   t.test(storage, async (t) => {
-    const client = await startApp(t, { ...(await settingsFor(t, storage)), DELETE_USER_EVENTS: 'true' })
+    const client = await startApp(t, { ...(await settingsFor(t, storage)), DELETE_USER_EVENTS: 'true', FACTS: 'off' })
     const { call, browser } = client
     const { shards, clickhouse, close } = await openStore(client.config)
     t.teardown(close)
