@@ -302,7 +302,7 @@ t.test('every event is stored as it is parsed, without the key', async () => {
         return !result.includes(KEY) && apiKey !== KEY && sameEvent(seen(result), seen(body))
       })
     }),
-    { numRuns: 1000 },
+    { numRuns: 300 },
   )
 })
 
@@ -333,7 +333,7 @@ t.test('every batch is stored as it is parsed, without the key', async () => {
         )
       })
     }),
-    { numRuns: 1000 },
+    { numRuns: 300 },
   )
 })
 
@@ -343,7 +343,7 @@ t.test('rewriteEntry preserves the content of every entry', async () => {
       const found = seenInBatch(rewriteEntry(Buffer.from(`{"events":[${events.join(`${space},`)}]}`)))
       return found.length === events.length && found.every((event, i) => sameEvent(event, seen(events[i] ?? '')))
     }),
-    { numRuns: 1000 },
+    { numRuns: 300 },
   )
 })
 

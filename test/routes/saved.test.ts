@@ -10,6 +10,7 @@ import { openStore } from '../../src/store/open.js'
 import { eraseSaved } from '../../src/store/saved.js'
 import { randomName, SECRET_KEY, settingsFor, startApp, startRedis, until } from '../helper.js'
 import { type Node, shardsUrl, startNodes } from '../nodes.js'
+import { newProject } from '../shared-app.js'
 
 const DONE = '{"status":1,"error":null}'
 const SERIES = { kind: 'series', series: [{ event: 'signed up' }] }
@@ -405,7 +406,7 @@ t.test('saved questions and boards', async (t) => {
 })
 
 t.test('what asking would warn about, saving warns about', async (t) => {
-  const { call } = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }, { reviewMs: 60_000 })
+  const { call } = await newProject()
   await call('POST', '/public/track', { event: 'purchased', distinct_id: 'ada', properties: { plan: 'pro' } })
   const save = async (path: string, body: object) => (await call('PUT', `/public/${path}`, body)).json()
   const ask = async (question: object) => (await call('POST', '/public/query', question)).json().warnings

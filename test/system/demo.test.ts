@@ -39,7 +39,7 @@ t.test('the questions of the manual have the answers of the manual', async (t) =
 })
 
 t.test('a demo that was removed leaves nothing, and the next one begins anew', async (t) => {
-  const fill = ['demo', '--events', '2000', '--until', '2025-01-01', '--url', url]
+  const fill = ['demo', '--events', '500', '--until', '2025-01-01', '--url', url]
   const settings = { ...env, DATA_DIR: client.config.DATA_DIR }
   const found = async (key = '') => {
     const question = {
@@ -59,10 +59,10 @@ t.test('a demo that was removed leaves nothing, and the next one begins anew', a
   }
   const keyOf = ({ stdout }: { stdout: string }) => /^SECRET_KEY=(\S+)$/m.exec(stdout)?.[1]
   const first = await runCommand(fill, '', settings)
-  t.match(first, { code: 0, stderr: /2 000 events sent/ })
+  t.match(first, { code: 0, stderr: /500 events sent/ })
   t.match(first.stderr, `open ${url}/ and sign in with the secret key`)
   const before = await found(keyOf(first))
-  t.equal(before.events, 2000)
+  t.equal(before.events, 500)
   const again = await runCommand(fill, '', settings)
   t.equal(again.code, 0)
   t.strictSame(await found(keyOf(again)), before, 'the same once more')
@@ -75,7 +75,7 @@ t.test('a demo that was removed leaves nothing, and the next one begins anew', a
     code: 0,
     stdout: '',
     // The hourly purge may be running.
-    stderr: /2 000 events, \d+ profiles[\s\S]*(leaves the disks of ClickHouse by 20|is rewriting its tables)/,
+    stderr: /500 events, \d+ profiles[\s\S]*(leaves the disks of ClickHouse by 20|is rewriting its tables)/,
   })
   const keys = await runCommand(['keys', 'list', '--project', 'demo', '--json'], '', settings)
   const records = keys.stdout

@@ -23,7 +23,7 @@ import { json } from './sdk-messages.js'
 const KEY = 'wk_key'
 const LIMIT = 1_000_000
 const request: SdkRequest = { key: KEY, receivedAt: 1e12, header: () => undefined, fields: new Map() }
-const runs = { numRuns: 100 }
+const runs = { numRuns: 40 }
 
 /** Values whose members shadow methods, or that are at a limit. */
 const HOSTILE = [

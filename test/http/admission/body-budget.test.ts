@@ -181,11 +181,11 @@ t.test('BodyBudget limits clients without a valid key', async (t) => {
   })
 
   t.test('a large body may have its key at the end, compressed or not', async (t) => {
-    for (let i = 0; i < 3; i++) t.equal(await post(keyLast(15 * MIB)), 200)
+    for (let i = 0; i < 2; i++) t.equal(await post(keyLast(15 * MIB)), 200)
     const plain = Buffer.from(JSON.stringify({ events: [event], x: 'x'.repeat(10 * MIB), apiKey: SECRET_KEY }))
     t.equal(await post(plain, { 'content-encoding': 'identity' }), 200)
     // Also without a socket, its bytes are subtracted with its response.
-    for (let i = 0; i < 3; i++) {
+    for (let i = 0; i < 2; i++) {
       const headers = { 'content-encoding': 'gzip' }
       t.equal((await call('POST', '/public/track/batch', keyLast(15 * MIB), headers)).statusCode, 200)
     }

@@ -140,7 +140,7 @@ t.test('links that are taken back leave what the other links would have made', a
       fc.array(fc.boolean(), { minLength: 16, maxLength: 16 }),
       likeModel,
     ),
-    { numRuns: 300 },
+    { numRuns: 100 },
   )
 })
 

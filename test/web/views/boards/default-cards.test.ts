@@ -107,5 +107,6 @@ t.test('suggestBoard returns valid, editable questions for any events', async ()
         }
       }
     }),
+    { numRuns: 30 },
   )
 })
