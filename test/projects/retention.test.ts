@@ -144,7 +144,11 @@ t.test('events that have expired are refused with too_old by every call', async 
 
 t.test('a repetition of an event that has expired since is answered like the first request', async (t) => {
   let ahead = 0
-  const client = await startApp(t, { ...(await settingsFor(t, 'lanes')), FACTS: 'off' }, { now: () => Date.now() + ahead })
+  const client = await startApp(
+    t,
+    { ...(await settingsFor(t, 'lanes')), FACTS: 'off' },
+    { now: () => Date.now() + ahead },
+  )
   const { call } = client
   await call('PATCH', '/public/project', { keep: { events: '1d' } })
   const timestamp = Date.now() - DAY_MS + 600_000
@@ -297,7 +301,11 @@ t.test('what has expired is in no response, over several lanes and shards', asyn
 t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothing when it returns', async (t) => {
   const everyMs = 3_600_000
   let ahead = 0
-  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }, { now: () => Date.now() + ahead })
+  const client = await startApp(
+    t,
+    { ...(await settingsFor(t, 'embedded')), FACTS: 'off' },
+    { now: () => Date.now() + ahead },
+  )
   const { call } = client
   const { shards, close } = await openStore(client.config)
   t.teardown(close)
@@ -368,7 +376,11 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
 
 t.test('calls by id treat what has expired as unknown', async (t) => {
   let ahead = 0
-  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }, { now: () => Date.now() + ahead })
+  const client = await startApp(
+    t,
+    { ...(await settingsFor(t, 'embedded')), FACTS: 'off' },
+    { now: () => Date.now() + ahead },
+  )
   const { call, browser } = client
   const session = { distinct_id: 'ann', session_id: 's' }
   await browser('/public/sessions/start', { ...session, properties: { from: 'before' } })
