@@ -158,7 +158,7 @@ export const STORAGES = ['embedded', 'servers'] as const
 /** One of them, for tests of code that runs before a request reaches the storage. */
 export const ANY_STORAGE = [STORAGES[0]] as const
 /** Both kinds of storage, and both one lane and several, for promises that lanes could break. */
-export const LAYOUTS = ['embedded', 'lanes'] as const
+const LAYOUTS = ['embedded', 'lanes'] as const
 /** The layout with the most parts, for behaviour that all layouts share. */
 export const LANES = [LAYOUTS[1]] as const
 /** With three journals, `lanes` is like `servers`, and `embedded lanes` like `embedded`. */

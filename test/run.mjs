@@ -42,7 +42,9 @@ const TOGETHER = [
   { files: /^test\/routes\//, programs: 2 },
   { files: /^test\/journal\//, programs: 2 },
   { files: /^test\/http\//, programs: 1, startsShared: true },
-  { files: /^test\/(?:ingest|lanes|live)\//, programs: 1 },
+  { files: /^test\/live\//, programs: 1 },
+  { files: /^test\/(?:ingest|lanes|store)\//, programs: 2 },
+  { files: /^test\/clickhouse\/[^/]+$/, programs: 1 },
   { files: /^test\/questions\//, programs: 2 },
   { files: /^test\/(?:projects|users)\//, programs: 1 },
   { files: /^test\/damage\//, programs: 2 },
@@ -53,8 +55,11 @@ const TOGETHER = [
   // That of the thread's load needs a thread that was idle before.
   { files: /^test\/(?:contract|json|keys|lib(?!\/thread-load)|metrics|model|vendors)\//, programs: 1 },
 ]
-/** What a file starts before its tests runs until the program ends, so it has one of its own; the page's files share it. */
-const STARTS = /^(?:const|let) .*= await |^t\.(?:before|beforeEach|teardown)\(/m
+/**
+ * What a file starts before its tests runs until the program ends, so it has one of its own, unless all share it or it
+ * costs next to nothing; the page's files share it.
+ */
+const STARTS = /^(?:const|let) .*= await (?!emptyClickHouse|startRedis|temporaryFolder)|^t\.(?:before|beforeEach)\(/m
 /** From this number of files on, a ready-made store saves more than it costs. */
 const ENOUGH_FILES = 4
 /** Runs a command, and prints how many seconds of CPU time it and its children have used. */

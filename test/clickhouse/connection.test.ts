@@ -5,10 +5,10 @@ import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { CONNECTIONS, Connection } from '../../src/clickhouse/connection.js'
-import { startClickHouse } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 t.test('Connection runs many concurrent queries without a warning about a leak', async (t) => {
-  const engine = await startClickHouse(t)
+  const engine = await emptyClickHouse()
   const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'default') })
   t.teardown(() => clickhouse.close())
   const warnings: string[] = []

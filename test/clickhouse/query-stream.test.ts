@@ -10,7 +10,8 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreError, StoreUnreachableError } from '../../src/clickhouse/errors.js'
 import { QueryStreams } from '../../src/clickhouse/query-stream.js'
 import { codePoint } from '../fuzz/texts.js'
-import { startClickHouse, until } from '../helper.js'
+import { until } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 /** Lets a server listen in front of ClickHouse until the test ends. @returns a client that goes through this server */
 async function behind(t: Test, server: Server, url: string): Promise<ClickHouse> {
@@ -25,9 +26,7 @@ async function behind(t: Test, server: Server, url: string): Promise<ClickHouse>
 }
 
 t.test('query streams', async (t) => {
-  const { url } = await startClickHouse(t)
-  const clickhouse = new ClickHouse({ url })
-  t.teardown(() => clickhouse.close())
+  const { url, clickhouse } = await emptyClickHouse()
 
   await t.test('parameters arrive as they are', async (t) => {
     const anyText = fc.string({ unit: codePoint }).map((some) => some.toWellFormed())

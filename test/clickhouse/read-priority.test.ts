@@ -1,7 +1,8 @@
 import t, { type Test } from 'tap'
 import { ClickHouse, nameShare } from '../../src/clickhouse/client.js'
 import { ReadPriority } from '../../src/clickhouse/read-priority.js'
-import { startClickHouse, until } from '../helper.js'
+import { until } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 const KNOWN = { rows: async () => [1] }
 const NICE = 'os_threads_nice_value_query'
@@ -44,9 +45,7 @@ t.test('ReadPriority returns no settings for a server without priorities', async
 })
 
 t.test('ClickHouse sends the priority of a project with its queries, statements and streams', async (t) => {
-  const engine = await startClickHouse(t)
-  const clickhouse = new ClickHouse({ url: engine.url })
-  t.teardown(() => clickhouse.close())
+  const { clickhouse } = await emptyClickHouse()
   const one = clickhouse.for('one')
   const query = `SELECT toString(getSetting('${NICE}')) AS nice`
   t.strictSame(await one.rows(query), [{ nice: '15' }])
@@ -54,6 +53,7 @@ t.test('ClickHouse sends the priority of a project with its queries, statements 
   t.strictSame(await clickhouse.rows(query, {}, {}, { project: 'two' }), [{ nice: '15' }])
   const stream = await one.bytes(`${query} FORMAT TSV`)
   t.equal(String(await stream.toArray()), '15\n')
+  t.teardown(() => clickhouse.command('DROP TABLE nice'))
   await one.command('CREATE TABLE nice (nice String) ENGINE = MergeTree ORDER BY nice')
   await one.command(`INSERT INTO nice ${query}`)
   t.strictSame(await clickhouse.rows('SELECT nice FROM nice'), [{ nice: '15' }])
@@ -61,10 +61,10 @@ t.test('ClickHouse sends the priority of a project with its queries, statements 
 
 /** A service whose projects read, and the endless queries that run in ClickHouse. */
 async function startReaders(t: Test) {
-  const engine = await startClickHouse(t)
+  const { url } = await emptyClickHouse()
   const requests = new Set<string>()
   const owners = { hasOthersThan: (owner: string) => [...requests].some((other) => other !== owner) }
-  const clickhouse = new ClickHouse({ url: engine.url, owners })
+  const clickhouse = new ClickHouse({ url, owners })
   t.teardown(() => clickhouse.close())
   const listed = async () => {
     const rows = await clickhouse.rows<{ id: string }>(

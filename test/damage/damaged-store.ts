@@ -4,6 +4,8 @@ import type { FastifyBaseLogger } from 'fastify'
 import { pino } from 'pino'
 import { startEmbeddedClickHouse } from '../../src/clickhouse/embedded/engine.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
+import type { Shards } from '../../src/clickhouse/shards.js'
+import { PartsWatch } from '../../src/damage/parts-watch.js'
 import { silent, until } from '../helper.js'
 
 /** A part on the disk. */
@@ -15,21 +17,12 @@ export interface PartFolder {
   path: string
 }
 
-/** Runs queries on the data of an embedded engine that is not running; `settings` are those of the query. */
-export async function onEngine<T>(
-  path: string,
-  use: (
-    query: (sql: string) => Promise<Record<string, string>[]>,
-    command: (sql: string) => Promise<void>,
-  ) => Promise<T>,
-): Promise<T> {
+/** Uses the data of an embedded engine that is not running. */
+export async function onEngine<T>(path: string, use: (shards: Shards) => Promise<T>): Promise<T> {
   const engine = await startEmbeddedClickHouse({ path, log: silent })
   const shards = openShards(engine.url, { log: silent } as never)
   try {
-    return await use(
-      (sql) => shards.first.rows<Record<string, string>>(sql),
-      (sql) => shards.first.command(sql),
-    )
+    return await use(shards)
   } finally {
     await shards.close()
     await engine.close()
@@ -53,17 +46,25 @@ export async function untilRecorded(url: string): Promise<void> {
   await shards.close()
 }
 
+/** The active parts of an engine, those of each partition in order. @param where a condition in SQL */
+export async function readParts({ first }: Shards, where: string): Promise<PartFolder[]> {
+  return await first.rows<PartFolder>(
+    `SELECT table, name, partition_id AS partition, toUInt32(rows) AS rows, path FROM system.parts
+     WHERE database = currentDatabase() AND active AND ${where} ORDER BY partition, min_block_number`,
+  )
+}
+
+/** Records the existing parts, as a service does at its start. */
+export async function recordParts(shards: Shards): Promise<void> {
+  const watch = new PartsWatch({ shards, log: silent, isNoting: true })
+  await watch.start(() => 0)
+  await watch.close()
+}
+
 /** The active parts of a table of an engine that is not running. */
 export async function partsOf(path: string, table = 'events'): Promise<PartFolder[]> {
-  return await onEngine(path, async (query) => {
-    const rows = await query(
-      `SELECT table, name, partition_id AS partition, rows, path FROM system.parts
-       WHERE database = currentDatabase() AND table = '${table}' AND active AND NOT startsWith(partition_id, 'patch-')
-       ORDER BY name`,
-    )
-    return rows.map(({ table = '', name = '', partition = '', rows, path = '' }) => {
-      return { table, name, partition, rows: Number(rows), path }
-    })
+  return await onEngine(path, async (shards) => {
+    return await readParts(shards, `table = '${table}' AND NOT startsWith(partition_id, 'patch-')`)
   })
 }
 

@@ -1,7 +1,8 @@
 import { cp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openShards } from '../../src/clickhouse/open-shards.js'
+import type { Shards } from '../../src/clickhouse/shards.js'
 import {
   type Client,
   dataFolder,
@@ -13,7 +14,7 @@ import {
   temporaryFolder,
   until,
 } from '../helper.js'
-import { keepLog, onEngine, type PartFolder, partsOf } from './damaged-store.js'
+import { keepLog, onEngine, type PartFolder, readParts, recordParts } from './damaged-store.js'
 
 const EVENTS = 10
 const settings = (folder: string) => ({ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', DATA_DIR: folder })
@@ -38,11 +39,8 @@ async function stopped(t: Test, fill: (client: Client, command: Command) => Prom
   await command('SYSTEM STOP MERGES')
   await fill(client, command)
   await client.app.close()
-  await (await startApp(t, env)).app.close()
-  const parts = await shards.first.rows<PartFolder>(
-    `SELECT table, name, partition_id AS partition, toUInt32(rows) AS rows, path FROM system.parts
-     WHERE database = currentDatabase() AND active ORDER BY partition, min_block_number`,
-  )
+  await recordParts(shards)
+  const parts = await readParts(shards, '1')
   await shards.close()
   await engine.close()
   return { folder, parts }
@@ -87,10 +85,9 @@ async function start(t: Test, folder: string) {
 }
 
 /** As if the engine had merged everything before anybody checked. */
-const mergeAll = (folder: string, ...tables: string[]) =>
-  onEngine(storeOf(folder), async (_, command) => {
-    for (const table of tables) await command(`OPTIMIZE TABLE ${table} FINAL`)
-  })
+async function mergeAll({ first }: Shards, ...tables: string[]): Promise<void> {
+  for (const table of tables) await first.command(`OPTIMIZE TABLE ${table} FINAL`)
+}
 
 const TODAY = new Date().setUTCHours(0, 0, 0, 0)
 const ROWS: [table: string, columns: string, row: (n: number) => string][] = [
@@ -145,9 +142,9 @@ t.test('rows that were deleted, replaced or have expired are no loss, whenever t
   await deleteFirst(client, 'e4', EVENTS)
   t.equal((await client.events(1000)).length, 4 * EVENTS - 1)
   await client.app.close()
-  await mergeAll(folder, 'events', ...ROWS.map(([table]) => table))
-  const left = await onEngine(storeOf(folder), (query) => {
-    return query('SELECT count() AS count FROM audit WHERE changed_at < 4')
+  const left = await onEngine(storeOf(folder), async (shards) => {
+    await mergeAll(shards, 'events', ...ROWS.map(([table]) => table))
+    return await shards.first.rows('SELECT count() AS count FROM audit WHERE changed_at < 4')
   })
   t.match(left, [{ count: '0' }])
   t.strictSame((await start(t, folder)).errors, [])
@@ -155,22 +152,22 @@ t.test('rows that were deleted, replaced or have expired are no loss, whenever t
 
 t.test('a merged part is lost only if its sources are', async (t) => {
   const { folder } = await stopped(t, (client) => track(client, 3))
-  await mergeAll(folder, 'events')
+  const [merged, ...others] = await onEngine(storeOf(folder), async (shards) => {
+    await mergeAll(shards, 'events')
+    return await readParts(shards, "table = 'events'")
+  })
+  t.strictSame(others, [])
   const copy = await temporaryFolder(t)
   await cp(folder, copy, { recursive: true, verbatimSymlinks: true, force: true })
-  const [merged, ...others] = await partsOf(storeOf(folder))
-  t.strictSame(others, [])
   await writeFile(join(merged?.path ?? '', 'checksums.txt'), 'x')
   const { client, errors } = await start(t, folder)
   t.equal((await client.events(1000)).length, 3 * EVENTS, 'the sources of a broken one are used again')
   t.strictSame(errors, [])
 
-  const all = await onEngine(storeOf(copy), async (query) =>
-    query(
-      `SELECT path FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND startsWith(name, '202')`,
-    ),
-  )
-  for (const { path = '' } of all) await rm(path, { recursive: true })
+  const parts = dirname(merged?.path.replace(folder, copy) ?? '')
+  for (const name of await readdir(parts)) {
+    if (name.startsWith('202')) await rm(join(parts, name), { recursive: true })
+  }
   const lost = (await start(t, copy)).errors.reduce((sum, { rows }) => sum + Number(rows), 0)
   t.equal(lost, 3 * EVENTS, 'lost just after its merge')
 })

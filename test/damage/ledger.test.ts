@@ -110,29 +110,27 @@ for (const storage of STORAGES) {
     t.equal(code, 0, printed)
   })
 
-  t.test(`${storage}: kills do not change the ledger`, async (t) => {
+  t.test(`${storage}: a kill does not change the ledger`, async (t) => {
     const env = await settingsFor(t, storage)
     let accepted = 0
-    for (let round = 0; round < 2; round++) {
-      const service = await startService(t, env)
-      const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
-      const body = JSON.stringify({ events: batch(50) })
-      const load = Promise.all(
-        Array.from({ length: 4 }, async () => {
-          for (;;) {
-            const response = await fetch(`${service.url}/public/track/batch`, { method: 'POST', headers, body }).catch(
-              () => null,
-            )
-            if (!response) return
-            if (response.ok) accepted += 50
-          }
-        }),
-      )
-      await until('some load', () => accepted > 500 * (round + 1))
-      service.process.kill('SIGKILL')
-      await service.ended
-      await load
-    }
+    const service = await startService(t, env)
+    const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
+    const body = JSON.stringify({ events: batch(50) })
+    const load = Promise.all(
+      Array.from({ length: 4 }, async () => {
+        for (;;) {
+          const response = await fetch(`${service.url}/public/track/batch`, { method: 'POST', headers, body }).catch(
+            () => null,
+          )
+          if (!response) return
+          if (response.ok) accepted += 50
+        }
+      }),
+    )
+    await until('some load', () => accepted > 500)
+    service.process.kill('SIGKILL')
+    await service.ended
+    await load
     const client = await startApp(t, env)
     await until('all to be stored', async () => (await client.call('GET', '/public/events?limit=1')).statusCode === 200)
     await client.app.close()

@@ -1,7 +1,6 @@
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreError, StoreTimeoutError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
 import { PartsWatch } from '../../src/damage/parts-watch.js'
@@ -16,7 +15,7 @@ import {
   temporaryFolder,
   until,
 } from '../helper.js'
-import { ACCIDENTS, damage, keepLog, type PartFolder, untilRecorded } from './damaged-store.js'
+import { ACCIDENTS, damage, keepLog, type PartFolder, readParts, untilRecorded } from './damaged-store.js'
 
 const EVENTS = 10
 
@@ -37,10 +36,11 @@ interface Stopped {
   parts: PartFolder[]
 }
 
-const filled = new Map<number, Promise<Stopped>>()
+const COUNT = ACCIDENTS.length + 1
+let filled: Promise<Stopped> | undefined
 
-/** A stopped service with some parts of events, to copy. */
-async function fill(count: number): Promise<Stopped> {
+/** A stopped service with this number of parts of events, to copy. */
+async function fill(): Promise<Stopped> {
   const folder = await dataFolder(t)
   let url = ''
   const onClickHouse = (found: string) => {
@@ -48,24 +48,20 @@ async function fill(count: number): Promise<Stopped> {
   }
   const client = await startApp(t, { ...settings(folder), LOG_LEVEL: 'silent' }, { onClickHouse })
   await client.events()
-  const clickhouse = new ClickHouse({ url })
-  await clickhouse.command('SYSTEM STOP MERGES')
-  await track(client, count)
+  const shards = openShards(url, { log: silent } as never)
+  await shards.first.command('SYSTEM STOP MERGES')
+  await track(client, COUNT)
   await untilRecorded(url)
-  const parts = await clickhouse.rows<PartFolder>(
-    `SELECT table, name, partition_id AS partition, toUInt32(rows) AS rows, path FROM system.parts
-     WHERE database = currentDatabase() AND table = 'events' AND active ORDER BY name`,
-  )
-  await clickhouse.close()
+  const parts = await readParts(shards, "table = 'events'")
+  await shards.close()
   await client.app.close()
   return { folder, parts }
 }
 
 /** A stopped service with some parts of events. */
-async function stopped(t: Test, count = 3): Promise<Stopped> {
-  const filling = filled.get(count) ?? fill(count)
-  filled.set(count, filling)
-  const first = await filling
+async function stopped(t: Test): Promise<Stopped> {
+  filled ??= fill()
+  const first = await filled
   const folder = await temporaryFolder(t)
   await cp(first.folder, folder, { recursive: true, verbatimSymlinks: true })
   return { folder, parts: first.parts.map((part) => ({ ...part, path: part.path.replace(first.folder, folder) })) }
@@ -83,9 +79,8 @@ async function start(t: Test, folder: string) {
 }
 
 t.test('lost and damaged parts are noticed at the start, whatever happened to them', async (t) => {
-  const count = ACCIDENTS.length + 1
-  const { folder, parts } = await stopped(t, count)
-  t.equal(parts.length, count, 'none of them is merged')
+  const { folder, parts } = await stopped(t)
+  t.equal(parts.length, COUNT, 'none of them is merged')
   const lost = parts.slice(0, ACCIDENTS.length)
   const [restored] = lost
   const backup = join(folder, 'backup')
@@ -132,7 +127,7 @@ t.test('lost and damaged parts are noticed at the start, whatever happened to th
 })
 
 t.test('losses are noticed even if their neighbours were merged before the check', async (t) => {
-  const { folder, parts } = await stopped(t, ACCIDENTS.length + 1)
+  const { folder, parts } = await stopped(t)
   const lost = [parts[1], parts[4]] as PartFolder[]
   for (const [i, part] of lost.entries()) await ACCIDENTS[i]?.[1](part)
   const engine = await startClickHouse(t, join(folder, 'clickhouse'))

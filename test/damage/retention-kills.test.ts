@@ -87,7 +87,7 @@ t.test('the ledger is exact after a retention run was killed at any step', async
     if (isLate) await release()
   }
   await shards.first.command('TRUNCATE TABLE turns')
-  await startService(t, env)
+  await startApp(t, env)
   await until('the note that everything is deleted', async () => {
     const pending = await shards.first.rows('SELECT 1 FROM deleted_events FINAL WHERE pending > 0')
     return pending.length === 0

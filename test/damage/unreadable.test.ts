@@ -1,7 +1,8 @@
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
-import { damage, keepLog, onEngine, type PartFolder, partsOf } from './damaged-store.js'
+import { openShards } from '../../src/clickhouse/open-shards.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, silent, startApp, startClickHouse, until } from '../helper.js'
+import { damage, keepLog, type PartFolder, readParts, recordParts } from './damaged-store.js'
 
 const settings = (folder: string) => ({ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', DATA_DIR: folder })
 const now = Date.now()
@@ -20,19 +21,22 @@ const insertOld = (project: string) => `
 /** A stopped service with 20 recent events and 100 of an earlier month, and the part of that month. */
 async function stopped(t: Test): Promise<{ folder: string; old: PartFolder }> {
   const folder = await dataFolder(t)
-  const { app, call, events } = await startApp(t, { ...settings(folder), LOG_LEVEL: 'silent' })
+  const { url, close } = await startClickHouse(t, join(folder, 'clickhouse'))
+  const env = { ...settings(folder), CLICKHOUSE_URL: url, LOG_LEVEL: 'silent' }
+  const { app, call, events } = await startApp(t, env)
   await call('POST', '/public/track/batch', {
     events: Array.from({ length: 20 }, (_, i) => ({ event: 'new', distinct_id: `u${i}` })),
   })
   await until('the events', async () => (await events()).length === 20)
   await app.close()
-  const engine = join(folder, 'clickhouse')
-  await onEngine(engine, async (_, command) => command(insertOld('default')))
-  // The service records the parts.
-  await (await startApp(t, { ...settings(folder), LOG_LEVEL: 'silent' })).app.close()
+  const shards = openShards(url, { log: silent } as never)
+  await shards.first.command(insertOld('default'))
+  await recordParts(shards)
   const month = new Date(OLD).toISOString().slice(0, 7).replace('-', '')
-  const old = (await partsOf(engine)).find(({ partition }) => partition === month)
+  const [old] = await readParts(shards, `table = 'events' AND partition_id = '${month}'`)
   if (!old) throw new Error('there is no such part')
+  await shards.close()
+  await close()
   return { folder, old }
 }
 
@@ -40,7 +44,9 @@ t.test('a damaged part is named, and reads that do not need it work', async (t) 
   const { folder, old } = await stopped(t)
   await damage(join(old.path, 'data.bin'), 0.5, 64)
   const { log, lines } = keepLog()
-  const { call, app } = await startApp(t, settings(folder), { log })
+  const { url } = await startClickHouse(t, join(folder, 'clickhouse'))
+  const env = { ...settings(folder), CLICKHOUSE_URL: url }
+  const { call, app } = await startApp(t, env, { log })
   const month = new Date(OLD).toISOString().slice(0, 7)
   const from = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth(), 1)
 
@@ -72,9 +78,10 @@ t.test('a damaged part is named, and reads that do not need it work', async (t) 
   t.match((await call('GET', '/metrics')).body, 'tallyhouse_store_lost_parts{state="unreadable"} 1')
   await app.close()
 
-  const engine = join(folder, 'clickhouse')
-  await onEngine(engine, async (_, command) => command(`ALTER TABLE events DETACH PART '${old.name}'`))
-  const after = await startApp(t, settings(folder), { log: keepLog().log })
+  const shards = openShards(url, { log: silent } as never)
+  await shards.first.command(`ALTER TABLE events DETACH PART '${old.name}'`)
+  await shards.close()
+  const after = await startApp(t, env, { log: keepLog().log })
   t.equal((await after.call('GET', '/public/events?limit=1000')).json().events.length, 21, 'without that part')
   t.equal((await after.call('GET', '/health/ready?strict=true')).statusCode, 503, 'which is missed')
 })

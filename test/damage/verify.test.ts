@@ -2,9 +2,19 @@ import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { command } from '../../src/cli/verify.js'
+import { ClickHouse } from '../../src/clickhouse/client.js'
 import { run } from '../cli/lanes-store.js'
-import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startService, temporaryFolder, until } from '../helper.js'
-import { ACCIDENTS, damage, onEngine, partsOf, untilRecorded } from './damaged-store.js'
+import {
+  dataFolder,
+  PUBLIC_KEY,
+  SECRET_KEY,
+  startApp,
+  startClickHouse,
+  startService,
+  temporaryFolder,
+  until,
+} from '../helper.js'
+import { ACCIDENTS, damage, onEngine, partsOf, readParts, untilRecorded } from './damaged-store.js'
 
 const EVENTS = 40
 
@@ -30,6 +40,12 @@ async function fill(): Promise<string> {
   return folder
 }
 
+/** The settings of a stopped service, with its engine running, so that a command does not have to start it. */
+async function withEngine(t: Test, { env, engine }: { env: NodeJS.ProcessEnv; engine: string }) {
+  const { url } = await startClickHouse(t, engine)
+  return { url, env: { ...env, CLICKHOUSE_URL: url } }
+}
+
 /** The settings of a stopped service with 80 events in two parts, and the folder of its engine. */
 async function stopped(t: Test): Promise<{ env: NodeJS.ProcessEnv; engine: string }> {
   const folder = await temporaryFolder(t)
@@ -51,14 +67,14 @@ t.test('verify passes for a sound store, and says what was checked', async (t) =
 })
 
 t.test('verify says what it could not compare because nobody had noted it, or it has too many projects', async (t) => {
-  const { env, engine } = await stopped(t)
+  const { env, url } = await withEngine(t, await stopped(t))
   await run(command, ['--quick'], env)
-  const insert = (project: string, count: number) => {
+  const clickhouse = new ClickHouse({ url })
+  t.teardown(() => clickhouse.close())
+  const insert = async (project: string, count: number) => {
     const columns = 'project_id, event_id, event, distinct_id, timestamp, received_at, properties'
     const values = `${project}, generateUUIDv7(), 'e', 'u', toUnixTimestamp64Milli(now64(3)), 0, '{}'`
-    return onEngine(engine, async (_, command) => {
-      await command(`INSERT INTO events (${columns}) SELECT ${values} FROM numbers(${count})`)
-    })
+    await clickhouse.command(`INSERT INTO events (${columns}) SELECT ${values} FROM numbers(${count})`)
   }
   await insert("'imported'", 1000)
   // If ClickHouse has merged them, the new part also has the earlier events.
@@ -86,11 +102,9 @@ t.test('verify fails for lost settings and counts of usage, without which nothin
   await app.close()
   // The service may have ended before it had noted the parts.
   await run(command, ['--quick'], env)
-  for (const table of ['projects', 'project_usage']) {
-    const parts = await partsOf(engine, table)
-    t.ok(parts.length > 0)
-    for (const part of parts) await ACCIDENTS[0]?.[1](part)
-  }
+  const parts = await onEngine(engine, (shards) => readParts(shards, "table IN ('projects', 'project_usage')"))
+  t.equal(new Set(parts.map(({ table }) => table)).size, 2)
+  for (const part of parts) await ACCIDENTS[0]?.[1](part)
   const { code, printed } = await run(command, ['--quick'], env)
   t.equal(code, 1)
   for (const what of ['1 versions of settings of the project default', 'counts of usage of the project default']) {
@@ -119,10 +133,11 @@ t.test('verify neither compares nor accepts the ledger with the settings of fewe
 })
 
 t.test('verify fails for a lost part until it is accepted, and finds a damaged file with its checksum', async (t) => {
-  const { env, engine } = await stopped(t)
-  const [part, other] = await partsOf(engine)
+  const before = await stopped(t)
+  const [part, other] = await partsOf(before.engine)
   if (!part || !other) throw new Error('there are not two parts')
   await ACCIDENTS[0]?.[1](part)
+  const { env } = await withEngine(t, before)
   const { code, printed } = await run(command, ['--quick'], env)
   t.equal(code, 1)
   t.match(printed, new RegExp(`WRONG: The store has lost the part ${part.name}.* 40 events .*project default`))

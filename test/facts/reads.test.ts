@@ -8,7 +8,7 @@ import { until } from '../helper.js'
 import { openShard } from './shard.js'
 
 const PROJECT = 'a'
-const ROUNDS = 6
+const ROUNDS = 4
 const STORED_TOGETHER = 20
 const USERS = 40
 

@@ -1,11 +1,11 @@
 import t from 'tap'
 import { openStore } from '../../src/store/open.js'
-import { LAYOUTS, settingsFor, startApp, until } from '../helper.js'
+import { LANES, settingsFor, startApp, until } from '../helper.js'
 import { completeFacts, countDifferences } from './shard.js'
 
 const EDITS = 4
 
-for (const storage of LAYOUTS) {
+for (const storage of LANES) {
   t.test(`a service with storage ${storage} copies events, and what changes them`, async (t) => {
     const client = await startApp(t, await settingsFor(t, storage))
     const ok = async (...args: Parameters<typeof client.call>) => {

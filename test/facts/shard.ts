@@ -6,12 +6,13 @@ import { FactCopier, type FactCopierOptions } from '../../src/facts/fact-copier.
 import { type Replay, replayDeadLetter } from '../../src/ingest/replay.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import type { Session } from '../../src/model/session.js'
-import { FactsReader } from '../../src/reads/facts-reader.js'
 import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { insertEvents, logReplay } from '../../src/store/events.js'
 import { FACT_COLUMNS, selectFacts } from '../../src/store/fact-columns.js'
+import { readFactsPoint } from '../../src/store/fact-points.js'
 import { SESSIONS } from '../../src/store/sessions.js'
-import { startClickHouse, until } from '../helper.js'
+import { until } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 /** The statements of a leader, in the order in which it sends them. */
 export const LEADER_STATEMENTS = [
@@ -36,18 +37,18 @@ export interface StoredEvent {
 }
 
 /**
- * A shard with events that are stored without a service, and copied by any number of copiers. @param path folder of the
- * engine; default: a new one
+ * A shard with events that are stored without a service, and copied by any number of copiers. @param engine default: the
+ * one that the tests of this process share
  */
-export async function openShard(t: Test, path?: string) {
-  const engine = await startClickHouse(t, path)
+export async function openShard(t: Test, engine?: { url: string }) {
+  const { url } = engine ?? (await emptyClickHouse())
   const open = () => {
-    const clickhouse = new ClickHouse({ url: engine.url })
+    const clickhouse = new ClickHouse({ url })
     t.teardown(() => clickhouse.close())
     return clickhouse
   }
   const clickhouse = open()
-  await migrate(clickhouse)
+  if (engine) await migrate(clickhouse)
   let position = BigInt(Date.now()) << 16n
   /** everything up to here is stored */
   let stored = position
@@ -75,8 +76,7 @@ export async function openShard(t: Test, path?: string) {
   }
   return {
     clickhouse,
-    url: engine.url,
-    stop: () => engine.close(),
+    url,
     open,
     shards: Shards.of(clickhouse),
     /** the last position, if everything up to there is stored */
@@ -142,19 +142,19 @@ export async function openShard(t: Test, path?: string) {
 
 /** Waits until the facts of these projects have all stored events and all changes. */
 export async function completeFacts(clickhouse: ClickHouse, projects: readonly string[]): Promise<void> {
-  for (const project of projects) {
-    await until(`the facts of ${project}`, async () => {
-      const point = await new FactsReader(Shards.of(clickhouse), []).point(project)
-      const [left] = await clickhouse.rows<{ count: string }>(
-        `SELECT count() AS count FROM events
-         WHERE project_id = {project:String} AND toUInt128(event_id) > {hi:UInt128}`,
-        { project, hi: String(point?.shards[0]?.hi ?? 0) },
-      )
-      const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3')
-      return left?.count === '0' && open.length === 0
-    })
-  }
+  for (const project of projects) await until(`the facts of ${project}`, () => isComplete(clickhouse, project))
 }
+
+/** A `FactsReader` would ask again and again until facts have followed a change. */
+async function isComplete(clickhouse: ClickHouse, project: string): Promise<boolean> {
+  const { point, isOpen } = await readFactsPoint(clickhouse, project)
+  if (isOpen || point?.hasLater) return false
+  const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3 LIMIT 1')
+  if (open.length > 0) return false
+  return point !== null || (await clickhouse.rows(EVENT_OF, { project })).length === 0
+}
+
+const EVENT_OF = 'SELECT 1 FROM events WHERE project_id = {project:String} LIMIT 1'
 
 /** The number of rows that facts have but should not, or should but do not. */
 export async function countDifferences(clickhouse: ClickHouse): Promise<number> {

@@ -14,7 +14,7 @@ import {
   noteColumnsUsed,
   readValueColumns,
 } from '../../src/store/fact-values.js'
-import { until } from '../helper.js'
+import { startClickHouse, until } from '../helper.js'
 import { openShard } from './shard.js'
 
 const PROJECT = 'a'
@@ -140,7 +140,7 @@ t.test('frequent properties have columns before anybody asks', async (t) => {
 })
 
 t.test('facts that are already copied get a column once slow questions need it', async (t) => {
-  const shard = await openShard(t)
+  const shard = await openShard(t, await startClickHouse(t))
   const { clickhouse } = shard
   await clickhouse.command('SYSTEM STOP MERGES event_facts')
   await shard.store(PROJECT, [event({ device: { model: 'old' }, other: 'o' })])

@@ -3,9 +3,7 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreUnreachableError } from '../../src/clickhouse/errors.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
 import { Writer } from '../../src/ingest/writer.js'
 import type { Journal, Write } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
@@ -14,7 +12,8 @@ import { formatEventId } from '../../src/model/event-id.js'
 import { type Position, START } from '../../src/model/position.js'
 import { PROFILES } from '../../src/store/profiles.js'
 import { openTables } from '../../src/store/tables.js'
-import { randomName, silent, startClickHouse, startRedis, temporaryFolder } from '../helper.js'
+import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 // Writers fail, die or hang at random steps, with real journals and a real store. In the end, each event must be stored
 // once and in order, and each dead letter once. A failure prints its seed and the shortest list of commands that shows
@@ -54,10 +53,7 @@ interface Real {
   close(): Promise<void>
 }
 
-const engine = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url: engine.url })
-t.teardown(() => clickhouse.close())
-await migrate(clickhouse)
+const { clickhouse } = await emptyClickHouse()
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 

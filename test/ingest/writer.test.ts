@@ -17,13 +17,11 @@ import { formatEventId } from '../../src/model/event-id.js'
 import { nextPosition, START, toMilliseconds } from '../../src/model/position.js'
 import { findLastPosition } from '../../src/store/journals.js'
 import { openTables, type Tables } from '../../src/store/tables.js'
-import { fromServer, silent, startClickHouse, temporaryFolder, until } from '../helper.js'
+import { fromServer, silent, temporaryFolder, until } from '../helper.js'
 import { RedisPair } from '../redis-pair.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
-const engine = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url: engine.url })
-t.teardown(() => clickhouse.close())
-await migrate(clickhouse)
+const { url, clickhouse } = await emptyClickHouse()
 
 let projects = 0
 
@@ -438,7 +436,7 @@ class Small extends ClickHouse {
   failures = 0
 
   constructor() {
-    super({ url: engine.url })
+    super({ url: url })
   }
 
   override async insert(...[query, values, settings, signal]: Parameters<ClickHouse['insert']>): Promise<void> {
@@ -643,12 +641,12 @@ t.test('after a change of the layout, entries that another shard has are not sto
   const names = ['former', 'present'].map((name) => `${name}${++projects}`)
   const shards = new Shards(
     names.map((name, number) => {
-      return { number, name, clickhouse: new ClickHouse({ url: engine.url.replace(/analytics$/, name) }) }
+      return { number, name, clickhouse: new ClickHouse({ url: url.replace(/analytics$/, name) }) }
     }),
   )
   t.teardown(() => shards.close())
   await shards.each(({ clickhouse }) => migrate(clickhouse))
-  const config = loadConfig({ CLICKHOUSE_URL: engine.url, DATA_DIR: await temporaryFolder(t), LANES: '2' })
+  const config = loadConfig({ CLICKHOUSE_URL: url, DATA_DIR: await temporaryFolder(t), LANES: '2' })
   const layout = { version: 2, lanes: 2, shards: 2 }
   const log = pino({ level: 'silent' })
   const lanes = await openLanes(config, shards, { layout, log, closing: new AbortController().signal })

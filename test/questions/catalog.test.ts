@@ -1,20 +1,17 @@
 import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { Catalog } from '../../src/questions/catalog.js'
 import { parseQuestion } from '../../src/questions/parse.js'
 import { Questions } from '../../src/questions/run.js'
-import { startClickHouse, until } from '../helper.js'
+import { until } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 const SECOND = 1000
 const DAY = 86_400 * SECOND
 const START = Date.parse('2026-04-20T00:00:00Z')
 
-const clickhouse = new ClickHouse({ url: (await startClickHouse(t)).url })
-t.teardown(() => clickhouse.close())
-await migrate(clickhouse)
+const { clickhouse } = await emptyClickHouse()
 
 const positionAt = (ms: number) => BigInt(START + ms) << 16n
 let projects = 0

@@ -1,30 +1,25 @@
 import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
-import { Shards } from '../../src/clickhouse/shards.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import type { FunnelLine } from '../../src/contract/questions.js'
 import { type Course, selectFurthestEntries } from '../../src/questions/funnel-entries.js'
 import { Statement } from '../../src/questions/statement.js'
-import { type Client, settingsFor, startApp } from '../helper.js'
+import { openStore } from '../../src/store/open.js'
+import { newProject, type Project } from '../shared-app.js'
 
 const DAY = 86_400_000
 const FROM = Date.parse('2026-03-01T00:00:00Z')
 
-let app: Client
-let clickhouse: ClickHouse
-t.before(async () => {
-  const onClickHouse = (url: string) => {
-    clickhouse = new ClickHouse({ url })
-  }
-  app = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'on' }, { onClickHouse })
-  t.teardown(() => clickhouse.close())
-})
+let shared: Promise<Project> | undefined
+const project = () => {
+  shared ??= newProject()
+  return shared
+}
 
 /** By user: events as `name@ms` or `name@ms=plan`, in the order of their ids. */
 type Journeys = Record<string, string>
 
 let count = 0
-/** Sends journeys under unique names, so that tests can share a service. @returns fields for questions about them */
+/** Sends journeys under unique names, so that tests can share a project. @returns fields for questions about them */
 async function send(...all: Journeys[]) {
   const sent = all.map((journeys) => {
     const prefix = `t${count++}-`
@@ -36,7 +31,7 @@ async function send(...all: Journeys[]) {
     )
     return { prefix, events }
   })
-  await app.call('POST', '/public/track/batch', { events: sent.flatMap(({ events }) => events) })
+  await (await project()).call('POST', '/public/track/batch', { events: sent.flatMap(({ events }) => events) })
   return sent.map(({ prefix }) => prefix)
 }
 
@@ -44,7 +39,11 @@ const range = { from: '2026-03-01', to: '2026-03-02', window: '1s' }
 
 async function ask(prefix = '', question: object) {
   const body = JSON.stringify({ kind: 'funnel', ...range, ...question })
-  const response = await app.call('POST', '/public/query', body.replaceAll('"event":"', `"event":"${prefix}`))
+  const response = await (await project()).call(
+    'POST',
+    '/public/query',
+    body.replaceAll('"event":"', `"event":"${prefix}`),
+  )
   if (response.statusCode !== 200) throw new Error(response.body)
   return response.json().results
 }
@@ -213,8 +212,8 @@ t.test('the users of a cell are those whom it counts', async (t) => {
 })
 
 t.test('a user with several names counts once', async (t) => {
-  await app.call('POST', '/public/users/alias', { distinct_id: 'u1', alias: 'u2' })
-  await app.call('POST', '/public/users/alias', { distinct_id: 'u0', alias: 'u1' })
+  await (await project()).call('POST', '/public/users/alias', { distinct_id: 'u1', alias: 'u2' })
+  await (await project()).call('POST', '/public/users/alias', { distinct_id: 'u0', alias: 'u1' })
   const journeys = { u2: 'a@0=pro', u1: 'b@10', u0: 'c@20', else: 'a@5 b@6' }
   const question = { steps: steps('abc') }
   t.strictSame(summary(await funnelOf(journeys, question)), [['2 2 1', '- 5.5 20']])
@@ -247,7 +246,8 @@ t.test('a user with 100 000 events stays within the limits of time and memory', 
     hasBreakdown: false,
     isByTime: false,
   }
-  const shards = Shards.of(clickhouse)
+  const { clickhouse, shards, close } = await openStore((await project()).config)
+  t.teardown(close)
   const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: false, pages: DEFAULT_SETTINGS }
   for (const order of ['ordered', 'strict', 'any'] as const) {
     const sql = `SELECT * FROM ${selectFurthestEntries(new Statement(context), { ...course, order })}`

@@ -287,6 +287,7 @@ t.test('ends a question that takes too long, and says so', async (t) => {
     barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
     aliases: { hasAny: async () => false },
     limits: { QUERY_TIMEOUT: 1, QUERY_MEMORY: 1 << 30 },
+    load: { isShort: true },
   })
   const { signal } = new AbortController()
   await t.rejects(questions.ask('default', LONG, signal), { code: 'query_too_large', message: /more than 1 s/ })

@@ -1,21 +1,22 @@
 import t from 'tap'
 import type { Paths } from '../../src/contract/questions.js'
-import { type Client, settingsFor, startApp } from '../helper.js'
+import { newProject, type Project } from '../shared-app.js'
 
 const MINUTE = 60_000
 const FROM = Date.parse('2026-03-01T00:00:00Z')
 const DAY = 86_400_000
 
-let app: Client
-t.before(async () => {
-  app = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'on' })
-})
+let shared: Promise<Project> | undefined
+const project = () => {
+  shared ??= newProject()
+  return shared
+}
 
 /** By user: events as `name@minute`, in the order of their ids. */
 type Journeys = Record<string, string>
 
 let days = 0
-/** Each test uses a different day, so that they can share a service. */
+/** Each test uses a different day, so that they can share a project. */
 async function send(journeys: Journeys): Promise<object> {
   const from = FROM + 3 * DAY * days++
   const events = Object.entries(journeys).flatMap(([distinct_id, journey]) =>
@@ -29,12 +30,12 @@ async function send(journeys: Journeys): Promise<object> {
       }
     }),
   )
-  await app.call('POST', '/public/track/batch', { events })
+  await (await project()).call('POST', '/public/track/batch', { events })
   return { kind: 'paths', from, to: from + DAY }
 }
 
 async function ask(question: object) {
-  const response = await app.call('POST', '/public/query', question)
+  const response = await (await project()).call('POST', '/public/query', question)
   if (response.statusCode !== 200) throw new Error(response.body)
   return response.json().results
 }
@@ -168,8 +169,8 @@ t.test('the users of a node or link are those whom it counts', async (t) => {
 })
 
 t.test('a user with several names counts once', async (t) => {
-  await app.call('POST', '/public/users/alias', { distinct_id: 'u1', alias: 'u2' })
-  await app.call('POST', '/public/users/alias', { distinct_id: 'u0', alias: 'u1' })
+  await (await project()).call('POST', '/public/users/alias', { distinct_id: 'u1', alias: 'u2' })
+  await (await project()).call('POST', '/public/users/alias', { distinct_id: 'u0', alias: 'u1' })
   const journeys = { u2: 'a@0', u1: 'b@1', u0: 'c@2', else: 'a@0 b@1' }
   t.strictSame(await pathsOf(journeys, { start: { event: 'a' } }), {
     nodes: ['0 a 2', '1 b 2', '2 c 1'],

@@ -1,21 +1,25 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
+import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { isStoreError } from '../../src/clickhouse/errors.js'
 import { choosePatternSettings, joinPatterns } from '../../src/questions/patterns.js'
-import { startClickHouse } from '../helper.js'
-
-const { url } = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url })
-t.teardown(() => clickhouse.close())
+import { emptyClickHouse } from '../shared-engine.js'
 
 /** Whether any of the patterns matches each text, according to ClickHouse; null if a pattern does not compile. */
-async function matches(patterns: readonly string[], texts: readonly string[]): Promise<boolean[] | null> {
-  const each = await Promise.all(patterns.map((pattern) => matchesOne(pattern, texts)))
+async function matches(
+  clickhouse: ClickHouse,
+  patterns: readonly string[],
+  texts: readonly string[],
+): Promise<boolean[] | null> {
+  const each = await Promise.all(patterns.map((pattern) => matchesOne(clickhouse, pattern, texts)))
   return each.every((found) => found !== null) ? texts.map((_, i) => each.some((found) => found?.[i])) : null
 }
 
-async function matchesOne(pattern: string, texts: readonly string[]): Promise<boolean[] | null> {
+async function matchesOne(
+  clickhouse: ClickHouse,
+  pattern: string,
+  texts: readonly string[],
+): Promise<boolean[] | null> {
   try {
     const rows = await clickhouse.rows<{ found: number }>(
       'SELECT match(text, {pattern:String}) AS found FROM (SELECT arrayJoin({texts:Array(String)}) AS text)',
@@ -96,13 +100,15 @@ const piece = fc.constantFrom(
 const pattern = fc.array(piece, { maxLength: 6 }).map((pieces) => pieces.join(''))
 
 t.test('joinPatterns matches if one of the patterns does, and is invalid if one of them is', async () => {
+  const { clickhouse } = await emptyClickHouse()
   await fc.assert(
     fc.asyncProperty(fc.array(pattern, { minLength: 2, maxLength: 5 }), async (patterns) => {
       const apart = await matches(
+        clickhouse,
         patterns.map((one) => `(?-s)${one}`),
         TEXTS,
       )
-      const joined = await matches(joinPatterns(patterns), TEXTS)
+      const joined = await matches(clickhouse, joinPatterns(patterns), TEXTS)
       if (JSON.stringify(apart) !== JSON.stringify(joined)) {
         throw new Error(`${JSON.stringify(joinPatterns(patterns))}: ${apart} but ${joined}`)
       }

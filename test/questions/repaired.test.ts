@@ -1,40 +1,24 @@
-import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
+import t, { type Test } from 'tap'
+import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { Questions } from '../../src/questions/run.js'
 import { UnusualProjects } from '../../src/questions/unusual-projects.js'
-import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp } from '../helper.js'
+import { openShard, type StoredEvent } from '../facts/shard.js'
 
 const START = Date.parse('2026-04-20T00:00:00Z')
 const HOUR_MS = 3_600_000
 const { signal } = new AbortController()
 
-let url = ''
-const { call } = await startApp(
-  t as never,
-  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', FACTS: 'off', DATA_DIR: await dataFolder(t) },
-  {
-    onClickHouse: (found) => {
-      url = found
-    },
-  },
-)
 const clock = { now: START }
 /** whether each statement repairs texts */
 const asked: boolean[] = []
 /** whether each statement reads ids */
 const ordered: boolean[] = []
 
-/** Questions about what the service has stored. */
-async function questionsAbout(...events: [event: string, properties: string][]): Promise<Questions> {
-  const bodies = events.map(([event, properties], i) => {
-    return `{"event":"${event}","distinct_id":"u${i}","timestamp":${START + i},"properties":${properties}}`
-  })
-  const sent = await call('POST', '/public/track/batch', `{"events":[${bodies}]}`)
-  t.equal(sent.statusCode, 200)
-  t.equal((await call('GET', '/public/events')).statusCode, 200)
-  const clickhouse = new ClickHouse({ url })
-  t.teardown(() => clickhouse.close())
+/** Questions about these events. */
+async function questionsAbout(t: Test, events: StoredEvent[]): Promise<Questions> {
+  const { clickhouse, store } = await openShard(t)
+  await store('default', events)
   const rows: ClickHouse['rows'] = async (query, ...rest) => {
     if (query.includes('AS mask')) asked.push(query.includes('AS repaired'))
     if (query.includes('AS mask')) ordered.push(query.includes('AS id'))
@@ -50,7 +34,7 @@ async function questionsAbout(...events: [event: string, properties: string][]):
 }
 
 t.test('texts are repaired only for projects in which a question met one, for an hour', async (t) => {
-  const questions = await questionsAbout(
+  const given = [
     ['fine', '{"v":"x","n":1}'],
     ['fine', '{}'],
     ['odd', '{"v":"\\ud83dx","n":1}'],
@@ -60,6 +44,10 @@ t.test('texts are repaired only for projects in which a question met one, for an
     ['within', '{"a":[9007199254740993]}'],
     ['plain', '{"a":[5.0]}'],
     ['plain', '{"a":9007199254740993}'],
+  ] as const
+  const questions = await questionsAbout(
+    t,
+    given.map(([event, properties], i) => ({ event, distinct_id: `u${i}`, timestamp: START + i, properties })),
   )
   const count = async (event: string, where: unknown) => {
     asked.length = 0
@@ -113,19 +101,14 @@ t.test('texts are repaired only for projects in which a question met one, for an
 })
 
 t.test('ids are read only for projects in which the order of simultaneous events matters, for an hour', async (t) => {
-  const questions = await questionsAbout(['other', '{}'])
-  const journey = (user: string, ...events: [event: string, at: number][]) =>
-    events.map(
-      ([event, at]) => `{"event":"${event}","distinct_id":"${user}","timestamp":${START + at},"properties":{}}`,
-    )
-  const events = [
+  const journey = (distinct_id: string, ...events: [event: string, at: number][]) =>
+    events.map(([event, at]) => ({ event, distinct_id, timestamp: START + at, properties: '{}' }))
+  const questions = await questionsAbout(t, [
     ...journey('apart', ['first', 0], ['next', 1], ['next', 1]),
     ...journey('at once', ['here', 5], ['there', 5]),
     ...journey('reversed', ['there', 5], ['here', 5]),
     ...journey('twice', ['again', 7], ['again', 7]),
-  ]
-  t.equal((await call('POST', '/public/track/batch', `{"events":[${events}]}`)).statusCode, 200)
-  t.equal((await call('GET', '/public/events')).statusCode, 200)
+  ])
   const range = { from: '2026-04-20', to: '2026-04-21' }
   const countFunnel = async (...steps: string[]) => {
     ordered.length = 0

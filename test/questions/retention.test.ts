@@ -1,20 +1,15 @@
 import t from 'tap'
-import { SECRET_KEY, settingsFor, startApp } from '../helper.js'
-
-const NOW = Date.UTC(2026, 4, 20)
-const { app } = await startApp(t, { ...(await settingsFor(t, 'embedded')), FACTS: 'on' }, { now: () => NOW })
+import { newProject, type Project } from '../shared-app.js'
 
 /** @param days of May 2026, in UTC */
 function on(distinct_id: string, event: string, ...days: number[]) {
   return days.map((day) => ({ event, distinct_id, timestamp: Date.UTC(2026, 4, 0) + day * 86_400_000 }))
 }
 
-const post = (url: string, payload: object) =>
-  app.inject({ method: 'POST', url, payload, headers: { 'x-api-key': SECRET_KEY } })
+let shared: Promise<Project> | undefined
 
-const ask = async (question: object) => (await post('/public/query', question)).json()
-
-t.before(async () => {
+async function openProject(): Promise<Project> {
+  const project = await newProject()
   const events = [
     ...on('ada', 'signup', 1.5),
     ...on('ada', 'visit', 1.5, 2.1, 4.2),
@@ -25,8 +20,14 @@ t.before(async () => {
     ...on('eve', 'visit', 1.2, 2.95),
     ...on('$anonymous', 'signup', 1.5),
   ]
-  t.equal((await post('/public/track/batch', { events })).statusCode, 200)
-})
+  t.equal((await project.call('POST', '/public/track/batch', { events })).statusCode, 200)
+  return project
+}
+
+async function ask(question: object) {
+  shared ??= openProject()
+  return (await (await shared).call('POST', '/public/query', question)).json()
+}
 
 const RETENTION = {
   kind: 'retention',

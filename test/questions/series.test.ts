@@ -8,7 +8,7 @@ const AT_ONCE = 10
 
 const { call } = await startApp(
   t as never,
-  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', DATA_DIR: await dataFolder(t) },
+  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', DATA_DIR: await dataFolder(t), QUERY_TIMEOUT: '600' },
   { now: () => START + 10 * DAY },
 )
 
@@ -137,6 +137,7 @@ t.test('has the same lines over the whole range as over its buckets, and beside 
     const days = await lines({ ...question, series, interval: 'day' })
     const whole = days.map(([value, total]: unknown[]) => [value, total, [total]])
     t.strictSame(await lines({ ...question, series, interval: 'none' }), whole, `${limit} lines, ${other}`)
+    if (!other) continue
     const alone = await Promise.all(series.map((one) => lines({ ...question, series: [one], interval: 'day' })))
     t.strictSame(days, alone.flat())
     t.equal(alone.at(-2)?.length, 2)
@@ -260,9 +261,8 @@ t.test('an array has no field of a page', async (t) => {
     [null, null],
     ['s', 'm'],
   ]
-  t.strictSame(await findCampaigns('array', documents), wanted)
   const repaired = documents.map((text) => text.replace('{', '{"y":"\\ud83d",'))
-  t.strictSame(await findCampaigns('repaired array', repaired), wanted)
+  t.strictSame(await findCampaigns('array', [...documents, ...repaired]), [...wanted, ...wanted])
 })
 
 t.test('texts that look like what repairs leave break no answer', async (t) => {

@@ -1,7 +1,5 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { formatEventId } from '../../src/model/event-id.js'
@@ -10,7 +8,7 @@ import { SessionFactsSource } from '../../src/questions/session-facts-source.js'
 import { hasAliases } from '../../src/store/aliases.js'
 import { FACT_COLUMNS, selectFacts } from '../../src/store/fact-columns.js'
 import { readSessionDays, SESSION_FACT_COLUMNS } from '../../src/store/session-facts.js'
-import { startClickHouse } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 const { signal } = new AbortController()
 const DAY_MS = 86_400_000
@@ -85,10 +83,7 @@ const QUESTIONS: object[] = [
 ]
 
 t.test('questions about sessions have the same answers from their facts, whatever came later', async (t) => {
-  const engine = await startClickHouse(t)
-  const clickhouse = new ClickHouse({ url: engine.url })
-  t.teardown(() => clickhouse.close())
-  await migrate(clickhouse)
+  const { clickhouse } = await emptyClickHouse()
   const shards = Shards.of(clickhouse)
   const insert = async (table: string, rows: object[]) => {
     if (rows.length === 0) return
@@ -221,7 +216,7 @@ t.test('questions about sessions have the same answers from their facts, whateve
       }
     },
   )
-  const numRuns = Number(process.env.SESSION_RUNS ?? 2)
+  const numRuns = Number(process.env.SESSION_RUNS ?? 1)
   await fc.assert(property, { numRuns })
   t.ok(used > 0, `${used} answers had sessions of facts`)
 

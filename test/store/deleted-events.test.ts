@@ -1,16 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
 import { DeletionCounter, readDeletedOn, sumDeletions } from '../../src/store/deleted-events.js'
-import { startClickHouse } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 const DAY_MS = 86_400_000
 const DAYS_AGO = 'now64(3) - 2 * 86400'
-const engine = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url: engine.url })
-t.teardown(() => clickhouse.close())
-await migrate(clickhouse)
+const { clickhouse } = await emptyClickHouse()
 
 const addRows = async (rows: string[]) => {
   await clickhouse.command(

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
 import {
   ABANDONED,
   forgetSettledChanges,
@@ -12,17 +11,14 @@ import {
   SETTLED,
 } from '../../src/store/event-changes.js'
 import { FactLead } from '../../src/store/fact-lead.js'
-import { startClickHouse } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 const MINUTE_S = 60
 const DAY_S = 24 * 60 * MINUTE_S
 const BEGUN = 0
 const ENDED = 2
 
-const engine = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url: engine.url })
-t.teardown(() => clickhouse.close())
-await migrate(clickhouse)
+const { url, clickhouse } = await emptyClickHouse()
 
 interface Note {
   id: string
@@ -82,7 +78,7 @@ t.test('a change that is interrupted while it is forgotten is not open again', a
     { id, state: SETTLED, age: 11 * MINUTE_S },
   ])
   const statements: string[] = []
-  const cut = new ClickHouse({ url: engine.url })
+  const cut = new ClickHouse({ url: url })
   t.teardown(() => cut.close())
   const { command } = cut
   cut.command = async (statement, ...rest) => {

@@ -1,18 +1,15 @@
 import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
+import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
-import { startClickHouse, until } from '../helper.js'
+import { until } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 const CLIENTS = 16
 const EACH = 8
 
-const engine = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url: engine.url })
-t.teardown(() => clickhouse.close())
-await migrate(clickhouse)
+const { clickhouse } = await emptyClickHouse()
 
 let positions = BigInt(Date.now()) << 16n
 

@@ -5,13 +5,15 @@ import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { START } from '../../src/model/position.js'
 import { findLastPosition } from '../../src/store/journals.js'
-import { startClickHouse } from '../helper.js'
-
-const engine = await startClickHouse(t)
+import { emptyClickHouse } from '../shared-engine.js'
 
 t.test('findLastPosition works before the tables of a store exist', async (t) => {
-  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'unmade') })
-  t.teardown(() => clickhouse.close())
+  const { url } = await emptyClickHouse()
+  const clickhouse = new ClickHouse({ url: url.replace(/analytics$/, 'unmade') })
+  t.teardown(async () => {
+    await clickhouse.commandWithoutDatabase('DROP DATABASE unmade')
+    await clickhouse.close()
+  })
   await clickhouse.commandWithoutDatabase('CREATE DATABASE unmade')
   t.equal(await findLastPosition(Shards.of(clickhouse)), START, 'of a store without tables')
 

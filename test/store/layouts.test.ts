@@ -1,20 +1,15 @@
 import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
 import { readLayouts, recordLayout } from '../../src/store/layouts.js'
-import { startClickHouse } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
-const engine = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url: engine.url })
-t.teardown(() => clickhouse.close())
-await migrate(clickhouse)
-t.beforeEach(() => clickhouse.command('TRUNCATE TABLE layouts'))
+const { clickhouse } = await emptyClickHouse()
 
 t.test('a new store has no layout', async (t) => {
   t.strictSame(await readLayouts(clickhouse), { latest: null, active: null })
 })
 
 t.test('the latest version counts, and the furthest of its states', async (t) => {
+  await clickhouse.command('TRUNCATE TABLE layouts')
   const one = { version: 1, lanes: 1, shards: 1 }
   const three = { version: 2, lanes: 3, shards: 2 }
   await recordLayout(clickhouse, { ...one, state: 'active' }, 1000)

@@ -1,29 +1,21 @@
 import { spawnSync } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { findEventLeftovers, findTableLeftovers, purgeOldRows, rewriteParts } from '../../src/store/rewrite.js'
 import { Purge, type PurgeOptions } from '../../src/users/erasure/purge.js'
-import { silent, startClickHouse, temporaryFolder, until } from '../helper.js'
+import { silent, temporaryFolder, until } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 const EVENTS = 60
 const LANES = 4
 
-const engine = await startClickHouse(t)
+const { url, clickhouse } = await emptyClickHouse()
 const HOUR_MS = 3_600_000
-
-const clickhouse = new ClickHouse({ url: engine.url })
-t.teardown(() => clickhouse.close())
-await migrate(clickhouse)
-t.beforeEach(async () => {
-  for (const table of ['events', 'profiles', 'sessions', 'deletions'])
-    await clickhouse.command(`TRUNCATE TABLE ${table}`)
-})
-
 const signal = AbortSignal.timeout(120_000)
 
 async function purgeAllEvents(): Promise<void> {
@@ -117,6 +109,7 @@ async function insertProfiles(rows: string): Promise<void> {
 }
 
 t.test('Purge rewrites a month only if an event in it was deleted, and only once', async (t) => {
+  await emptyClickHouse()
   const purge = purgeOf(t, 0)
   const edits = new EventEdits(Shards.of(clickhouse))
   const [edited, deleted] = [await insertEvent('2026-01'), await insertEvent('2026-02')]
@@ -148,6 +141,7 @@ t.test('Purge rewrites a month only if an event in it was deleted, and only once
 })
 
 t.test('Purge finds deletions from before a restart, and delays them no longer than the interval', async (t) => {
+  await emptyClickHouse()
   const id = await insertEvent('2026-01')
   await insertEvent('2026-01', 1)
   await new EventEdits(Shards.of(clickhouse)).apply({ projectId: 'p', eventId: id, properties: null })
@@ -179,7 +173,8 @@ class Sparing extends ClickHouse {
 }
 
 t.test('Purge finds earlier rows of deleted profiles without reading all profiles', async (t) => {
-  const sparing = new Sparing({ url: engine.url })
+  await emptyClickHouse()
+  const sparing = new Sparing({ url })
   t.teardown(() => sparing.close())
   await insertProfiles("SELECT 'p', concat('user', toString(number)), '{}', 1, 1, 1, 0 FROM numbers(300000)")
   const awkward = `it's "gone" \\ 100% 😀\t\n\u0000`
@@ -204,6 +199,7 @@ t.test('Purge finds earlier rows of deleted profiles without reading all profile
 })
 
 t.test('Purge handles more deletions than one statement can hold', async (t) => {
+  await emptyClickHouse()
   const rows = "concat('user', toString(number)), '{}', 1, 1"
   await insertProfiles(`SELECT 'p', ${rows}, 1, 0 FROM numbers(60001)`)
   await insertProfiles(`SELECT 'p', ${rows}, 2, 1 FROM numbers(60000)`)
@@ -222,22 +218,23 @@ t.test('Purge reports a disk that is too full for a rewrite', { skip: noMount },
   const dir = await temporaryFolder(t)
   const source = (path: string) => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href)
   const script = `
-const { startEmbeddedClickHouse } = await import(${source('clickhouse/embedded/engine.js')})
-const { ClickHouse } = await import(${source('clickhouse/client.js')})
-const { migrate } = await import(${source('clickhouse/migrate.js')})
-const { findEventLeftovers, rewriteParts } = await import(${source('store/rewrite.js')})
-const log = { info() {}, warn() {}, error() {} }
-const engine = await startEmbeddedClickHouse({ path: ${JSON.stringify(`${dir}/data`)}, log })
-const clickhouse = new ClickHouse({ url: engine.url })
-await migrate(clickhouse)
-const id = "reinterpret(bitShiftLeft(toUInt128(number), 64), 'UUID')"
-await clickhouse.command("INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) SELECT 'p', " + id + ", 'e', 'u', 0, 0, randomString(10000) FROM numbers(2000)")
-await clickhouse.command('DELETE FROM events WHERE event_id IN (SELECT event_id FROM events LIMIT 1)')
-const [{ id: month }] = await findEventLeftovers(clickhouse)
-await rewriteParts(clickhouse, month, AbortSignal.timeout(60000)).catch(({ name, message }) => console.log(name, message))
-await clickhouse.close()
-await engine.close()`
-  const file = join(t.testdir({ 'fill.mjs': script }), 'fill.mjs')
+  const { startEmbeddedClickHouse } = await import(${source('clickhouse/embedded/engine.js')})
+  const { ClickHouse } = await import(${source('clickhouse/client.js')})
+  const { migrate } = await import(${source('clickhouse/migrate.js')})
+  const { findEventLeftovers, rewriteParts } = await import(${source('store/rewrite.js')})
+  const log = { info() {}, warn() {}, error() {} }
+  const engine = await startEmbeddedClickHouse({ path: ${JSON.stringify(`${dir}/data`)}, log })
+  const clickhouse = new ClickHouse({ url: engine.url })
+  await migrate(clickhouse)
+  const id = "reinterpret(bitShiftLeft(toUInt128(number), 64), 'UUID')"
+  await clickhouse.command("INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) SELECT 'p', " + id + ", 'e', 'u', 0, 0, randomString(10000) FROM numbers(2000)")
+  await clickhouse.command('DELETE FROM events WHERE event_id IN (SELECT event_id FROM events LIMIT 1)')
+  const [{ id: month }] = await findEventLeftovers(clickhouse)
+  await rewriteParts(clickhouse, month, AbortSignal.timeout(60000)).catch(({ name, message }) => console.log(name, message))
+  await clickhouse.close()
+  await engine.close()`
+  const file = join(await temporaryFolder(t), 'fill.mjs')
+  await writeFile(file, script)
   const args = ['bash', '-c', 'mount -t tmpfs -o size=40m tmpfs "$0" && exec "$@"', dir]
   const node = [process.execPath, ...process.execArgv, file]
   const { stdout, stderr } = spawnSync('unshare', [...NAMESPACE, ...args, ...node], {
@@ -250,6 +247,7 @@ await engine.close()`
 t.test(
   'Purge gathers the deletions of a project that erases in a loop, and serves another project immediately',
   async (t) => {
+    await emptyClickHouse()
     let purges = 0
     const waitForAll = async () => {
       purges++

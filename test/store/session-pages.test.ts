@@ -2,10 +2,9 @@ import { text } from 'node:stream/consumers'
 import fc from 'fast-check'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { readSessionPage, type SessionFilter } from '../../src/store/session-pages.js'
-import { startClickHouse } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 /** Up to several times the number that a short page reads at first. */
 const ROWS = { minLength: 1, maxLength: 400 }
@@ -20,10 +19,7 @@ interface Row {
   isDeleted: boolean
 }
 
-const engine = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url: engine.url })
-t.teardown(() => clickhouse.close())
-await migrate(clickhouse)
+const { url, clickhouse } = await emptyClickHouse()
 await clickhouse.command('SYSTEM STOP MERGES sessions')
 
 /** Stores rows; the version of each is its index. */
@@ -119,7 +115,7 @@ t.test('readSessionPage keeps its statement small even if the ids are as long as
       return await super.rows(...call)
     }
   }
-  const watched = new Watched({ url: engine.url })
+  const watched = new Watched({ url: url })
   t.teardown(() => watched.close())
   // A control character is six in JSON. The session that started last has more versions than are looked at first.
   await clickhouse.command(

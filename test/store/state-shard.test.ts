@@ -1,15 +1,12 @@
 import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
 import { literal } from '../../src/clickhouse/parameters.js'
 import { chooseLane } from '../../src/lanes/choose-lane.js'
 import { type StateKind, toStateKey } from '../../src/model/state-key.js'
 import { VERSIONED_TABLES } from '../../src/store/newest-rows.js'
 import { stateShardSql } from '../../src/store/state-shard.js'
-import { startClickHouse } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
-const engine = await startClickHouse(t)
-const clickhouse = new ClickHouse({ url: engine.url })
-t.teardown(() => clickhouse.close())
+const { clickhouse } = await emptyClickHouse()
 
 /** Ordinary names, every character that JSON may escape, and texts that look like an escape. */
 const NAMES = [
