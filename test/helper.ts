@@ -157,12 +157,10 @@ export async function startClickHouse(t: Scope, path?: string) {
 export const STORAGES = ['embedded', 'servers'] as const
 /** One of them, for tests of code that runs before a request reaches the storage. */
 export const ANY_STORAGE = [STORAGES[0]] as const
-/** Both kinds of storage, and both one lane and several, for promises that lanes could break. */
-const LAYOUTS = ['embedded', 'lanes'] as const
 /** The layout with the most parts, for behaviour that all layouts share. */
-export const LANES = [LAYOUTS[1]] as const
+export const LANES = ['lanes'] as const
 /** With three journals, `lanes` is like `servers`, and `embedded lanes` like `embedded`. */
-export type Storage = (typeof STORAGES)[number] | (typeof LAYOUTS)[number] | 'embedded lanes'
+export type Storage = (typeof STORAGES)[number] | (typeof LANES)[number] | 'embedded lanes'
 
 /** The settings for a kind of storage: LMDB and the embedded engine, or Redis and ClickHouse over HTTP. */
 export async function settingsFor(t: Test, storage: Storage): Promise<NodeJS.ProcessEnv> {
