@@ -4,7 +4,7 @@ import { CALL_RETRY, type RetryPolicy, retry } from '../client/retry.js'
 import type { CommandIo } from './command.js'
 
 /** About six minutes of pauses in all, enough for a restart of the service or its machine. */
-export const TRANSFER_RETRY: RetryPolicy = { ...CALL_RETRY, attempts: 30 }
+export const TRANSFER_RETRY: RetryPolicy = { ...CALL_RETRY, attempts: 30, maxRetryAfterMs: 360_000 }
 /** Describes the key. The call stores and reads no data. */
 const PROBE: Call = { method: 'GET', path: '/public/key' }
 const ONCE = { attempts: 1, baseDelayMs: 0, maxDelayMs: 0 }

@@ -20,7 +20,7 @@ export interface RetryPolicy {
 }
 
 /** For calls that someone waits for: at most half a minute of pauses. */
-export const CALL_RETRY: RetryPolicy = { attempts: 8, baseDelayMs: 250, maxDelayMs: 15_000, maxRetryAfterMs: 60_000 }
+export const CALL_RETRY: RetryPolicy = { attempts: 8, baseDelayMs: 250, maxDelayMs: 15_000, maxRetryAfterMs: 120_000 }
 
 /**
  * For queued events, which nobody waits for and which exist nowhere else: about 50 minutes of

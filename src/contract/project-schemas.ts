@@ -214,7 +214,7 @@ const SETTINGS = {
     partial({
       events: setting(Keep, 'Events, by their own time: older ones are refused, hidden and removed.'),
       sessions: setting(Keep, 'Sessions, by the time of their last change.'),
-      profiles: setting(Keep, 'Profiles, by the last change or event of their user.'),
+      profiles: setting(Keep, 'Profiles, by the last change, event or session of their user.'),
     }),
     'How long data is kept; default: forever.',
   ),

@@ -27,7 +27,7 @@ export const matomo: Vendor = {
     const messages: Decoded[] = []
     let source: Pick<WebPage, 'referrer' | 'utm'> = readSource(row)
     for (const { action, time } of readActions(row, actions, { ...options })) {
-      const { event, page, places = {} } = readAction(action)
+      const { event, named, page, places = {} } = readAction(action)
       const isView = event === PAGE_VIEW
       const id = ['pageId', 'goalId', 'orderId', 'url'].map((name) => readField(action, name))
       const which = [readField(action, 'type') ?? '', id.find((part) => part !== undefined) ?? '', String(time)]
@@ -37,7 +37,7 @@ export const matomo: Vendor = {
           insertId: makeInsertId('matomo', visitor ?? '', idVisit, ...which),
           sessionId: idVisit,
           page: isView ? { ...page, ...source } : page,
-          rest: ['$matomo', collectRest(action, page, Object.values(places))],
+          rest: ['$matomo', collectRest(action, page, [...Object.values(places), named])],
         }),
       )
       // All pages after the first were reached from the site itself.
@@ -88,6 +88,8 @@ function describeOther(row: JsonRow): string {
 
 interface Action {
   event: string
+  /** the field that names the event */
+  named?: string
   page: WebPage
   /** the fields that become properties, by the names of these */
   places?: Record<string, string>
@@ -106,7 +108,7 @@ function readAction(action: JsonRow): Action {
       return { event: PAGE_VIEW, page: { url, title: readField(action, 'pageTitle') } }
     case 'event': {
       const places = { category: 'eventCategory', name: 'eventName', value: 'eventValue' }
-      return { event: readField(action, 'eventAction') ?? type, page, places }
+      return { event: readField(action, 'eventAction') ?? type, named: 'eventAction', page, places }
     }
     case CONTENT: {
       const event = readField(action, 'contentInteraction') === undefined ? 'contentImpression' : 'contentInteraction'
@@ -127,8 +129,10 @@ function readAction(action: JsonRow): Action {
       const places = { order_id: 'orderId', revenue: 'revenue', items: 'itemDetails' }
       return { event: type, page: { utm: {} }, places }
     }
-    case 'goal':
-      return { event: readField(action, 'goalName') ?? type, page, places: { goal_id: 'goalId', revenue: 'revenue' } }
+    case 'goal': {
+      const places = { goal_id: 'goalId', revenue: 'revenue' }
+      return { event: readField(action, 'goalName') ?? type, named: 'goalName', page, places }
+    }
     default:
       return { event: type, page }
   }
@@ -147,12 +151,12 @@ function pickTexts(row: JsonRow, places: Record<string, string>): (readonly [nam
 }
 
 /** Fields of any action that are stored elsewhere. */
-const PLACED = ['type', 'timestamp', 'pageId', 'eventAction', 'goalName']
+const PLACED = ['type', 'timestamp', 'pageId']
 /** Fields that only describe how Matomo shows an action. */
 const SHOWN = /^(?:title|subtitle|icon.*|.*[Pp]retty|.*Icon|.*IconSVG)$/
 
-/** @param used the fields that become properties */
-function collectRest(action: JsonRow, { url, title }: WebPage, used: readonly string[]): string {
+/** @param used the fields that are stored elsewhere, as the name or a property of the event */
+function collectRest(action: JsonRow, { url, title }: WebPage, used: readonly (string | undefined)[]): string {
   const placed = new Set([
     ...PLACED,
     ...used,

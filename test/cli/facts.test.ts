@@ -2,7 +2,7 @@ import t from 'tap'
 import { command } from '../../src/cli/facts.js'
 import { readFactsStatus } from '../../src/store/fact-status.js'
 import { openStore } from '../../src/store/open.js'
-import { completeFacts, countDifferences } from '../facts/shard.js'
+import { completeFacts, countDifferences } from '../facts/copied-facts.js'
 import { ANY_STORAGE, settingsFor, startApp, until } from '../helper.js'
 import { run } from './lanes-store.js'
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openStore } from '../../src/store/open.js'
-import { completeFacts, countDifferences } from '../facts/shard.js'
+import { completeFacts, countDifferences } from '../facts/copied-facts.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
 import { ACCIDENTS, damage, keepLog, type PartFolder, readParts } from './damaged-store.js'
 

@@ -9,7 +9,8 @@ import { FactLead } from '../../src/store/fact-lead.js'
 import { compareWithPoint, readFactsPoint } from '../../src/store/fact-points.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
 import { silent, until } from '../helper.js'
-import { LEADER_STATEMENTS, openShard } from './shard.js'
+import { LEADER_STATEMENTS } from './copied-facts.js'
+import { openShard } from './shard.js'
 
 async function openProxied(t: Test) {
   const shard = await openShard(t)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { openStore } from '../../src/store/open.js'
 import { LANES, settingsFor, startApp, until } from '../helper.js'
-import { completeFacts, countDifferences } from './shard.js'
+import { completeFacts, countDifferences } from './copied-facts.js'
 
 const EDITS = 4
 

@@ -6,8 +6,7 @@ import { Shards } from '../../src/clickhouse/shards.js'
 import { checkLayout, findLayout, WrongLayoutError } from '../../src/lanes/layout.js'
 import { layoutNumber } from '../../src/model/layout.js'
 import { recordLayout } from '../../src/store/layouts.js'
-import { freePort } from '../helper.js'
-import { emptyClickHouse } from '../shared-engine.js'
+import { freePort, startClickHouse } from '../helper.js'
 
 const noJournal = async () => null
 const never = async () => {
@@ -26,7 +25,7 @@ async function shardsAt(t: Test, url: string): Promise<{ clickhouse: ClickHouse;
 }
 
 t.test('a new store takes its layout from the settings, and later starts need the same settings', async (t) => {
-  const { clickhouse, one, two } = await shardsAt(t, (await emptyClickHouse()).url)
+  const { clickhouse, one, two } = await shardsAt(t, (await startClickHouse(t)).url)
   const layout = { version: 1, lanes: 3, shards: 2 }
   t.strictSame(await findLayout(two, 3, noJournal), layout, 'before there is a table')
   await migrate(clickhouse)

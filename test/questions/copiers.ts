@@ -11,7 +11,7 @@ import { ReadBarrier } from '../../src/reads/read-barrier.js'
 import { requestFacts } from '../../src/store/event-changes.js'
 import { FactLead } from '../../src/store/fact-lead.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
-import { LEADER_STATEMENTS } from '../facts/shard.js'
+import { LEADER_STATEMENTS } from '../facts/copied-facts.js'
 import { type Scope, silent, until } from '../helper.js'
 
 /** What happens to facts while questions are asked. */

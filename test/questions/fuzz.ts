@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { completeFacts } from '../facts/shard.js'
+import { completeFacts } from '../facts/copied-facts.js'
 import { type Scope, startClickHouse, startRedis } from '../helper.js'
 import { startNodes } from '../nodes.js'
 import { compareAnswers, KINDS, type Kind, type Outcome, sendBroken } from './agreement.js'

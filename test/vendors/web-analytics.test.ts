@@ -204,7 +204,7 @@ t.test('Matomo: actions about a part of a page have a name, and those of plugins
   const actionDetails = [
     { ...content, pageId: 1 },
     { ...content, type: 13, pageId: 2, contentInteraction: 'click' },
-    { type: 'form', pageId: 3, revenue: 5, eventName: 'x', goalId: 7, timestamp },
+    { type: 'form', pageId: 3, revenue: 5, eventName: 'x', eventAction: 'y', goalName: 'z', goalId: 7, timestamp },
   ]
   const visit = { idVisit: 1, visitorId: 'v', firstActionTimestamp: timestamp, actionDetails }
   const { events } = await readRows(JSON.stringify([visit]), 'matomo')
@@ -214,7 +214,7 @@ t.test('Matomo: actions about a part of a page have a name, and those of plugins
     [
       ['contentImpression', { url, name, piece, target }],
       ['contentInteraction', { url, name, piece, target, interaction: 'click' }],
-      ['form', { $matomo: { revenue: 5, eventName: 'x', goalId: 7 } }],
+      ['form', { $matomo: { revenue: 5, eventName: 'x', eventAction: 'y', goalName: 'z', goalId: 7 } }],
     ],
   )
 })

@@ -187,7 +187,11 @@ export async function installClock(page: Page): Promise<void> {
 async function openPage(t: Test, window: BrowserContext): Promise<Page> {
   const page = await window.newPage()
   page.setDefaultTimeout(WAIT_LIMIT_MS)
-  t.teardown(() => page.close())
+  t.teardown(async () => {
+    // A request that a test intercepts may still be under way.
+    await page.unrouteAll({ behavior: 'ignoreErrors' })
+    await page.close()
+  })
   return page
 }
 

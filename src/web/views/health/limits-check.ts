@@ -28,7 +28,10 @@ export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>
   journal: ['the project’s share of the journal', 'See Backlog: events that get stored free up space.'],
   idempotency_keys: ['too many Idempotency-Keys', 'Send fewer of them, or raise MAX_IDEMPOTENCY_KEYS.'],
   saved: ['too many saved questions and boards', 'Delete those that nobody needs.'],
-  quota: ['the project’s quota', 'Raise the quota in the project’s settings, or wait until its day or month ends.'],
+  quota: [
+    'the project’s quota',
+    'Raise the quota in the project’s settings, wait until its day or month ends, or remove data.',
+  ],
 }
 
 const OF_KEY = 'If nobody can explain this, revoke the key: somebody may have copied it from a web page.'
