@@ -132,7 +132,7 @@ async function countCurrent(clickhouse: ClickHouse, which: string): Promise<numb
   return Number(found?.count)
 }
 
-/** The number of sessions of covered days, unchanged since, without an equal row, and of rows without a session. */
+/** The number of sessions of covered days (of each definition), unchanged since, without an equal row, and of rows without a session. */
 async function countWrong(clickhouse: ClickHouse): Promise<number> {
   for (;;) {
     const days = await readSessionDays(clickhouse, 'a')
@@ -151,18 +151,19 @@ async function countWrongOf(clickhouse: ClickHouse, days: readonly SessionDay[])
       FROM (SELECT arrayJoin([${rows.join(', ')}]) AS of_day)
     ), made AS (${selectSessions('a', { from: 0, to: (TODAY + 10) * DAY_MS })})
     SELECT count() AS count FROM (
-      SELECT h, sum(sign) AS difference FROM (
-        SELECT cityHash64(${COMPARED.map((name) => `session_facts.${name}`).join()}) AS h, 1 AS sign
+      SELECT newest, h, sum(sign) AS difference FROM (
+        SELECT cityHash64(${COMPARED.map((name) => `session_facts.${name}`).join()}) AS h, newest, 1 AS sign
         FROM session_facts INNER JOIN covered
           ON session_facts.day = covered.day AND session_facts.fill = covered.newest
-        WHERE project_id = 'a' AND key NOT IN (
-          SELECT key FROM made INNER JOIN covered ON made.day = covered.day WHERE last_step > reach OR last_call > called
+        WHERE project_id = 'a' AND (key, newest) NOT IN (
+          SELECT key, newest FROM made INNER JOIN covered ON made.day = covered.day
+          WHERE last_step > reach OR last_call > called
         )
         UNION ALL
-        SELECT cityHash64(${COMPARED.map((name) => `made.${name}`).join()}) AS h, -1 AS sign
+        SELECT cityHash64(${COMPARED.map((name) => `made.${name}`).join()}) AS h, newest, -1 AS sign
         FROM made INNER JOIN covered ON made.day = covered.day
         WHERE last_step <= reach AND last_call <= called
-      ) GROUP BY h HAVING difference != 0
+      ) GROUP BY newest, h HAVING difference != 0
     )`)
   return Number(found?.count)
 }

@@ -9,7 +9,6 @@ import type { Session } from '../../src/model/session.js'
 import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { insertEvents, logReplay } from '../../src/store/events.js'
 import { SESSIONS } from '../../src/store/sessions.js'
-import { until } from '../helper.js'
 import { emptyClickHouse } from '../shared-engine.js'
 import { completeFacts, countDifferences } from './copied-facts.js'
 
