@@ -139,7 +139,7 @@ t.test('runChecks names the quotas that are nearly or fully used', async (t) => 
     verdict,
     'Project wiki has used 150% of its quota of stored bytes. Project blog has used 100% of its quota of events per day: more events are refused. Project shop has used 87% of its quota of events per month.',
   )
-  t.equal(advice, 'Raise the quota in the project’s settings, or wait until its day or month ends.')
+  t.equal(advice, 'Raise the quota in the project’s settings, wait until its day or month ends, or remove data.')
 })
 
 t.test('the manual documents every limit', async (t) => {
