@@ -188,8 +188,8 @@ async function openPage(t: Test, window: BrowserContext): Promise<Page> {
   const page = await window.newPage()
   page.setDefaultTimeout(WAIT_LIMIT_MS)
   t.teardown(async () => {
-    // A request that a test intercepts may still be under way.
-    await page.unrouteAll({ behavior: 'ignoreErrors' })
+    // A request that a test intercepts may still be under way; a test may have closed the page itself.
+    if (!page.isClosed()) await page.unrouteAll({ behavior: 'ignoreErrors' })
     await page.close()
   })
   return page
