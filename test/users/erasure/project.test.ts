@@ -124,7 +124,7 @@ for (const storage of ['embedded', ...LANES] as const) {
       t.equal((await found(keptKey)).events, COUNT)
     })
 
-    t.test('a repeated call continues one that ended early', async (t) => {
+    t.test('a repeated call continues one that ended early', { skip: storage === 'embedded' }, async (t) => {
       const { shards, close } = await openStore(client.config)
       t.teardown(close)
       const layout = { version: 1, lanes: client.config.LANES, shards: 1 }
