@@ -12,7 +12,7 @@ const ONCE = { attempts: 1, baseDelayMs: 0, maxDelayMs: 0 }
 /** Plain wording for errors from Node and OpenSSL. */
 const REASONS: [pattern: RegExp, words: string][] = [
   [/^ECONNREFUSED$/, 'nothing listens there'],
-  [/^ENOTFOUND$/, 'its host name is not known'],
+  [/^ENOTFOUND$/, 'its host name is unknown'],
   [/^EAI_AGAIN$/, 'its host name cannot be looked up'],
   [/^(EHOSTUNREACH|ENETUNREACH)$/, 'its host cannot be reached'],
   [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'the connection was closed without a response'],
@@ -72,7 +72,7 @@ function readKey(url: string): string {
 
 /** Message for a server that responds, but does not have the API under this URL. */
 function wrongPath(url: string): string {
-  return `The service responds at ${url}, but has no calls under that path. Leave the path out, as in ${new URL(url).origin}.`
+  return `The service responds at ${url}, but not under that path. Leave out the path: ${new URL(url).origin}.`
 }
 
 /** Explains to the user why a call to the service failed. */

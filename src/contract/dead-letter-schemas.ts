@@ -32,7 +32,7 @@ export const DeadLetter = Type.Object({
   reason: Type.String(),
   received_at: milliseconds,
   replayed_at: Type.Union([milliseconds, Type.Null()], {
-    description: 'When it was stored; null if it was not replayed yet.',
+    description: 'When it was stored; null if it has not been replayed.',
   }),
   entry: Type.String({ description: 'The beginning of its text: at most 10 000 characters.' }),
 })

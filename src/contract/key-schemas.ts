@@ -18,13 +18,13 @@ const fields = {
   origins: optional(
     Type.Array(Type.String({ message: 'must be a string' }), {
       message: 'must be an array of origins',
-      description: 'Only pages of these origins may use the key, a write or public one.',
+      description: 'Of a write or public key: only pages of these origins may use it.',
     }),
   ),
   events_only: optional(
     Type.Boolean({
       message: 'must be true or false',
-      description: 'Whether the key, a write key, may only send events and make session calls.',
+      description: 'Of a write key: whether it may only send events and make session calls.',
     }),
   ),
 }
@@ -64,7 +64,7 @@ export const ListedKey = Type.Object({
   created_at: time('Milliseconds since 1970; null for a key of the environment.'),
   revoked_at: time('When it stops or stopped working, in milliseconds since 1970.'),
   last_used: day,
-  refused: Type.Integer({ description: 'How many of its requests were refused because the key may not make them.' }),
+  refused: Type.Integer({ description: 'How many of its requests were refused because the key was not allowed to make them.' }),
   last_refused: day,
   current: Type.Boolean({ description: 'Whether this call was made with the key.' }),
 })

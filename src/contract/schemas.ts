@@ -412,7 +412,7 @@ export const EventPage = withFields(
 )
 const sampled = Type.Integer({
   description:
-    'How many events were looked at: the newest, at most 20 000; for the first list of a large project, at most 1000.',
+    'How many events were sampled: the newest, at most 20 000; for the first list of a large project, at most 1000.',
 })
 const shareField = (what: string) => Type.Number({ minimum: 0, maximum: 1, description: `${what}, from 0 to 1.` })
 const EventName = Type.Object(

@@ -37,7 +37,7 @@ const FASTIFY_ERRORS: Record<string, [code: ErrorCode, message: string]> = {
     'The Content-Encoding must be one of gzip, deflate, br, zstd or identity, and only one of them.',
   ],
   FST_CP_ERR_INVALID_CONTENT: ['invalid_json', 'The body cannot be decompressed as its Content-Encoding says.'],
-  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'No id is this long.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'No id can be this long.'],
   FST_ERR_CTP_EMPTY_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
 }
 

@@ -69,7 +69,7 @@ function welcome(url: string, role: Config['ROLE']): string {
     const links = `${url}/health/ready and ${url}/metrics`
     return `Tallyhouse moves the journal to ClickHouse (ROLE=writer) and has no API.\nIts health and metrics: ${links}`
   }
-  return `Tallyhouse serves at ${url}\nLook at your events at ${url}/\nAPI reference, with a page to try it: ${url}/docs`
+  return `Tallyhouse serves at ${url}\nSee your events at ${url}/\nAPI reference, with a page to try it: ${url}/docs`
 }
 
 /** A line about a store of several lanes. */

@@ -24,7 +24,7 @@ const CALLS = describeCalls('Events', {
     description:
       'Every event that was acknowledged before the call, in the order of acceptance, as fast as ClickHouse returns them. NDJSON, CSV ' +
       'or Parquet, by `format` or `Accept`. If reading fails after it has begun, the connection breaks before the response is ' +
-      'complete. A later call with the `x-next-cursor` of this one starts where it ended: nothing is skipped and nothing repeated.',
+      'complete. A later call with the `x-next-cursor` of this one starts where it ended: nothing is skipped or repeated.',
     parameters: { format: 'ndjson' },
     response: { type: 'ndjson', example: `${JSON.stringify(EXAMPLE_EVENT)}\n` },
     headers: {

@@ -12,7 +12,7 @@ const CALLS = describeCalls('Operation', {
   countIds: {
     schema: { querystring: NoQuery, response: { 200: RememberedIdsList } },
     config: { access: 'manage' },
-    summary: 'Find out how many insert_ids of the project are remembered',
+    summary: 'Count the remembered insert_ids of the project',
     description:
       'By kind of key and lane. If more arrived than `MAX_INSERT_IDS`, the oldest were forgotten before their seven days: all ' +
       'ids sent since `since` are remembered.',

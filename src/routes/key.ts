@@ -6,7 +6,7 @@ import { describeCalls } from '../http/openapi/description.js'
 const CALLS = describeCalls('Operation', {
   describeKey: {
     schema: { querystring: NoQuery },
-    summary: 'Find out whether a key is accepted',
+    summary: 'Check a key',
     description:
       'The kind of the key, and its project. It reads and changes nothing. Commands call it first, to find out whether the ' +
       'service is there and accepts their key.',

@@ -26,7 +26,7 @@ const CALLS = describeCalls('Events', {
     config: { isEndless: true },
     summary: 'Follow events as they become visible',
     description:
-      'Server-Sent Events without an end: each accepted event once it is stored, in the order of acceptance. `id` is its ' +
+      'Endless Server-Sent Events: each accepted event once it is stored, in the order of acceptance. `id` is its ' +
       '`eventId`, and `data` the event as `GET /public/events` has it, its properties byte for byte; line breaks between their ' +
       'tokens begin another `data` line. Begins with what is accepted after the call, or after the event of `Last-Event-ID`, ' +
       'which may be any earlier one, deleted or not: nothing is skipped, and nothing is repeated. A client that reads too ' +

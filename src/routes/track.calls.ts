@@ -6,7 +6,7 @@ import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 
 const BATCH_IDS =
   'What the request has stored: one id, or several separated by commas, for `POST /public/events/delete`; `none` if the ' +
-  '`insert_id`s of all its events were known. A retry with the same `Idempotency-Key` has the same.'
+  '`insert_id`s of all its events were known. A retry with the same `Idempotency-Key` gets the same.'
 
 /**
  * In bytes. A smaller event is cheaper outside the pool: it is copied into an entry while it is
@@ -23,7 +23,7 @@ export const CALLS = describeCalls('Events', {
     summary: 'Ingest one event',
     description:
       'Acknowledged once the event is durable. With `insert_id`, it is stored once, however often it is sent within 7 days, alone or ' +
-      'in a batch; a repetition has the same response, without `x-event-id`.',
+      'in a batch; a repetition gets the same response, without `x-event-id`.',
     example: {
       event: 'signed up',
       distinct_id: 'ada',

@@ -5,7 +5,7 @@ import type { UsageTable } from '../keys/key-usage.js'
 /** How a key was used. Days are in UTC, such as 2026-11-26; null for never. */
 export interface StoredKeyUse {
   lastUsed: string | null
-  /** requests that were refused because the key may not make them */
+  /** refused requests that the key was not allowed to make */
   refused: number
   lastRefused: string | null
 }

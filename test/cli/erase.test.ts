@@ -102,7 +102,7 @@ t.test('tallyhouse erase', async (t) => {
       message: /key has a character that no key can have/,
     })
     await t.rejects(run(['--distinct-id', 'a', '--url', `${url}/public`]), {
-      message: `has no calls under that path. Leave the path out, as in ${url}.`,
+      message: `but not under that path. Leave out the path: ${url}.`,
     })
     await t.rejects(run(['--distinct-id', '', '--url', url]), { code: 'invalid_request' })
     await t.rejects(run(['--file', '/does/not/exist', '--url', url]), { code: 'ENOENT' })

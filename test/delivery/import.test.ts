@@ -60,7 +60,7 @@ t.test('an import of a file that changes in the meantime says so', async (t) => 
   ])
   const { code, stderr } = await runProcess(['import', '--url', server.url, path])
   t.equal(code, 1)
-  t.match(stderr, /1 event stored, 0 rejected\.\n.* has changed while it was imported.*import --undo/)
+  t.match(stderr, /1 event stored, 0 rejected\.\n.* has changed during the import.*import --undo/)
 })
 
 t.test(

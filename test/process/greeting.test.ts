@@ -22,9 +22,9 @@ async function printed(
 }
 
 t.test('the start prints where the page is, which only a process with an API has', async (t) => {
-  t.match(await printed('all', '127.0.0.1'), 'Look at your events at http://127.0.0.1:3000/\n')
-  t.match(await printed('api', '0.0.0.0'), 'Look at your events at http://127.0.0.1:3000/\n', 'the wildcard works here')
-  t.match(await printed('all', '2001:db8::1'), 'Look at your events at http://[2001:db8::1]:3000/\n')
+  t.match(await printed('all', '127.0.0.1'), 'See your events at http://127.0.0.1:3000/\n')
+  t.match(await printed('api', '0.0.0.0'), 'See your events at http://127.0.0.1:3000/\n', 'the wildcard works here')
+  t.match(await printed('all', '2001:db8::1'), 'See your events at http://[2001:db8::1]:3000/\n')
   t.notMatch(await printed('writer', '127.0.0.1'), /Look at/)
 })
 

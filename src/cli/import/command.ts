@@ -134,7 +134,7 @@ async function importAllFiles(paths: string[], options: ImportOptions, io: Comma
     io.stderr.write(`${path === '-' ? 'standard input' : path}: ${described(imported)}.\n`)
     if (imported.hasChanged) {
       io.stderr.write(
-        `${path} has changed while it was imported, so what was stored may be neither its old nor its new content. To import it as it is now, undo this import first: ${formatUndo(path, options.stateFile)}\n`,
+        `${path} has changed during the import, so what was stored may match neither its old nor its new content. To import it as it is now, undo this import first: ${formatUndo(path, options.stateFile)}\n`,
       )
     }
     if (!imported.isWhole) {

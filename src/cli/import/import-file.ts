@@ -32,7 +32,7 @@ export interface Imported extends Done {
   isWhole: boolean
   /** a sentence that says how to resume it, if it has not */
   hint: string
-  /** whether the file has changed while it was imported */
+  /** whether the file changed during the import */
   hasChanged: boolean
 }
 

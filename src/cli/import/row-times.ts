@@ -48,7 +48,7 @@ export function guessTimeFormat(times: readonly WrittenTime[]): TimeFormat | und
       ([format, [first]]) => `${truncate(first?.text)} in line ${first?.line} is in ${TIME_NAMES[format]}`,
     )
     throw new Error(
-      `The times are written in several ways: ${words.join(', ')}. Choose one with --time; the other rows are rejected.`,
+      `The times are in several formats: ${words.join(', ')}. Choose one with --time; the other rows are rejected.`,
     )
   }
   if (most) return most[0]

@@ -233,7 +233,7 @@ export function readBody(
         return
       }
       if (announced !== undefined && (payload.receivedEncodedLength || length) !== Number(announced)) {
-        reject(new ApiError('invalid_request', 'The body is not as long as its Content-Length says.'))
+        reject(new ApiError('invalid_request', 'The length of the body does not match its Content-Length.'))
         return
       }
       const all = frame ? [frame[0], ...chunks, frame[1]] : chunks

@@ -32,7 +32,7 @@ export function acceptDailyVisitors(scope: FastifyInstance, nameVisitor: NameVis
     if (access !== 'send' && access !== 'session') return
     const { visitor } = request.query as { visitor?: unknown }
     if (visitor !== undefined && changesUsers) {
-      throw invalidField('/visitor', 'is for events and sessions: a visitor of a day has no profile')
+      throw invalidField('/visitor', 'is for events and sessions: daily visitors have no profiles')
     }
     if (visitor !== undefined) setVisitor(request, visitor, nameVisitor)
     // Calls about users refuse these names with any key.
@@ -57,7 +57,7 @@ function setVisitor(request: FastifyRequest, visitor: unknown, nameVisitor: Name
       : named.findIndex(({ distinct_id }) => distinct_id !== undefined)
   if (first !== -1) {
     const path = first === 0 ? '' : `/events/${first - 1}`
-    throw invalidField(`${path}/distinct_id`, 'must be absent with visitor=daily: the service makes one')
+    throw invalidField(`${path}/distinct_id`, 'must be absent with visitor=daily: the service generates it')
   }
   const { projectId, headers } = request
   const name = nameVisitor({ projectId, address: clientAddress(request), userAgent: headers['user-agent'] ?? '' })

@@ -82,7 +82,7 @@ export class SignIns {
   find(request: FastifyRequest): StoredKey | null {
     const grant = this.#findAny(request)?.grant ?? null
     if (!grant || this.#isOfPage(request, grant)) return grant
-    const message = `A call that is signed in with a cookie and not a GET needs the header ${CSRF_HEADER}; GET /session returns its value.`
+    const message = `With a cookie, any call except a GET needs the header ${CSRF_HEADER}; GET /session returns its value.`
     throw new ApiError('invalid_csrf_token', message)
   }
 

@@ -13,10 +13,10 @@ const JSON_TYPE = 'application/json'
 
 const Failure = Type.Object({
   status: Type.Literal(0),
-  error: Type.String({ description: 'A sentence for a person.' }),
+  error: Type.String({ description: 'A message for people.' }),
   code: Type.Union(
     CODES.map((code) => Type.Literal(code)),
-    { description: 'A word for a program.' },
+    { description: 'A code for programs.' },
   ),
   details: Type.Optional(
     Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), { description: 'The invalid fields.' }),

@@ -40,9 +40,9 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'This call needs a secret or write key of the project; you sent a public key.',
   },
   invalid_csrf_token: {
-    when: 'The `x-csrf-token` of a call that is signed in with a cookie is missing or wrong.',
+    when: 'The call is signed in with a cookie, and its `x-csrf-token` is missing or wrong.',
     message:
-      'A call that is signed in with a cookie and not a GET needs the header x-csrf-token; GET /session returns its value.',
+      'With a cookie, any call except a GET needs the header x-csrf-token; GET /session returns its value.',
   },
   quota_locked: {
     when: 'The change affects a quota that the operator of the service has set; nothing was changed.',

@@ -88,7 +88,7 @@ export function endUnreadResponse(payload: Readable, { raw }: FastifyRequest, li
     const read = (socket.bytesWritten ?? 0) - before
     const left = startedAt + responseMs + (read / responseRate) * 1000 - performance.now()
     if (left > 0) waitFor(left)
-    else payload.destroy(new Error(`only ${read} bytes of the response were read in ${responseMs} ms and more`))
+    else payload.destroy(new Error(`only ${read} bytes of the response were read in over ${responseMs} ms`))
   }
   waitFor(responseMs)
   payload.once('close', () => clearTimeout(timer))

@@ -84,15 +84,15 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
   if (action === 'key_created') return `Created the ${formatValue(changes.kind?.to)} key ${name}`
   if (action === 'key_rotated') {
     const ms = changes.grace_ms?.to
-    return `Rotated ${name}, ${typeof ms === 'number' && ms > 0 ? `which gave it another ${formatDuration(ms)}` : 'which ended it'}`
+    return `Rotated ${name}, ${typeof ms === 'number' && ms > 0 ? `which works for another ${formatDuration(ms)}` : 'which ended it'}`
   }
   if (action === 'key_revoked') return `Revoked ${name}`
   if (action === 'project_erased') return 'Erased all data of the project'
   if (action === 'users_erased') return `Erased ${formatCount(Number(changes.users?.to), 'user')}`
   if (action === 'batches_deleted')
     return `Deleted the events of ${formatCount(Number(changes.batches?.to), 'batch', 'batches')}`
-  if (action === 'facts_left_out') return 'Left the project out of the facts'
-  if (action === 'facts_taken_in') return 'Took the project into the facts'
+  if (action === 'facts_left_out') return 'Excluded the project from the facts'
+  if (action === 'facts_taken_in') return 'Included the project in the facts again'
   if (action !== 'key_changed' && action !== 'project_changed') return `${action} ${name}`
   const fields = Object.entries(changes).map(([field, { from, to }]) => {
     const format = FORMATS[field.split('.')[0] ?? ''] ?? formatValue

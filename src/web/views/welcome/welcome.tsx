@@ -82,7 +82,7 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
           This creates a project with a year of data from an invented shop, and prints a key to sign in with. Your own
           project stays empty.
         </p>
-        <Code text="npx tallyhouse demo" label="How to get a project to look at" />
+        <Code text="npx tallyhouse demo" label="How to get a sample project" />
       </section>
       <p class={textStyles.hint}>
         In other languages, send the same JSON as with curl: see the <a href={`${BASE_URL}/docs/`}>API reference</a>.
