@@ -50,7 +50,7 @@ export class Tallyhouse {
   readonly #choices = new SiteStorage(true)
   readonly #storage: SiteStorage
   readonly #outbox: Outbox
-  /** what to do once the page is visible and the visitor has agreed */
+  /** tasks to run once the page is visible and the visitor has agreed */
   readonly #waiting: (() => void)[] = []
   #isShown = false
   /** the visit and path of the last page view */

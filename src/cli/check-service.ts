@@ -22,12 +22,12 @@ const REASONS: [pattern: RegExp, words: string][] = [
 ]
 
 /**
- * Checks that the service responds and accepts the key, before anything is recorded as sent. An unreachable service
- * is reported immediately, because its address is probably wrong; later calls are retried. A service that says it is
- * unavailable is waited for, after a line on `stderr`.
+ * Checks that the service responds and accepts the key, before anything is recorded as sent. An unreachable service is
+ * reported immediately, because its address is probably wrong; later calls are retried. If the service reports that it
+ * is unavailable, prints a line on `stderr` and waits for it.
  * @param kind what the command will do with the key
- * @throws Error with a sentence for the user; TallyhouseError if the service refuses for another reason, or the
- * signal aborted
+ * @throws Error with a sentence for the user; TallyhouseError if the service refuses for another reason, or the signal
+ * aborted
  */
 export async function checkService(
   connection: Connection,

@@ -20,7 +20,7 @@ export interface TargetOptions {
   'key-file'?: string
 }
 
-/** How these options are described to users. */
+/** The help text of these options. */
 export const TARGET_USAGE = `  --url URL          address of the service (default: http://HOST:PORT from the settings)
   --key-file FILE    a file that contains the secret key (default: the variable SECRET_KEY); no
                      option takes the key itself, because other users could read it`

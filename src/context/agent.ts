@@ -2,7 +2,7 @@ import { parse } from 'bowser'
 import { isbot } from 'isbot'
 import type { Context } from '../contract/context.js'
 
-/** What a browser says about itself, as spelled in its headers; a field that it leaves out is empty. */
+/** A browser's description of itself, as spelled in its headers; a field that it leaves out is empty. */
 export interface Agent {
   /** User-Agent */
   name: string
@@ -30,7 +30,7 @@ const IPAD_AS_MAC = /Macintosh.*\b(?:CriOS|FxiOS|EdgiOS|OPT|DuckDuckGo\/\d+ Mobi
 /** HTTP libraries of apps, which `isbot` mistakes for bots because they are not browsers. */
 const APP = /^(?!Mozilla\/).*(?:android|\bios\b|iphone|ipad|okhttp|cfnetwork|dalvik|\bdart\b|flutter|react-native)/i
 
-/** What the `fetch` of a runtime sends by default. It does not identify a client. */
+/** The default User-Agent of a runtime's `fetch`. It does not identify a client. */
 const RUNTIME = /^(?:node|undici|(?:Deno|Bun)\/[\w.+-]+)$/
 
 const BROWSER = /^(?:Mozilla|Opera)\//

@@ -1,6 +1,6 @@
 /**
- * What a request says about its sender in addition to its body: the browser and its device, and where it came from. It is
- * stored with events and sessions, and never holds an address.
+ * The context of a request: its browser and device, and the place that it came from. It is stored with events and
+ * sessions, and never holds an address.
  */
 
 export const DEVICES = ['desktop', 'mobile', 'tablet', 'tv', 'console', 'other'] as const

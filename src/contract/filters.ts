@@ -8,7 +8,7 @@ export type Scalar = string | number | boolean | null
  */
 export type FieldName = string | string[]
 
-/** What each operator compares a field with. */
+/** The kind of value that each operator compares a field with. */
 export const OPERATORS = {
   is: 'values',
   is_not: 'values',

@@ -64,7 +64,9 @@ export const ListedKey = Type.Object({
   created_at: time('Milliseconds since 1970; null for a key of the environment.'),
   revoked_at: time('When it stops or stopped working, in milliseconds since 1970.'),
   last_used: day,
-  refused: Type.Integer({ description: 'How many of its requests were refused because the key was not allowed to make them.' }),
+  refused: Type.Integer({
+    description: 'How many of its requests were refused because the key was not allowed to make them.',
+  }),
   last_refused: day,
   current: Type.Boolean({ description: 'Whether this call was made with the key.' }),
 })

@@ -1,7 +1,7 @@
 import { CONTEXT_TEXTS } from './context.js'
 import type { FieldName } from './filters.js'
 
-/** Which events are page views, and which properties say something about the page. Both are settings of a project. */
+/** The events that are page views, and the properties with details of the page. Both are settings of a project. */
 
 /** Maximum number of names of page views in a project. */
 export const MAX_PAGE_VIEWS = 100

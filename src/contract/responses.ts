@@ -140,7 +140,7 @@ export interface Expired {
   bytes: number
 }
 
-/** What a project used on a day (UTC). */
+/** The usage of a project on a day (UTC). */
 export interface UsedOnDay {
   day: string
   /** accepted events */

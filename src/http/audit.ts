@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { toActor } from '../keys/keys.js'
 import type { AuditEntry } from '../model/audit-entry.js'
 
-/** What a call changes, for the audit log of its project. */
+/** The change that a call makes, for the audit log of its project. */
 type AuditedChange = Pick<AuditEntry, 'action' | 'changes'>
 
 /** Describes what a call changes, null if nothing. Its schemas decide the types of `params` and `body`. */

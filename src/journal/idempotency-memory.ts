@@ -20,7 +20,7 @@ export const VALUE_BYTES = POSITION_BYTES + FINGERPRINT_BYTES
 export const JOURNAL_BYTES = 4
 const INDEX_BYTES = 3
 
-/** What both journals remember about a request, under its key. */
+/** The record of a request that both journals keep under its key. */
 export interface RequestValue {
   /** FINGERPRINT_BYTES */
   fingerprint: Buffer

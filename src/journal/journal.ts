@@ -36,7 +36,7 @@ import type { Sender } from '../model/sender.js'
 import type { StateKind } from '../model/state-key.js'
 import type { IdUse } from './insert-id-memory.js'
 
-/** What an entry contains, which determines its table; `rejected` messages become dead letters. */
+/** The contents of an entry, which determine its table; `rejected` messages become dead letters. */
 export type EntryKind = 'events' | 'rejected' | StateKind
 
 /**

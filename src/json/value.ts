@@ -58,8 +58,8 @@ export function readJson(raw: Buffer, maxWeight = Number.POSITIVE_INFINITY): Jso
 
 /**
  * Like `readJson`, but in pieces: a body of 9 MB takes 50 ms.
- * @param takeTurn called between the pieces with the weight of the text so far; returns when to go on, null for
- *   immediately. What it throws ends the reading
+ * @param takeTurn called between the pieces with the weight of the text so far; returns when to continue, null for
+ *   immediately. If it throws, reading ends
  */
 export async function readJsonInTurns(
   raw: Buffer,
@@ -307,7 +307,7 @@ function isSame(raw: Buffer, start: number, name: string): boolean {
   return true
 }
 
-/** For the next scan; a scan that stops in between keeps its own. */
+/** For the next scan; an interrupted scan keeps its own. */
 let scratch: Int32Array | null = null
 
 /** One pass over a text. */

@@ -5,7 +5,7 @@ import type { Actor } from '../model/audit-entry.js'
 export const KEY_KINDS = ['public', 'secret', 'write', 'read'] as const
 export type KeyKind = (typeof KEY_KINDS)[number]
 
-/** What a call does, which determines the kinds of key that may make it. */
+/** The access that a call needs, which determines the kinds of key that may make it. */
 export type Access = 'session' | 'send' | 'read' | 'manage'
 
 /**
@@ -29,7 +29,7 @@ export function toKeyClass(kind: KeyKind): KeyClass {
   return kind === 'secret' ? 'secret' : 'page'
 }
 
-/** What a key gives access to. */
+/** The rights of a key. */
 export interface Grant {
   projectId: string
   kind: KeyKind

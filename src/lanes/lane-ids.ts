@@ -6,7 +6,7 @@ import type { Sender } from '../model/sender.js'
 import { chooseLane } from './choose-lane.js'
 import type { Lane } from './lane.js'
 
-/** What one lane remembers of the ids of a sender. */
+/** The ids of a sender that one lane remembers. */
 export interface LaneIdUse extends IdUse {
   lane: number
 }

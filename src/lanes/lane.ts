@@ -60,7 +60,7 @@ const MAX_ALIAS_BYTES = 4 * 1024
 /** How a lane's group commit uses the other lanes. */
 export type OtherLanes = Required<Omit<GroupCommitOptions, 'budget'>>
 
-/** What the lanes of a process share. */
+/** Shared by the lanes of a process. */
 export interface LaneOptions {
   number: number
   name: string

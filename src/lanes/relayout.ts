@@ -273,7 +273,7 @@ async function register(journal: KnownJournal, { shards, now = Date.now }: Relay
  */
 type Copy = (source: Relocation, others: ReadonlyMap<number, Relocation>, lanes: number) => Promise<void>
 
-/** What is copied, in this order. */
+/** The data to copy, in this order. */
 const COPIES: Record<string, Copy> = {
   'idempotency keys': async (source, others) => {
     for await (const some of source.requests()) {

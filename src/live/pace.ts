@@ -26,7 +26,7 @@ export class Pace {
 
   /** Ends a slice, yields the thread to others, and begins the next slice. */
   async yieldToOthers(): Promise<void> {
-    // What was pushed is written to the sockets at the end of this turn.
+    // Pushed data is written to the sockets at the end of this turn.
     await new Promise<void>((resolve) => process.nextTick(resolve))
     const ms = performance.now() - this.#startedAt
     this.#load.exclude(ms)

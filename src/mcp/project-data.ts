@@ -1,4 +1,4 @@
-/** What the tools read from one project, over HTTP or inside the service. */
+/** The data of one project that the tools read, over HTTP or inside the service. */
 export interface ProjectData {
   /** @see `POST /public/query` */
   ask(question: unknown, signal: AbortSignal): Promise<string>

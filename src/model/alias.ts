@@ -1,7 +1,4 @@
-/**
- * What we know about a name in addition to its profile: it is another name of a user or, if `distinctId` is empty, a
- * user that has other names.
- */
+/** The record of a name that is another name of a user or, if `distinctId` is empty, a user that has other names. */
 export interface Alias {
   /**
    * the user, or a name that has become an alias since (see `stepAt`). Empty for a user that has other names, so that

@@ -4,7 +4,7 @@ export type Actor = { type: 'key'; id: string; label: string } | { type: 'comman
 export const COMMAND_LINE: Actor = { type: 'command_line' }
 export const SERVICE: Actor = { type: 'service' }
 
-/** What was changed. A new kind of change only needs a name here. */
+/** The kind of change. A new kind only needs a name here. */
 export type AuditAction =
   | 'key_created'
   | 'key_changed'

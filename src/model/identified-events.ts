@@ -102,7 +102,7 @@ export function splitByLane(body: Buffer, { digests, spans }: InsertIds, lanes: 
   })
 }
 
-/** What identifies an event of a request. */
+/** The fields that identify an event of a request. */
 export interface NamedEvent {
   /** index in the request */
   index: number

@@ -28,7 +28,7 @@ export interface Profile {
   isDerived?: boolean
 }
 
-/** What the profile of another name contributes to the user's profile. */
+/** The contribution of another name's profile to the user's profile. */
 export type GivenProperties = Pick<Profile, 'properties' | 'times' | 'updatedAt'>
 
 /**

@@ -1,8 +1,8 @@
 import { type Context, type GivenContext, trimContext } from '../contract/context.js'
 
 /**
- * What a vendor's message says about its sender, which takes precedence over its request. Null: the value is unknown,
- * and must not be taken from the request either. Undefined: the message does not say.
+ * The information about the sender in a vendor's message, which takes precedence over that of its request. Null: the
+ * value is unknown, and must not be taken from the request either. Undefined: the message does not say.
  */
 export interface MessageSource {
   userAgent?: string | null | undefined

@@ -24,7 +24,7 @@ export interface Session {
   context: Context
 }
 
-/** What a call says about a session in addition to its properties. */
+/** The fields of a call about a session, other than its properties. */
 export interface SessionCall {
   /** epoch ms */
   now: number

@@ -1,13 +1,10 @@
-/**
- * Which names can be names of users. Every call that makes, changes or links a user asks here, so all have the same
- * rules.
- */
+/** Rules for the names of users, which every call that creates, changes or links a user follows. */
 
 /** The distinct_id of events without a user or device. It never gets a profile. */
 export const ANONYMOUS = '$anonymous'
 
 const GROUP_PREFIX = '$group:'
-/** Begins the names that the service gives to visitors of a day. */
+/** Prefix of the names that the service gives to daily visitors. */
 export const DAILY_VISITOR_PREFIX = '$visitor:'
 /** Why a request may not use a name with this prefix. */
 export const DAILY_VISITOR_REASON = `must not begin with ${DAILY_VISITOR_PREFIX}, which the service makes for visitor=daily`
@@ -18,9 +15,9 @@ export const DAILY_VISITOR_REASON = `must not begin with ${DAILY_VISITOR_PREFIX}
 const RESERVED_PREFIXES = [GROUP_PREFIX, DAILY_VISITOR_PREFIX]
 
 /**
- * What clients send as an id when they have none, in lower case, without quotes or white space around it. Events are
- * stored and counted under a placeholder as under any other name, but it is never linked, because everyone with that id
- * would become one person.
+ * Texts that clients send as an id when they have none, in lower case, without quotes or white space around them.
+ * Events are stored and counted under a placeholder as under any other name, but it is never linked, because everyone
+ * with that id would become one person.
  */
 const PLACEHOLDERS = new Set([
   // Nothing, or only white space.
@@ -82,7 +79,7 @@ export function isReserved(name: string): boolean {
 /** Longer names, in UTF-16 units, are not compared with the placeholders. */
 const LONGEST = 255 * 2
 
-/** Whether the whole name is what clients send when they have no id; case-insensitive. */
+/** Whether the whole name is a placeholder for a missing id; case-insensitive. */
 export function isPlaceholder(name: string): boolean {
   if (name.length > LONGEST) return false
   const text = stripQuotes(name)
@@ -95,7 +92,7 @@ export function canLink(name: string): boolean {
   return !isReserved(name) && !isPlaceholder(name)
 }
 
-/** Whether the service has made this name for a visitor of a day. */
+/** Whether the service has generated this name for a daily visitor. */
 export function isDailyVisitor(name: string): boolean {
   return name.startsWith(DAILY_VISITOR_PREFIX)
 }

@@ -85,7 +85,7 @@ function withContext(raw: Buffer, { count, offsets }: ScannedBody, { head }: Req
   return entry
 }
 
-/** Where the only event of a batch begins and ends. */
+/** The start and end of the only event of a batch. */
 function findSpan(raw: Buffer): number[] {
   const [event] = readEvents(raw)
   if (!event) throw new RangeError('a batch has at least one event')

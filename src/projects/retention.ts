@@ -147,7 +147,7 @@ export class Retention {
     for (const [projectId] of aging) {
       if (this.#stop.signal.aborted) return
       try {
-        // What is removed cannot be restored, so a longer age must count from the moment it was set in any process.
+        // Removed data cannot be restored, so a longer retention must count from the moment any process sets it.
         const { settings } = await readProject(shards, projectId)
         const keep = removesRows ? settings.keep : { ...settings.keep, events: null, sessions: null }
         if (await this.#expire(projectId, keep)) isPurgeDue = true

@@ -4,9 +4,9 @@ import { pause } from '../lib/pause.js'
 
 /** Maximum number of a project's waiting tasks; more are dropped, and the next request adds them again. */
 const MAX_WAITING = 100
-/** How long no task may be added before the waiting ones run, ms: a page requests several lists at the same time. */
+/** The waiting tasks run once none was added for this long, ms: a page requests several lists at the same time. */
 const CALM_MS = 250
-/** Maximum time that the first task waits for that, ms, because tasks may keep arriving. */
+/** Maximum wait of the first task, ms, because tasks may keep arriving. */
 const MAX_CALM_MS = 2_000
 
 /**

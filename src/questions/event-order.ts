@@ -1,8 +1,8 @@
 import type { Statement } from './statement.js'
 
 /**
- * What packed events are sorted by: by `time` alone, or by time and then `id`, which is the order of events. Ids are half of
- * what is read, so a statement that packs times fails with `failForTie` where the ids would make a difference.
+ * The sort key of packed events: `time` alone, or time and then `id`, which is the order of events. Ids are half of the
+ * data read, so a statement that packs only times fails with `failForTie` if the ids would make a difference.
  */
 export type Order = 'time' | 'id'
 

@@ -140,7 +140,7 @@ export class FactsReads {
   }
 
   /**
-   * Handles a failure to find out which facts there are: the question is answered without them.
+   * Handles a failed look-up of facts: the question is answered without them.
    * @throws if ClickHouse does not respond at all
    */
   async #withoutFacts(error: unknown): Promise<null> {

@@ -40,7 +40,7 @@ const SESSION_NAMES = ['id', 'start', 'seconds', 'events', 'pages', 'bounced', '
 /** The events of a session that fields can be taken from. */
 const SESSION_EVENTS = ['first', 'last', 'entry', 'exit'] as const
 
-/** The fields of events other than properties, for completion of a text that a person types. */
+/** The fields of events other than properties, for autocompletion. */
 export const FIELDS: string[] = [
   ...PAGE_NAMES.map((name) => `page.${name}`),
   ...CONTEXT_NAMES.map((name) => `context.${name}`),

@@ -36,10 +36,10 @@ export function selectFurthestEntries(statement: Statement, course: Course): str
 }
 
 /**
- * For order `ordered` and `strict`. From the last step to the second, `findLater` says for each event of a user at
- * which times an entry reaches the steps from there on, if it has reached the one before with this event. All steps are
- * one expression, because planning a SELECT for each takes ClickHouse longer than reading a month of events. The events
- * of users who never match the second step are not even sorted.
+ * For order `ordered` and `strict`. From the last step to the second, `findLater` computes for each event of a user
+ * when an entry reaches this step and later ones, if this event is its previous step. All steps are one expression,
+ * because planning a SELECT for each takes ClickHouse longer than reading a month of events. The events of users who
+ * never match the second step are not even sorted.
  */
 function selectFurthestInOrder(statement: Statement, course: Course): string {
   const { steps, window, to, hasBreakdown, isByTime } = course

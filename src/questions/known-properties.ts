@@ -27,7 +27,7 @@ export interface KnownProperties {
   hasAllInner: boolean
 }
 
-/** What is wrong with the use of a property. */
+/** A mistake in the use of a property. */
 export type PropertyFault =
   | { kind: 'absent' }
   | { kind: 'types'; types: readonly PropertyType[] }
@@ -94,7 +94,7 @@ function mergeProperty(a: KnownProperty, b: KnownProperty): KnownProperty {
   return { names: a.names, types, values, members: Math.max(a.members, b.members) }
 }
 
-/** What is wrong with the use of a property, if the samples are representative. */
+/** Finds mistakes in the use of a property, assuming that the samples are representative. */
 export function findPropertyFaults(
   { names, types, values }: Pick<PropertyUse, 'names' | 'types' | 'values'>,
   known: KnownProperties,

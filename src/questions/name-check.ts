@@ -130,7 +130,7 @@ export class NameCheck {
     return (await readLastReplay(shards)) > Date.now() - (clock() - countedAt) - CLOCK_SLACK_MS
   }
 
-  /** Whether nothing is wrong with a property in earlier samples. */
+  /** Whether earlier samples show nothing wrong with a property. */
   #wasSeen(projectId: string, use: PropertyUse): boolean {
     const { properties } = this.#options
     const samples =

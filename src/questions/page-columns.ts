@@ -12,7 +12,7 @@ export function isPageView(statement: Statement): string {
   return `event IN ${statement.texts(statement.context.pages.page_views)}`
 }
 
-/** Where each field of a page comes from. */
+/** The places that each field of a page is read from. */
 const PLACES_OF: Record<PageName, readonly PagePlace[]> = {
   url: ['url'],
   host: ['url'],
@@ -26,7 +26,7 @@ const PLACES_OF: Record<PageName, readonly PagePlace[]> = {
   content: ['url', 'content'],
   channel: ['url', 'path', 'title', 'referrer', 'source', 'medium', 'campaign'],
 }
-/** Where the channel of a page view comes from: the other places only show that an event has a page. */
+/** The places that the channel of a page view is read from: the others only show that an event has a page. */
 const PLACES_OF_PAGE_VIEW: readonly PagePlace[] = ['url', 'referrer', 'source', 'medium']
 
 /** Fields whose texts are columns with a dictionary. */
@@ -44,8 +44,8 @@ const AD_HOSTS = {
 
 /**
  * Columns with the fields of the page of an event. The texts of all places are found with one pass of the parser over
- * the properties, unless facts have columns with them. What is computed from a text is computed only once per block for
- * each different text (LowCardinality).
+ * the properties, unless facts have columns with them. Values derived from a text are computed once per block for each
+ * distinct text (LowCardinality).
  */
 export class PageColumns {
   readonly #statement: Statement

@@ -285,7 +285,7 @@ export class Questions {
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     let repairsTexts = this.#repaired.has(projectId, now)
     let hasTies = this.#tied.has(projectId, now)
-    // If a query fails on purpose, the other shards would go on with it.
+    // If a query fails on purpose, the other shards would continue it.
     let hasChains = shards.areSeveral || this.#chained.has(projectId, now)
     let hasManyValues = false
     let wasShort = false

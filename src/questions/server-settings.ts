@@ -16,8 +16,8 @@ export interface ServerSettingsOptions {
  */
 const MAX_RESULT_BYTES = 128 * 1024 * 1024
 /**
- * How much of ClickHouse's memory one question may use at most. With more, it could hit the limit of the whole server,
- * which looks as if other queries had used up the memory.
+ * Maximum share of ClickHouse's memory for one question. With more, it could hit the limit of the whole server, which
+ * looks as if other queries had used up the memory.
  */
 const MEMORY_SHARE = 0.5
 const REMEMBERED_MS = 60_000

@@ -57,7 +57,7 @@ export interface QueryContext {
   hasManyValues?: boolean
   /** absent or null: only `events` is read */
   facts?: FactsBounds | null
-  /** what the project's page views are, and where their fields come from */
+  /** the project's page views, and the places of their fields */
   pages: PageSettings
 }
 

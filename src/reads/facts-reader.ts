@@ -58,7 +58,7 @@ const SESSION_DAYS_MS = 10_000
 /** Minimum time before a request for session facts is repeated while there are none, ms. */
 const ASKED_AGAIN_MS = 60_000
 
-/** What questions may read of a project's facts, by shard in the order of `shardNum()`. */
+/** The part of a project's facts that questions may read, by shard in the order of `shardNum()`. */
 export interface FactsPoint {
   /** null: no facts of this shard may be read */
   shards: readonly (ShardPoint | null)[]

@@ -39,7 +39,7 @@ const FIRST_STATES = 50_000
 /** States written by this process that are kept until there is a filter to add them to. */
 const MAX_NOTED = 50_000
 
-/** What the last read found out about the states in ClickHouse. */
+/** The result of the last read of the states in ClickHouse. */
 interface StoredStates {
   filter: BloomFilter
   /** era of the journal; in another era, ClickHouse may have rows that the journal does not know */
@@ -68,11 +68,12 @@ export interface KnownStatesOptions {
 }
 
 /**
- * Which states of one kind ClickHouse may have, so that it is not queried for a state that nobody has written yet, such
- * as the profile of a new user. This is a Bloom filter of all state keys in ClickHouse. It is filled when the journal
- * first lacks a state, and later extended with the rows that were stored since. Rows of other processes are included:
- * all of them went through this journal, and its `stored` position shows which rows the last read has seen. A state
- * that is missing in the journal is only new if the mark of the journal's states is still the one from before the read.
+ * Knows which states of one kind ClickHouse may have, so that it is not queried for a state that nobody has written
+ * yet, such as the profile of a new user. This is a Bloom filter of all state keys in ClickHouse. It is filled when the
+ * journal first lacks a state, and later extended with the rows that were stored since. Rows of other processes are
+ * included: all of them went through this journal, and its `stored` position shows which rows the last read has seen. A
+ * state that is missing in the journal is only new if the mark of the journal's states is still the one from before the
+ * read.
  *
  *     nothing ──first miss──▶ reading all ──▶ known ──30 s, and a miss──▶ reading new rows ──▶ known
  *        ▲                                      │

@@ -96,7 +96,7 @@ export function deduplicateBy(token: string): ClickHouseSettings {
   return { insert_deduplication_token: token, deduplicate_insert_select: 'force_enable' }
 }
 
-/** How the token of the INSERT of a replay ends. */
+/** The suffix of a replay's INSERT token. */
 export const REPLAYED = ':dead letter'
 
 /** Whether an INSERT whose token starts like this is still running, so that its rows may still appear. */

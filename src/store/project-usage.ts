@@ -2,7 +2,7 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { formatEventId } from '../model/event-id.js'
 
-/** What a project has used. */
+/** The usage of a project. */
 export interface Used {
   /** accepted events */
   events: number
@@ -12,7 +12,7 @@ export interface Used {
   readMs: number
 }
 
-/** What a project has used on a day. */
+/** The usage of a project on one day. */
 export interface UsedOnDay extends Used {
   /** number of processes that have counted it */
   processes: number
@@ -43,7 +43,7 @@ export async function writeUsage(shards: Shards, counts: readonly UsageCount[]):
 const WRITE_LIMIT_MS = 2_000
 
 /**
- * What projects have used, by project and day.
+ * Reads the usage by project and day.
  * @param projectIds null: all that have used anything
  * @param range the first and last day; can leave out the stored count of one process on one day, for which that process
  * has a newer one

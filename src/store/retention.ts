@@ -12,7 +12,10 @@ import { removeSessionFacts } from './session-facts.js'
 /** The times since which data is kept, epoch ms; absent: all data is kept. */
 export type KeptTimes = Partial<Record<Kept, number>>
 
-/** SQL of the rows that are kept. A row that marks a deletion has no time, and must keep hiding the rows before it. */
+/**
+ * SQL conditions for the rows that are kept. A row that marks a deletion has no time, and must keep hiding the rows
+ * before it.
+ */
 const IS_KEPT = {
   events: (since: number) => `timestamp >= ${since}`,
   sessions: (since: number) => `(updated_at >= ${since} OR is_deleted = 1)`,

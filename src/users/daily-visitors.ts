@@ -24,7 +24,7 @@ export interface DailyVisitorsOptions {
   now?: (() => number) | undefined
 }
 
-/** What distinguishes the visitors of a day. */
+/** The data that tells the visitors of a day apart. */
 interface Visit {
   projectId: string
   address: string

@@ -23,7 +23,7 @@ type Delete = Extract<SdkMessage, { type: 'delete' }>
 /** A message that identifies somebody, or changes a profile. */
 export type PersonMessage = Alias | Change | Delete
 
-/** What the key of a request allows its messages to do, and how they are applied. */
+/** The rights of a request's messages, which depend on its key, and how they are applied. */
 export interface PeopleOptions {
   /** class of the request's key; determines the share of the journal and the ids that they count towards */
   keyClass: KeyClass

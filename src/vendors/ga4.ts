@@ -93,7 +93,7 @@ function readText(parameters: ReadonlyMap<string, string>, key: string): string 
 
 /** Names of the fields of a campaign in the row and in its parameters, by their names in a URL. */
 const UTM = { source: 'source', medium: 'medium', campaign: 'campaign_name', term: 'term', content: 'content' }
-/** What Google writes for visits without a campaign. */
+/** Values that Google writes for visits without a campaign. */
 const NO_CAMPAIGN = /^\(.*\)$|^organic$|^referral$/
 
 function readPage(row: JsonRow, parameters: ReadonlyMap<string, string>): WebPage {

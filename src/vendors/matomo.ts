@@ -98,7 +98,7 @@ interface Action {
 /** The type of an action about a part of a page such as a banner, for which Matomo has no name. */
 const CONTENT = '13'
 
-/** What an action is, by its `type`. A type that is not known keeps its name. */
+/** Reads an action by its `type`. An unknown type keeps its name. */
 function readAction(action: JsonRow): Action {
   const type = readField(action, 'type') ?? 'action'
   const url = readField(action, 'url')

@@ -67,7 +67,7 @@ interface SdkFault {
   insertId?: string | undefined
 }
 
-/** What a decoder knows about a request in addition to its body. */
+/** The context of a request that a decoder needs in addition to its body. */
 export interface SdkRequest {
   /** the key of the request, which must not be stored */
   key: string

@@ -57,7 +57,7 @@ const TOTALS =
 
 const PLACED = [...['name', 'timestamp', 'user_id', 'session_id', 'hostname', 'pathname', 'referrer'], ...UTM_FIELDS]
 
-/** What Plausible stores for an event of an app. */
+/** The host that Plausible stores for an event of an app. */
 const NO_HOST = '(none)'
 
 /** The properties of a custom event, which are two lists. */

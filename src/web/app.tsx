@@ -193,7 +193,7 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
 
 /**
  * Whether a project has page views; null until that is known. Checks again whenever another view is shown, until there
- * are some. Keeps the names of events, because the settings that say which of them are page views may change.
+ * are some. Keeps the event names, because the settings that decide which are page views may change.
  */
 function usePageViews(project: string, view: string): { hasPageViews: boolean | null; lookAgain: () => void } {
   const [kept, setKept] = useState<ProjectEvents | null>(null)

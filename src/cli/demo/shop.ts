@@ -76,7 +76,7 @@ interface Visit {
   seed: number
 }
 
-/** What somebody came for. */
+/** The purpose of a visit. */
 type Aim = 'look' | 'sign up' | 'start' | 'activate' | 'buy' | 'abandon'
 
 /** Stages to which aims lead. */

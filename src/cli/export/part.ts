@@ -10,7 +10,7 @@ export interface Part {
   pending: number
 }
 
-/** What was written so far. */
+/** The parts written so far. */
 export interface Written {
   /** parts that were not empty */
   pages: number

@@ -39,7 +39,7 @@ class BlockCall {
   #failure: { error: unknown } | null = null
   #socket: Socket | null = null
   #onHead: (head: Head) => void = () => undefined
-  /** wakes the reader when it can go on */
+  /** wakes the reader when it can continue */
   #wake: () => void = () => undefined
 
   constructor(blocks: Blocks, method: string, signal: AbortSignal) {
@@ -172,7 +172,7 @@ class BlockCall {
     return { done: true }
   }
 
-  /** Whether the reader can go on: with bytes, or because the body is over. */
+  /** Whether the reader can continue, because there are bytes or the body is over. */
   #hasMore(): boolean {
     return this.#full.length > 0 || this.#failure !== null || this.#framing?.isOver === true
   }

@@ -14,7 +14,7 @@ const ZSTD_PIECE_BYTES = 16 * 1024
 /** How much of the text is inspected before anything is sent. */
 const HEAD_BYTES = 1024 * 1024
 
-/** If a stream pauses for this long, what has arrived is inspected, if that is at least a row. */
+/** If a stream pauses for this long, the data so far is inspected, provided that it contains a row. */
 const PAUSE_MS = 500
 
 /** Matches a hidden file in an archive. */

@@ -18,7 +18,7 @@ import { guessTimeFormat, type WrittenTime } from './row-times.js'
 const SAMPLE_ROWS = 1000
 const SHOWN_EVENTS = 3
 
-/** What was guessed from the head of an input. An import saves it, so that a resumed run does the same. */
+/** The guesses from the head of an input. An import saves it, so that a resumed run does the same. */
 export interface Guesses {
   time: TimeFormat | undefined
   /** whether a row without a time is rejected */

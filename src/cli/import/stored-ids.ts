@@ -1,7 +1,7 @@
 import type { CallResult } from '../../client/connection.js'
 import { NO_BATCH } from '../../model/batch-id.js'
 
-/** What an import knows about events that the service has accepted, so that it can be undone. */
+/** The events of an import that the service has accepted, recorded so that the import can be undone. */
 export interface StoredIds {
   /** of the batches that contain them */
   ids: string[]

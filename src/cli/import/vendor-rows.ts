@@ -14,7 +14,7 @@ export interface PeopleChange {
   insertId: string | undefined
 }
 
-/** What a row of an export becomes. */
+/** The result of converting a row of an export. */
 export interface VendorOutcome {
   /** empty if it only changes profiles or aliases; several for a row that is a visit */
   events: Buffer[]

@@ -101,7 +101,7 @@ export class Admission {
 
   /**
    * Lets others that wait for the event loop go first. Call it between the pieces of a request's work.
-   * @returns when the request may go on; null: immediately
+   * @returns when the request may continue; null: immediately
    */
   turn(request: FastifyRequest): Promise<void> | null {
     return takeTurn(this.#intake.turns, request)

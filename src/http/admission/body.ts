@@ -43,7 +43,7 @@ export interface Intake extends BodyBounds {
 /** Bodies over this size are parsed in pieces, because JSON.parse needs about 10 ms per MiB. */
 const AT_ONCE_BYTES = 1024 * 1024
 
-/** How bodies are read. */
+/** The form of bodies, and how they are parsed. */
 export interface BodyForm {
   /** the bytes before and after the body's own bytes in `rawBody` */
   frame: readonly [head: Buffer, tail: Buffer] | null

@@ -13,7 +13,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** bytes of the body received so far, as sent */
     sentBytes: number
-    /** what the request costs, if it has a browser key, or may have one and is costly; null otherwise */
+    /** the cost of the request, if it has a browser key, or may have one and is costly; null otherwise */
     toll: Toll | null
   }
 }

@@ -5,7 +5,7 @@ import { ScannedBody } from '../../model/scanned-body.js'
 import { DAILY_VISITOR_REASON, isDailyVisitor } from '../../model/user-names.js'
 import { clientAddress } from './browser-limits.js'
 
-/** What distinguishes the visitors of a day. */
+/** The data that tells the visitors of a day apart. */
 interface Visit {
   projectId: string
   /** that of the client, see `clientAddress` */

@@ -6,14 +6,14 @@ import type { DescribeChange } from '../audit.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** what the API's document says about the call; a route without it is not in the document */
+    /** the call's description in the API's document; a route without one is not in the document */
     openapi?: CallDescription
   }
 }
 
 type Tag = 'Events' | 'Questions' | 'Users' | 'Sessions' | 'Keys' | 'Operation'
 
-/** What the document says about a call in addition to the path, access and schemas of its route. */
+/** The description of a call, in addition to the path, access and schemas of its route. */
 export interface CallDescription {
   /** unique; generated clients name their functions by it */
   id: string

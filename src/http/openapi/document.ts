@@ -214,7 +214,7 @@ function examples(example: unknown, more: Call['more'], choose: (one: OneMore) =
 /** Media types of responses that are not JSON. */
 const TYPES = { text: 'text/plain', ndjson: 'application/x-ndjson', 'event-stream': 'text/event-stream' }
 
-/** How every JSON response of a success begins. */
+/** The first fields of every successful JSON response. */
 const SUCCESS = { status: 1, error: null }
 
 function success(call: Call): object {

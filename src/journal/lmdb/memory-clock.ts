@@ -16,7 +16,7 @@ export interface Clocks {
 
 /**
  * The clock by which the embedded journal forgets requests and ids. Forgetting cannot be undone, so a clock that is
- * wrong for an hour must not cause any: this one is never ahead of the machine's clock and runs at most CATCH_UP times
+ * wrong for an hour must not cause it: this one is never ahead of the machine's clock and runs at most CATCH_UP times
  * as fast. After downtime it needs the same time again to catch up, and requests and ids are remembered that much
  * longer.
  */

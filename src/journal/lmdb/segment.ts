@@ -21,7 +21,7 @@ export interface SegmentHeader {
   salt: number
 }
 
-/** What one write appended. */
+/** The entries that one write appended. */
 export interface LogRecord {
   entries: WaitingEntry[]
   /** whether it counts only if LMDB has the other changes of its write */

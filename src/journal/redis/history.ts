@@ -45,7 +45,7 @@ export class LaneOrderError extends Error {
 }
 
 /**
- * What this process knows about the journal's past. It prevents a Redis that lost the end of the journal, such as a
+ * The journal's past, as far as this process knows it. It prevents a Redis that lost the end of the journal, such as a
  * lagging replica that became the master, from assigning a position twice.
  */
 export class RedisHistory {

@@ -46,8 +46,8 @@ export interface Ingested {
 }
 
 /**
- * What to do with the messages of a request. The plan waits for the journal instead of the messages: thousands of small
- * objects that survive a write cost the garbage collector more time than decoding them takes.
+ * The decoded messages of a request, ready to be stored. The plan waits for the journal instead of the messages,
+ * because thousands of small objects that survive a write cost the garbage collector more time than decoding them.
  */
 export interface Plan {
   /** texts of events: each becomes an entry */

@@ -100,7 +100,7 @@ export class AliasLinks {
     conflicts: 0,
     placeholders: { event: 0, link: 0, change: 0 },
   }
-  /** links of SDKs that were refused and listed lately */
+  /** links of SDKs that were recently refused and listed */
   readonly listed = new RecentValues<true>(MAX_LISTED)
   readonly #parts: AliasLinksOptions
   #loggedAt = Number.NEGATIVE_INFINITY

@@ -41,8 +41,8 @@ export interface AliasProjectsOptions {
 }
 
 /**
- * Which projects have aliases. A project without any costs one look-up a second. The first alias of a project is
- * announced in all lanes, and made only once no process can still rely on there being none.
+ * Remembers which projects have aliases. A project without any costs one look-up a second. The first alias of a project
+ * is announced in all lanes, and made only once no process can still rely on there being none.
  */
 export class AliasProjects {
   readonly #options: AliasProjectsOptions

@@ -209,8 +209,7 @@ export class Aliases {
 }
 
 /**
- * Where to search for the names of each user: at the user, and at each step that leads to it, with its number of
- * steps.
+ * The places to search for the names of each user: the user, and each step that leads to it, with its number of steps.
  */
 function stepsBefore(
   users: readonly string[],

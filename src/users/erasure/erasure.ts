@@ -24,7 +24,7 @@ export interface ErasureOptions {
   barrier: Pick<ReadBarrier, 'requireProject'>
 }
 
-/** How much data of a user was erased. */
+/** The amount of a user's data that was erased. */
 export interface Erased {
   distinctId: string
   profile: boolean

@@ -8,7 +8,7 @@ import { removeSessionFacts } from '../../store/session-facts.js'
 import { listProjectNames } from '../../store/versioned-table.js'
 import { type ErasureOptions, reserveErasureSlots } from './erasure.js'
 
-/** What one call has removed from a project. */
+/** The data that one call has removed from a project. */
 export interface ErasedProject {
   events: number
   sessions: number

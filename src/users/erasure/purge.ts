@@ -44,7 +44,7 @@ type IsWanted = (key: string, leftovers: Leftovers) => boolean
 
 const EVERYTHING: IsWanted = () => true
 const POLL_MS = 60_000
-/** How long a purge waits until facts have followed what was deleted, ms. */
+/** How long a purge waits for facts to follow the deletions, ms. */
 const FACTS_WAIT_MS = 60_000
 /** Pause after a failure, such as a full disk, which seldom passes within a minute. */
 const RETRY_MS = 10 * 60_000

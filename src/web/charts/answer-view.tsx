@@ -37,7 +37,7 @@ export function AnswerView({ answer, before = null, display }: AnswerViewProps) 
   )
 }
 
-/** Whether the answer has any number, or the previous period has one. The average of no events is not a number. */
+/** Whether the answer or the previous period has any number. The average of no events is not one. */
 function hasNumbers(answer: DrawnAnswer, before: AnswerBefore | null): boolean {
   if (answer.kind !== 'series') return true
   // A breakdown without values has no lines.

@@ -70,7 +70,7 @@ export function Change({ line: { name, now, before }, isShort = false }: LinePro
       {!isShort && ' in the previous period'}
     </span>
   )
-  // A change from zero has no percentage, and neither has a change to no value.
+  // A change from zero has no percentage, and neither does a change to no value.
   if (before.value === 0 || now.value === null) return <span class={styles.change}>{then}</span>
   const share = (now.value - before.value) / Math.abs(before.value)
   const [arrow, direction] = share > 0 ? ['▲', 'up'] : share < 0 ? ['▼', 'down'] : ['■', 'unchanged']

@@ -319,7 +319,7 @@ function measureLength(range: Range, timezone: string): number {
 export function isDate(value: string | number): value is string {
   if (typeof value !== 'string' || !DATE.test(value)) return false
   const instant = Date.parse(value)
-  // Some browsers accept a day too many as a day of the next month.
+  // Some browsers read 30 February as 2 March.
   return !Number.isNaN(instant) && new Date(instant).toISOString().startsWith(value)
 }
 

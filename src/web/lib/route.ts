@@ -1,6 +1,6 @@
 /**
- * What the page shows. It is kept in the fragment of the URL, so that links contain the whole state and no server sees
- * it.
+ * The state of the page. It is kept in the fragment of the URL, so that links contain the whole state and no server
+ * sees it.
  */
 export interface Route {
   /** the first part of the path, such as `users` */

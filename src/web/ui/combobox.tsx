@@ -133,7 +133,7 @@ function useCombobox(
     setActive((before) => (loaded.text === '' ? Math.min(before, rows.length - 1) : best))
     if (isWaiting && isLoaded) pickRow(rows[best])
   })
-  // Before the next key: Enter takes the row that this marks.
+  // A layout effect, so that it runs before the next key: Enter takes the row that this highlights.
   // biome-ignore lint/correctness/useExhaustiveDependencies: runs when suggestions arrive
   useLayoutEffect(() => arrive.current(), [loaded, arrive])
   /** Selects the highlighted row, or waits for the rows that match the latest text. */

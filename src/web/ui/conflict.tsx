@@ -11,7 +11,7 @@ interface ConflictProps {
   onClose: () => void
 }
 
-/** Asks which version to keep after somebody else has saved another one. */
+/** Asks which version to keep when somebody else has saved a different one. */
 export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictProps) {
   const { error, isBusy, run } = useAction()
   const choose = (act: ConflictProps['onLoad']) => () =>

@@ -51,8 +51,8 @@ export const WEEKS = [
 const MINUTE_MS = 60_000
 
 /**
- * What relative ranges depend on; loads the first event if one begins there. Follows the clock, so that the dates of a
- * page that stays open stay current.
+ * The time that relative ranges depend on; loads the first event's time if the range begins there. Follows the clock,
+ * so that dates stay current while the page is open.
  */
 export function useMoment({ range, from }: Partial<RangeChoice>): Moment {
   const [now, setNow] = useState(Date.now)

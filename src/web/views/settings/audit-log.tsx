@@ -101,7 +101,7 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
   return `Changed ${action === 'key_changed' ? `${name}: ` : ''}${fields.join(', ')}`
 }
 
-/** How the values of some settings are written; others are shown unchanged. */
+/** Formats for the values of some settings; others are shown unchanged. */
 const FORMATS: Record<string, (value: unknown) => string> = {
   keep: formatKept,
   sessions: (value) => escapeInvisible(formatSessions(value as ProjectSettings['sessions'])),

@@ -12,7 +12,7 @@ import { WEEKS } from '../range-fields.js'
 import { type OwnSetting, SETTING_NAMES } from './setting-text.js'
 import * as styles from './settings-form.module.css'
 
-/** How much to store about who sent a request. */
+/** How much to store about the senders of requests. */
 const CONTEXTS = [
   ['default', 'As set for the service'],
   ['full', 'Browser, device and place'],

@@ -21,7 +21,7 @@ interface PageFieldsProps {
   onChange: (fields: Partial<PageSettings>) => void
 }
 
-/** What a visit is, which events are page views, and which properties say something about the page. */
+/** The definitions of visits and page views, and the properties with details of the page. */
 export function PageFields({ settings: { sessions, page_views, page_fields }, onChange }: PageFieldsProps) {
   const gapId = useId()
   return (

@@ -31,7 +31,7 @@ interface QuotaFieldsProps {
   onChange: (fields: Partial<ProjectSettings['quotas']>) => void
 }
 
-/** What a project may use. */
+/** The quotas of a project. */
 export function QuotaFields({ quotas, onChange }: QuotaFieldsProps) {
   return (
     <div class={styles.fields}>

@@ -76,7 +76,7 @@ export function formatQuota({ limit, mode, locked }: Quota): string {
   return `${formatNumber(limit)} (${mode}${locked ? ', locked' : ''})`
 }
 
-/** Formats what a session is. */
+/** Formats the definition of a session. */
 export function formatSessions(sessions: ProjectSettings['sessions']): string {
   if (sessions === 'id') return 'session ids'
   return `pauses of ${formatWindow(sessions.gap)}${sessions.where ? ` and ${JSON.stringify(sessions.where)}` : ''}`
@@ -87,7 +87,7 @@ export function formatAmount(name: string, amount: number): string {
   return name === 'stored_bytes' ? formatBytes(amount) : formatNumber(amount)
 }
 
-/** For a name within a sentence. */
+/** For names in the middle of a sentence. */
 export function lowerFirst(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1)
 }

@@ -36,7 +36,7 @@ class UserSuggestions extends Suggestions {
   }
 }
 
-/** A name without a source means a property, here one of the user. */
+/** A name without a source stands for a property, here of the user. */
 function toUserFilter(filter: Filter): Filter {
   if (filter[0] === 'not') return ['not', toUserFilter(filter[1])]
   if (filter[0] === 'and' || filter[0] === 'or') return [filter[0], filter[1].map(toUserFilter)]

@@ -73,7 +73,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
 function useFilterDraft(shown: Filter | null, show: (filter: Filter | null) => void) {
   const [draft, setDraft] = useState(shown)
   const key = JSON.stringify(shown)
-  // Another filter came from elsewhere, such as a link.
+  // The filter was changed elsewhere, for example by a link.
   useEffect(() => {
     setDraft((before) => (JSON.stringify(dropIncomplete(before)) === key ? before : (JSON.parse(key) as Filter | null)))
   }, [key])

@@ -65,7 +65,7 @@ export function GoalsPanel({ events, chosen, priority, onChoose }: GoalsPanelPro
 
 interface GoalFieldsProps extends Pick<GoalsPanelProps, 'events' | 'onChoose'> {
   goals: readonly string[]
-  /** whether they are not the suggested ones */
+  /** whether they differ from the suggested ones */
   isChosen: boolean
 }
 

@@ -11,7 +11,7 @@ import * as styles from './numbers.module.css'
 import { SERIES } from './web-questions.js'
 import { NUMBERS, type NumberName } from './web-state.js'
 
-/** How one of the numbers is shown. */
+/** The display of one of the numbers. */
 interface Shown {
   title: string
   /** its name in the chart, with the unit */

@@ -29,7 +29,7 @@ import {
   type WebSource,
 } from './web-questions.js'
 
-/** What all panels have in common. */
+/** Shared by all panels. */
 export interface WebView {
   source: WebSource
   controls: BoardControls

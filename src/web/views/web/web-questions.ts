@@ -15,11 +15,11 @@ const USUAL_GOALS = 5
 /** A question has ten series, one of them for all visits. */
 export const MAX_GOALS = 9
 
-/** What the questions of the view have in common. */
+/** Shared by all questions of the view. */
 export interface WebSource {
   /** names of the page views of the project */
   pageViews: string[]
-  /** what a visit is */
+  /** the definition of a visit */
   sessions: SessionsDefinition
 }
 
@@ -32,7 +32,7 @@ export function suggestGoals(events: readonly EventName[]): string[] {
     .slice(0, USUAL_GOALS)
 }
 
-/** @param where which visits, in addition */
+/** @param where an additional filter of visits */
 function buildVisits(where?: Filter): { event: string; where: Filter } {
   return { event: '$session', where: where ? ['and', [HAS_PAGE, where]] : HAS_PAGE }
 }
@@ -81,7 +81,7 @@ export interface Tab {
   ofPages?: true
   /** whether only visits with a value are listed */
   isSet?: true
-  /** what visits without a value are called */
+  /** label for visits without a value */
   unset?: string
   label?: (value: Scalar) => string
 }

@@ -19,7 +19,7 @@ export interface WebState {
   tabs: Record<string, string>
   /** names of events; null for the usual ones */
   goals: string[] | null
-  /** what a visit is; by default as the project has set it */
+  /** the definition of a visit; default: the project's */
   sessions: SessionsDefinition
 }
 

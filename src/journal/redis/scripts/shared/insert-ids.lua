@@ -1,17 +1,17 @@
 -- Finds insert_ids, separately for each sender. Needs `prefix`, `now` and `remembered`.
 --
 -- An id is 16 bytes; 16 zeros mean no id. Ids are fields of hashes that are small enough for Redis to keep them as
--- listpacks, without a pointer to each: an id takes 23 bytes of memory, in a separate key it would take 100. How many
--- hashes that needs depends on the number of ids, so they come in tiers. A segment has the ids of one bucket of time.
--- Its first tier has as many hashes as the ids of the segment before needed, or one; once it is full, the next tier has
--- 16 times as many, and the ids move there. An id is looked up in all tiers, and added to the last one of its segment.
--- A segment that has half of what a sender may have remembered takes no more, so that the oldest can be dropped when
--- there are too many. Each write moves some hashes of a tier that is full, and removes some of those that were dropped
--- or have expired, so that no write takes long.
+-- listpacks, without a pointer to each: an id takes 23 bytes of memory, in a separate key it would take 100. The number
+-- of hashes depends on the number of ids, so hashes come in tiers. A segment has the ids of one bucket of time. Its
+-- first tier has as many hashes as the previous segment's ids needed, or one; once it is full, the next tier has 16
+-- times as many, and the ids move there. An id is looked up in all tiers, and added to the last one of its segment. A
+-- segment takes no more ids once it has half of the sender's maximum, so that the oldest segment can be dropped when
+-- there are too many ids. Each write moves some hashes of a tier that is full, and removes some of those that were
+-- dropped or have expired, so that no write takes long.
 --
 -- `<prefix>:ids` is a hash with a field for each sender: `<since>:<number of the next segment>`, then its tiers in
--- their order, each ` <segment>.<step>:<bucket>:<ms at which it was begun>:<bits>:<ids>:<hashes moved or removed>:<1
--- if it is to be removed>`. Before `since`, ms, ids were forgotten early; 0 if never. A hash of a tier is
+-- their order, each ` <segment>.<step>:<bucket>:<ms at which it was begun>:<bits>:<ids>:<hashes moved or removed>:<1 if
+-- it is to be removed>`. Before `since`, ms, ids were forgotten early; 0 if never. A hash of a tier is
 -- `<prefix>:ids:<sender>:<segment>.<step>:<number>`.
 
 local no_id = string.rep('\0', INSERT_ID_BYTES)
