@@ -20,7 +20,8 @@ const COLUMN_LIMIT_MS = 60_000
 export async function copyAll(bench: Bench, store: Store, url: string): Promise<void> {
   const cpu = await store.cpuUs()
   const began = performance.now()
-  // First, so that all events are counted anew. Otherwise the next event and all before it would be copied in one step.
+  // First, so that all events are counted again. Otherwise the next event and all events before it would be copied in
+  // one step.
   await store.text(
     `INSERT INTO event_changes (project_id, id, kind, scope, state) SELECT '', generateUUIDv4(), 'rebuild', '{}', 2`,
   )

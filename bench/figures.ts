@@ -43,7 +43,7 @@ export class Figures {
     }
   }
 
-  /** Removes the figures that a failed benchmark did not come to. */
+  /** Removes the figures that a failed benchmark did not measure. */
   dropEmpty(): void {
     this.all = this.all.filter(({ values }) => values.length > 0)
   }

@@ -59,7 +59,7 @@ const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [opti
   --large               questions, facts and start over 100 million events
   --machines N,N…       how many machines scale compares (1,2,3,4,6)
   --share N             of a core for each machine, in percent (20)
-  --cells               gives each machine a store of its own: what could be reached if they shared nothing
+  --cells               gives each machine its own store, so that they share nothing
   --journal redis|lmdb  the journal of Tallyhouse (redis)
   --set NAME=VALUE      a setting for Tallyhouse; may be repeated
   --cpu-prof            writes a CPU profile of Tallyhouse into bench/data

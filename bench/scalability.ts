@@ -1,6 +1,6 @@
 /** Number of bootstrap samples for the spread of a fit. */
 const DRAWS = 2_000
-/** The part of the samples that lies outside of the spread on either side. */
+/** The part of the samples outside the spread on either side. */
 const OUTSIDE = 0.05
 
 /** The throughput of some machines, relative to one machine in the same round. */

@@ -98,7 +98,9 @@ function typeOf(url: string): Record<string, string> {
   return { 'content-type': url.startsWith('/public/import') ? 'application/x-ndjson' : 'application/json' }
 }
 
-/** The calls that take a browser key: without a key they are refused, and with one they are not for its kind. */
+/**
+ * The calls that take a browser key: without a key they are refused, and with one they are not refused for its kind.
+ */
 export async function doorsOf(t: Test, service: Limited, key: string, more: Record<string, string> = {}) {
   const doors = []
   for (const { method, url } of callsOf(service)) {

@@ -7,7 +7,7 @@ import { build } from 'esbuild'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const TARGET = join(ROOT, 'build/dependencies')
-/** Says what the packages were built from. */
+/** Records what the packages were built from. */
 const STAMP = join(TARGET, 'stamp')
 /** Packages of many files that nearly every test loads. */
 const PACKAGES = [
@@ -32,7 +32,7 @@ import { fileURLToPath as pathOf } from 'node:url'
 const require = requireOf(import.meta.url), __filename = pathOf(import.meta.url), __dirname = pathOf(new URL('.', import.meta.url))`
 
 /**
- * Configurations of packages for all tests. Properties check the same cases in each run, unless `--seed` asks for
+ * Configuration of packages for all tests. Properties check the same cases in each run, unless `--seed` asks for
  * others.
  */
 const CONFIGURATIONS = {

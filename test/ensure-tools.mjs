@@ -74,7 +74,7 @@ function isFaketimeThere() {
   return process.platform !== 'linux' || outputOf('faketime', ['-f', '+0s', 'true']) !== null
 }
 
-/** The commands in order; none if a person has to do it. */
+/** The commands in order; none if it must be done by hand. */
 function installation(tools) {
   if (process.platform === 'darwin' && outputOf('brew', ['--version']) !== null) {
     return tools.map(({ brew }) => ['brew', 'install', ...brew])

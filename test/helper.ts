@@ -155,7 +155,7 @@ export async function startClickHouse(t: Scope, path?: string) {
 
 /** The two kinds of storage; every promise holds on both. */
 export const STORAGES = ['embedded', 'servers'] as const
-/** One of them, for tests of code that runs before a request reaches the storage. */
+/** One of them, for tests of code that runs before a request reaches storage. */
 export const ANY_STORAGE = [STORAGES[0]] as const
 /** The layout with the most parts, for behaviour that all layouts share. */
 export const LANES = ['lanes'] as const

@@ -16,23 +16,26 @@ const USAGE = `usage: node test/run.mjs [file or folder …] [options]
 
   --jobs N      files at a time (6)
   --grep TEXT   only the tests whose names have this text, or match it if it is /a regular expression/
-  --seed N      other cases for the property tests; "random" for others in each run
-  --save FILE   writes the names of the files that failed, a line each
-  --cpu         measures the CPU time of each file and of all that it starts, which a busy machine does not change`
+  --seed N      different cases for the property tests; "random" for different ones in each run
+  --save FILE   writes the names of the failed files, one per line
+  --cpu         measures the CPU time of each file and its children, whatever else the machine does`
 
-/** What waits longest goes first, or it is what all wait for at the end. */
+/** The files that wait longest start first; otherwise everything would wait for them at the end. */
 const FIRST = ['test/web/', 'test/system/', 'test/questions/', 'test/routes/']
-/** For a whole file, and each wait for a subtest, on a machine that others keep busy. */
+/** For a whole file, and for each wait for a subtest, on a busy machine. */
 const LIMIT_SECONDS = 1_200
-/** In memory. The tests' stores write much that is gone a second later: on a disk, that takes a tenth of the CPU time. */
+/**
+ * In memory. The tests' stores write a lot that is deleted a second later: on a disk, that takes a tenth of the CPU
+ * time.
+ */
 const MEMORY = '/dev/shm'
-/** Tests of files on a real disk, and of what a fault leaves of them. */
+/** Tests of files on a real disk, and of files damaged by a fault. */
 const OF_DISK = ['test/delivery/', 'test/journal/']
-/** Must be free there, and in the machine's memory. */
+/** This much must be free there, and in the machine's memory. */
 const MEMORY_BYTES = 2 * 1024 ** 3
 /**
- * Files that share programs, and how many: to load the service takes a second of CPU time. Those of the page share a browser
- * and a service, too, which take half of theirs to start.
+ * Files that share programs, and the number of programs: loading the service takes a second of CPU time. The page's
+ * files also share a browser and a service, which take half of their CPU time to start.
  */
 const TOGETHER = [
   { files: /^test\/web\/[^/]+$/, programs: 2, startsShared: true },
@@ -50,21 +53,21 @@ const TOGETHER = [
   { files: /^test\/damage\//, programs: 2 },
   { files: /^test\/facts\//, programs: 2 },
   { files: /^test\/(?:context|reads|states)\//, programs: 1 },
-  // The compiler of TypeScript would leave a heap that slows down what follows.
+  // The TypeScript compiler would leave a heap that slows down the files after it.
   { files: /^test\/system\/(?!conversions)/, programs: 2 },
-  // That of the thread's load needs a thread that was idle before.
+  // The test of the thread's load needs a thread that was idle before.
   { files: /^test\/(?:contract|json|keys|lib(?!\/thread-load)|metrics|model|vendors)\//, programs: 1 },
 ]
 /**
- * What a file starts before its tests runs until the program ends, so it has one of its own, unless all share it or it
- * costs next to nothing; the page's files share it.
+ * Whatever a file starts before its tests runs until the program ends, so such a file gets its own program, unless all
+ * its files share what they start, as the page's do, or it costs next to nothing.
  */
 const STARTS = /^(?:const|let) .*= await (?!emptyClickHouse|startRedis|temporaryFolder)|^t\.(?:before|beforeEach)\(/m
 /** From this number of files on, a ready-made store saves more than it costs. */
 const ENOUGH_FILES = 4
 /** Runs a command, and prints how many seconds of CPU time it and its children have used. */
 const MEASURE = `TIMEFORMAT='# cpu: %U %S'; time "$0" "$@"`
-/** How long the last words of a file that failed are waited for, ms. */
+/** How long to wait for the last output of a file that failed, ms. */
 const DRAIN_MS = 2_000
 
 const { values, positionals } = parseArgs({
@@ -129,7 +132,7 @@ function hasMemory() {
   }
 }
 
-/** The setting that names a migrated store to `test/empty-store.ts`; a few files do as well without. */
+/** The setting that names a migrated store to `test/empty-store.ts`; a few files run as well without one. */
 async function emptyStore() {
   if (files.length < ENOUGH_FILES) return {}
   const path = join(inMemory, 'empty-store')
@@ -170,7 +173,7 @@ async function runAll(files) {
         console.log(`${end === 0 ? 'ok' : 'not ok'} ${++done} - ${file} # time=${seconds.toFixed(1)}s${cpu}`)
       }
       if (program.length > 1) console.log(`# ${results.length} files together${formatCpu(cpuSeconds)}`)
-      // Those that it did not come to.
+      // The files that did not run.
       const left = program.filter((file) => !results.some((result) => result.file === file))
       waiting.unshift(...left.map((file) => [file]))
     }
@@ -215,7 +218,7 @@ async function runProgram(files) {
 }
 
 /**
- * The results of the files that a program came to; the one during which it ended has failed.
+ * The results of the files that a program has run; the file during which it ended has failed.
  * @param {string[]} files
  * @param {string} output
  * @param {number | string | null} end of the program
@@ -251,7 +254,8 @@ async function runFiles(files) {
   const began = performance.now()
   const limitSeconds = LIMIT_SECONDS * files.length
   const compiled = files.map(compiledPath)
-  // For named files, failures show the lines of the sources: to load the maps takes each process a tenth of a second or more.
+  // For named files, failures show source lines: loading the source maps takes each process a tenth of a second or
+  // more.
   const maps = positionals.length > 0 ? ['--enable-source-maps'] : []
   // `fetch` is WebAssembly, which each process would compile twice.
   const several = files.length > 1 ? ['build/test/together.js'] : []
@@ -261,7 +265,7 @@ async function runFiles(files) {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       ...process.env,
-      // Of this machine, not of the tests: each process would read all its certificates before it begins.
+      // It belongs to this machine, not to the tests: each process would read all its certificates before it begins.
       NODE_EXTRA_CA_CERTS: undefined,
       ...store,
       TMPDIR: OF_DISK.some((room) => file.startsWith(room)) ? onDisk : inMemory,

@@ -1,13 +1,13 @@
 const MAX_BLOCK = 128 * 1024
-/** fewer are not worth a block */
+/** fewer spaces are not worth a block */
 const SPACES = ' '.repeat(100)
 const MAGIC = [0x28, 0xb5, 0x2f, 0xfd]
 /** without a size; the second byte is a window of 128 KiB */
 const HEADER = [0x00, 0x38]
 
 /**
- * A frame of zstd (RFC 8878) for the tests, as Node 20 cannot make any: runs of spaces are compressed, and all else is as it
- * is.
+ * A frame of zstd (RFC 8878) for the tests, as Node 20 cannot make any: runs of spaces are compressed, everything else
+ * is not.
  */
 export function zstdFrame(text: string, header: readonly number[] = HEADER): Buffer {
   const bytes = Buffer.from(text)

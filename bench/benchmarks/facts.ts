@@ -174,6 +174,6 @@ async function whileCopying(bench: Bench): Promise<void> {
     figure(perSecond * BATCH, alone.perSecond * BATCH)
     await untilCopied(copying.store)
     complete(performance.now() - ended)
-    bench.note(`${((requests * BATCH) / 1e6).toFixed(1)} million events were copied behind the ingestion`)
+    bench.note(`${((requests * BATCH) / 1e6).toFixed(1)} million events were accepted and copied`)
   })
 }

@@ -41,7 +41,7 @@ const ARGUMENTS = [
   '--disable-component-extensions-with-background-pages',
   // Frames of animations are drawn for nobody.
   '--force-prefers-reduced-motion',
-  // It only puts together what others have drawn.
+  // It only combines what others have drawn.
   '--in-process-gpu',
   // A page in the background would get no CPU time on a busy machine.
   '--disable-renderer-backgrounding',
@@ -106,7 +106,7 @@ async function launch(t: Test, program: string, address: string, options: string
   return { child, ended, output: () => output }
 }
 
-/** One that is missing, if none is installed, so that the error names it. */
+/** If none is installed, a missing one, so that the error names it. */
 const chromiumProgram = () => findProgram(PROGRAMS) ?? 'chromium'
 
 /** The first one installed. Asking for its version would start it. */

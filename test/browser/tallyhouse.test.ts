@@ -28,7 +28,7 @@ interface Served {
 interface SiteOptions {
   /** of the script's element */
   attributes?: string
-  /** what the page has before the script and after it */
+  /** the page's content before the script and after it */
   head?: string
   body?: string
   /** further sources of the pages' Content-Security-Policy */
@@ -60,8 +60,8 @@ async function startTracked(t: Test, env: NodeJS.ProcessEnv): Promise<Service> {
 let sites = 0
 
 /**
- * A site of its own origin, so that tests share nothing in the browser. Its pages may load and call nothing but what
- * docs/web.md says that the script needs.
+ * A site of its own origin, so that tests share nothing in the browser. Its pages may load and call only what the
+ * script needs according to docs/web.md.
  */
 async function startSite(t: Test, { client, url, key, answered }: Service, options: SiteOptions = {}) {
   const { attributes = '', head = '', body = '', policy = {}, files = {} } = options

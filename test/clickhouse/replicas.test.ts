@@ -7,7 +7,7 @@ import { startClickHouse, until } from '../helper.js'
 
 /**
  * Two engines that are reached like two replicas. They do not replicate each other, because the embedded engine cannot,
- * so the name in each one's table shows which of them was asked.
+ * so each has its name in a table, which shows the one that was asked.
  */
 const engines = await Promise.all([startClickHouse(t), startClickHouse(t)])
 const names = ['first', 'second']

@@ -42,7 +42,7 @@ t.test('client and service accept and refuse the same events', async (t) => {
   let taken = 0
   fc.assert(
     fc.property(event, (given) => {
-      // JSON has neither NaN nor infinity, and only the client accepts properties as a text.
+      // JSON has neither NaN nor infinity, and only the client accepts properties as text.
       fc.pre(typeof given.properties !== 'string' && Number.isFinite(given.timestamp ?? 0))
       const fits = fitsService.Check(given)
       try {

@@ -35,9 +35,7 @@ export const cutInside: Fault = (response) => {
 
 export const silence: Fault = () => undefined
 
-/**
- * A faulty server: it sends the next of the responses to each request, then repeats the last one.
- */
+/** A faulty server: it answers requests with these responses in order, then repeats the last one. */
 export async function faultyServer(t: Test, answers: Fault[]) {
   const received: Received[] = []
   const server = createServer(async (request, response) => {

@@ -6,7 +6,7 @@ const WEBKIT = 'AppleWebKit/605.1.15 (KHTML, like Gecko)'
 const CHROME = 'AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0'
 const WINDOWS = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64)'
 
-/** What real User-Agents are: browser, its version, system, its version, device, and whether it is a bot. */
+/** Real User-Agents: browser and its version, system and its version, device, and whether it is a bot. */
 const AGENTS: [name: string, seen: string][] = [
   [`${WINDOWS} ${CHROME} Safari/537.36`, 'Chrome 131 | Windows 10 | desktop'],
   [`${WINDOWS} ${CHROME} Safari/537.36 Edg/131.0.2903.51`, 'Microsoft Edge 131 | Windows 10 | desktop'],

@@ -76,7 +76,7 @@ export async function damage(file: string, at = 0.5, count = 8): Promise<void> {
   await writeFile(file, bytes)
 }
 
-/** What can happen to a part while the service is stopped. */
+/** Kinds of damage to a part while the service is stopped. */
 export const ACCIDENTS: [name: string, happen: (part: PartFolder) => Promise<unknown>][] = [
   ['whose folder is gone', ({ path }) => rm(path, { recursive: true })],
   ['with a missing file', ({ path }) => rm(join(path, 'data.bin'))],

@@ -100,7 +100,7 @@ t.test('verify fails for lost settings and counts of usage, without which nothin
   const { call, app } = await startApp(t, env)
   await call('PATCH', '/public/project', { keep: { events: '30d' } })
   await app.close()
-  // The service may have ended before it had noted the parts.
+  // The service may have ended before it recorded the parts.
   await run(command, ['--quick'], env)
   const parts = await onEngine(engine, (shards) => readParts(shards, "table IN ('projects', 'project_usage')"))
   t.equal(new Set(parts.map(({ table }) => table)).size, 2)

@@ -19,7 +19,7 @@ for (const storage of ['servers', 'lanes'] as const) {
       const made = one.alias('first', 'alias of first').finally(() => {
         isMade = true
       })
-      // So that it has just seen that there is none.
+      // So that it has just seen that there is no alias.
       while (!isMade) await two.user('alias of first')
       t.equal((await made).statusCode, 200)
       t.equal(await two.userOf('alias of first'), 'first')
@@ -69,7 +69,7 @@ for (const storage of ['servers', 'lanes'] as const) {
           two.remove(others[1] ?? ''),
           ...others.map((name) => two.alias(root, name)),
         ])
-        // Whatever came last: each name is the user's or free, in both processes.
+        // Whichever call came last: each name is the user's or free, in both processes.
         await one.identify(root, {})
         for (const name of others) {
           const [a, b] = [await one.userOf(name), await two.userOf(name)]

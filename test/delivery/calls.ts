@@ -5,7 +5,7 @@ const CALL_LIMIT_MS = 30_000
 const INSIST_LIMIT_MS = 90_000
 const PAUSE_MS = 20
 
-/** What a client can find wrong, in addition to the ledger of events. */
+/** Faults that a client can find, in addition to those of the event ledger. */
 export type Fault = 'unread' | 'skipped' | 'miscounted' | 'rejected'
 
 /** Counts the faults that clients found, and their checks. */

@@ -47,7 +47,7 @@ export class EventClient implements Client {
     const reply = await call(this.#urls.read(), { path: `/public/events?distinct_id=${name}&order=desc&limit=1` })
     if (reply?.status !== 200 || reply.body.pending > 0) return
     const [event] = reply.body.events as StoredEvent[]
-    // A search that reached its time limit may have found nothing, and says so.
+    // A search that reached its time limit may have found nothing; the response says so.
     if (!event && reply.body.hasMore) return
     this.#findings.counts.reads++
     if (event?.properties.number !== last) {

@@ -63,7 +63,10 @@ async function stalledReaders(t: Test, url: string, key: string, query: string, 
   return sockets
 }
 
-/** Whether a page of events is being read. After its start, the service counts the events of projects, which may not end here. */
+/**
+ * Whether a page of events is being read. After its start, the service counts the events of projects, which may never
+ * end here.
+ */
 const isRunning = async (clickhouse: ClickHouse) => {
   const rows = await clickhouse.rows(
     `SELECT 1 FROM system.processes

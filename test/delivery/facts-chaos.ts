@@ -232,7 +232,7 @@ async function disturb(installation: Installation, verdict: FactsVerdict, signal
     const pid = victim?.pid()
     if (!victim || pid === undefined) continue
     verdict.kills++
-    // On a busy machine, a service may give up to start before Redis is back.
+    // On a busy machine, a service may give up starting before Redis is back.
     const restart = () =>
       victim.kill().then(
         () => true,

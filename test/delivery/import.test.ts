@@ -131,7 +131,7 @@ t.test('events that only the service can refuse are rejected, and the others are
 t.test('a batch with too many property names is halved', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const path = join(await temporaryFolder(t), 'events.ndjson')
-  // With a field that is none of its own it may have to be parsed, so its weight counts.
+  // A line with an unknown field may have to be parsed, so its weight counts.
   const event = (names: number) =>
     `{"eventId":"x","event":"e","distinct_id":"u","properties":{${'"a":1,'.repeat(names)}"b":2}}\n`
   await writeFile(path, event(100_000).repeat(7) + event(600_000))
@@ -289,7 +289,8 @@ t.test('batches whose idempotency keys have expired are looked up in the service
   const run = (service: Service, ...args: string[]) => runProcess(['import', '--url', service.url, ...args, path])
   t.equal((await run(first)).code, 0)
   const state = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
-  // As if the import was killed 25 h ago, with three of its five batches not acknowledged: their keys have expired.
+  // As if the import had been killed 25 h ago, with three of its five batches not acknowledged: their keys have
+  // expired.
   const done = { ...state.done, batches: 2, line: 2000, accepted: 2000 }
   done.offset = Buffer.byteLength(
     lines

@@ -108,7 +108,7 @@ t.test(
     await ended
     await until('its end', () => members().length === 0)
 
-    // A supervisor stops npm alone, Ctrl-C all that it has started.
+    // A supervisor stops npm alone, Ctrl-C everything that npm has started.
     for (const [signal, isOfGroup] of [
       ['SIGTERM', false],
       ['SIGINT', true],

@@ -8,7 +8,7 @@ const LIMIT = 500
 
 /**
  * Walks through the events while their number grows: reads the last page again and again until there is a next one. If
- * an event appears before one that it has seen, a reader that had gone on would have missed it.
+ * an event appears before one that was read already, readers would miss it.
  */
 export class LiveWalk implements Client {
   readonly #url: () => string

@@ -91,7 +91,7 @@ t.test('the SDKs of Mixpanel, Amplitude and OpenPanel in a page of another origi
       t.match(await profile(`user ${fault}`), { plan: 'pro', tags: ['x'] })
       const [first] = await stored(`${name} first`)
       const device = String(first?.distinct_id)
-      // The event that joins them comes in a request of its own.
+      // The event that joins them comes in a separate request.
       const joined = await until('the device to be another name', async () => await profile(device))
       t.match(joined, { plan: 'pro' })
       t.equal(proxy.lost > 0, fault !== 'none')

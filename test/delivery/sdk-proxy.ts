@@ -12,13 +12,13 @@ export interface Sent {
   url: string
   headers: Record<string, string>
   body: Buffer
-  /** whether its answer did not reach the SDK */
+  /** whether its response was lost */
   isLost: boolean
 }
 
 /**
- * An HTTP proxy before a service, as SDKs meet one: every second POST to a path is carried out, and its answer is lost.
- * The first response of each path is lost, so that every SDK meets a fault.
+ * An HTTP proxy in front of a service: every second POST to a path is carried out, but its response is lost. The first
+ * response of each path is lost, so that every SDK meets a fault.
  */
 export async function startSdkProxy(t: Scope, target: string) {
   const counts = new Map<string, number>()
@@ -28,7 +28,7 @@ export async function startSdkProxy(t: Scope, target: string) {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk)
     const { connection: _, 'content-length': __, 'transfer-encoding': ___, ...rest } = headers
-    // With the Host that came: an SDK may be told to send where it asked for its settings.
+    // Keeps the Host header: an SDK may be told to send to the host that it asked for its settings.
     const onward = send(target + url, { method, headers: rest, maxHeaderSize: MAX_PARSED_HEAD })
     onward.end(Buffer.concat(chunks))
     const [answer] = (await once(onward, 'response')) as [IncomingMessage]

@@ -10,7 +10,7 @@ const FAULTS: Fault[] = ['none', '503', 'cut']
 const EVENTS = 12
 const PROPERTIES = { unicode: 'é漢😀', price: 9.9, list: [1, null, 'x'], nested: { a: { b: [] } } }
 
-/** Sends `EVENTS` events and a profile of one user, and ends when the SDK says that all is delivered. */
+/** Sends `EVENTS` events and a profile of one user, and ends when the SDK says that everything is delivered. */
 type Send = (url: string, key: string, user: string) => Promise<void>
 
 const SDKS: Record<string, Send> = {

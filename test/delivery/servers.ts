@@ -44,7 +44,7 @@ export async function openJournal(t: Scope, kind: JournalKind): Promise<Journal>
   return journal
 }
 
-/** What an INSERT of a block of events has in its URL, and nothing else that the tests make the service send. */
+/** Text in the URL of an INSERT of a block of events, and of no other request that the tests cause. */
 export const BLOCK = 'deduplicate_insert_select'
 
 /** A database of its own in a ClickHouse that the tests of a file share. */

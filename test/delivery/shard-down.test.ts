@@ -80,7 +80,7 @@ t.test('a shard that drops every packet delays neither the start nor the lanes o
   t.equal((await before.call('POST', '/public/track', { event: 'before', distinct_id: 'u' })).statusCode, 200)
   t.equal((await before.call('GET', '/public/events')).json().events.length, 1)
   await before.app.close()
-  // The first lane's new journal has to begin after what every shard has, so it waits for all of them.
+  // The first lane's new journal has to begin after the events of every shard, so it waits for all shards.
   await rm(join(DATA_DIR, 'journal'), { recursive: true })
   proxy.moveTo(await silentServer(t))
 

@@ -65,7 +65,7 @@ class Chaos {
     }
   }
 
-  /** Stops one process for some seconds, as a machine that is frozen and thawed does. */
+  /** Suspends one process for some seconds, as when its machine is frozen. */
   async #pause(): Promise<void> {
     const victim = oneOf(this.#installation.victims)
     const pid = victim.pid()

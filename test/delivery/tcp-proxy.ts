@@ -8,15 +8,15 @@ export type Ending = 'cut' | 'silence'
 interface Link {
   client: Socket
   server: Socket
-  /** the end of what the client sent, as what is looked for may come in two pieces */
+  /** the end of the client's bytes, because the text may come in two pieces */
   carry: Buffer
-  /** what happens to further bytes */
+  /** handles further bytes */
   requests: 'pass' | 'drop' | 'hold'
   replies: 'pass' | 'drop'
   held: Buffer[]
-  /** what happens later, in each direction, in order, even if the delay changes in the meantime */
+  /** delayed work in each direction, in order, even if the delay changes in the meantime */
   late: Record<'toServer' | 'toClient', (() => void)[]>
-  /** told of the first bytes of a reply that is dropped */
+  /** called with the first bytes of a reply that is dropped */
   onReply: (() => void) | null
 }
 
@@ -69,7 +69,7 @@ export class TcpProxy {
       link.onReply = () => {
         if (ending === 'silence') return done()
         link.client.destroy()
-        // Half-closed, so that the server carries out all that it was sent.
+        // Half-closed, so that the server carries out everything that it was sent.
         link.server.once('close', done).end()
       }
       this.#forward(link, chunk)
@@ -274,7 +274,7 @@ function addressOf({ hostname, port }: URL): { host: string; port: number } {
   return { host: hostname, port: Number(port) }
 }
 
-/** What ClickHouse answers over HTTP if it cannot execute a statement, as the client reads it. */
+/** The HTTP response of ClickHouse if it cannot execute a statement. */
 export function clickHouseError(code: number, name: string, message: string, status = 500): string {
   const body = `Code: ${code}. DB::Exception: ${message}. (${name}) (version 26.7.1.1 (official build))\n`
   return httpAnswer(status, body, `X-ClickHouse-Exception-Code: ${code}\r\n`)

@@ -73,7 +73,7 @@ t.test('a copier halves a step that took too much memory', async (t) => {
   t.equal(warned.length, 2, 'each failure is logged')
 })
 
-/** Damages all data of a table, without a word to ClickHouse. */
+/** Damages all data of a table behind ClickHouse's back. */
 async function damageTable(clickhouse: ClickHouse, table: string): Promise<void> {
   const parts = await clickhouse.rows<{ path: string }>(
     'SELECT path FROM system.parts WHERE database = currentDatabase() AND table = {table:String} AND active',
@@ -170,7 +170,7 @@ t.test('questions are answered although a table about facts is damaged, and it i
   }
   await requestFacts(clickhouse, 'take_in', 'a')
   shard.copier({ log: silent })
-  // First all that were damaged together, and then two while they are in use.
+  // First several damaged together, then two while they are in use.
   for (const table of [null, 'facts_state', 'event_changes']) {
     if (table !== null) await damageTable(clickhouse, table)
     await until(`facts after damage of ${table}`, async () => {

@@ -12,7 +12,7 @@ const ROUNDS = 4
 const STORED_TOGETHER = 20
 const USERS = 40
 
-/** What a reader must find: by id, the lowest version that it may see. */
+/** The versions that a reader must find: by id, the lowest that it may see. */
 interface Expected {
   alive: Map<string, number>
   /** ids that no reader may see any more */

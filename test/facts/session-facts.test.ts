@@ -56,7 +56,7 @@ const DAYS = Array.from({ length: 12 }, (_, i) => FIRST + i)
 /** Days whose sessions may include events of a day. */
 const around = (day = FIRST) => [day - 2, day - 1, day, day + 1]
 
-/** What the rows depend on besides events and calls; a test may change it. */
+/** Settings that the rows depend on besides events and calls; a test may change them. */
 interface Definition {
   number: number
   since: number | null
@@ -379,7 +379,7 @@ t.test('fills that are too large are made smaller, and a day that fails alone is
   const command = small.command.bind(small)
   let failures = 0
   const bad = (DAYS[5] ?? 0) * DAY_MS
-  // As if ClickHouse had memory for only two days at a time, and not enough for one of the days.
+  // As if ClickHouse had memory for two days at a time, and not enough for one of the days.
   small.command = async (query, ...rest) => {
     const [, from, to] = (/HAVING start >= (\d+) AND start < (\d+)/.exec(query) ?? []).map(Number)
     if (from !== undefined && to !== undefined) {

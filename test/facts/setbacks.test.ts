@@ -166,7 +166,7 @@ t.test('a leader and a change from before the clock was set back do not stop the
   const first = shard.copier()
   await shard.complete(['a'])
   await first.close()
-  // Their processes died an hour from now.
+  // According to their clock, their processes died an hour from now.
   await clickhouse.command(
     `INSERT INTO facts_state
      SELECT * REPLACE (version + 1 AS version, {process:UUID} AS leader, 1 AS is_leading, now64(3) + 3600 AS written_at)

@@ -38,7 +38,7 @@ async function holds({ journal, target, until, seed: firstSeed }: Round, propert
       console.error(
         `${journal}, seed ${seed}: it does not hold that ${name}\n${await fc.asyncDefaultReportMessage(result)}`,
       )
-      // The report leaves it out.
+      // The report omits it.
       console.error(result.errorInstance)
       console.error(`The service said:\n${target.service.output()}`)
       return false

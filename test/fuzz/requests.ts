@@ -39,7 +39,7 @@ const queryValue = fc.oneof(
   numberText,
   fc.constantFrom('', '1', '50', '10000', '10001', '0x10', '1e3', ' 1', '+1', '1.0', '٣'),
 )
-/** Mostly a known name, because any other is refused, whatever the rest is. */
+/** Mostly a known name, because any other is refused, whatever else the request contains. */
 const parameterName = (names: string[]) =>
   fc.oneof({ weight: 15, arbitrary: fc.constantFrom(...names) }, { weight: 1, arbitrary: text })
 const query = (...names: string[]) =>

@@ -58,7 +58,7 @@ function keepsVendorEvents(target: Target): Property {
   })
 }
 
-/** Whatever comes to a vendor's call is answered in time, and the service lives. */
+/** Any request to a vendor's call is answered in time, and the service survives. */
 function answersVendors(target: Target): Property {
   return fc.asyncProperty(fc.array(vendorNoise, { minLength: 1, maxLength: 20 }), async (requests) => {
     const answers = await Promise.all(requests.map((given) => target.call(given)))
@@ -73,7 +73,7 @@ function answersVendors(target: Target): Property {
   })
 }
 
-/** Run after the others are counted: what odd messages store is not known. */
+/** Runs after the others are counted, because it is not known what odd messages store. */
 export const VENDOR_PROPERTIES: Record<string, (target: Target) => Property> = {
   "a vendor's event comes out as it went in, whatever comes with it": keepsVendorEvents,
   "whatever comes to a vendor's call is answered": answersVendors,

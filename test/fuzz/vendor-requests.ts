@@ -132,7 +132,7 @@ const FORMS: ((json: string) => Wrapped)[] = [
 ]
 const amplitudeForm = (json: string) => bare(Buffer.from(`checksum=0&client=x&v=2&e=${encodeURIComponent(json)}`))
 
-/** What says nothing about a body, or the wrong thing. */
+/** Headers that say nothing about a body, or the wrong thing. */
 const contentType = fc.constantFrom(
   ...['application/json', 'application/json;charset=UTF-8', 'text/plain;charset=UTF-8', 'application/octet-stream', ''],
   ...['application/x-www-form-urlencoded', 'application/x-ndjson', 'text/plain; charset', 'multipart/form-data'],
@@ -267,7 +267,7 @@ export const vendorNoise: fc.Arbitrary<Request> = fc
     body: fc.oneof({ weight: 30, arbitrary: anyBody }, { weight: 1, arbitrary: fc.constant(BOMB) }),
   })
   .map(({ body, ...others }) => {
-    // What grows large without a known key counts for a while; that it is refused then is tested elsewhere.
+    // Bodies that grow large without a known key count for a while; that they are then refused is tested elsewhere.
     return body === BOMB ? { ...others, body, method: 'POST', key: SECRET_KEY, encoding: null } : { ...others, body }
   })
   .map(({ method, path, query, key, type, encoding, body }) => ({

@@ -151,7 +151,7 @@ t.test('a block that the journal has lost is not stored under another token', as
   const names = ['a', 'b']
   const places = []
   for (const name of names) places.push(await event(name))
-  // Like Redis after a power failure: the INSERT was done, but the freezing of the block is lost.
+  // Like Redis after a power failure: the INSERT was done, but the record of the frozen block is lost.
   const entries = places.map(({ position }, i) => ({
     position,
     kind: 'events' as const,

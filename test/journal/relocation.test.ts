@@ -110,7 +110,7 @@ async function idsIn(lane: Relocation): Promise<string[]> {
   return found
 }
 
-/** Everything that a change moves or sets, sorted. */
+/** Everything that a change of the layout moves or sets, sorted. */
 async function dump(lane: Relocation) {
   const byText = (a: unknown, b: unknown) => (format(a) < format(b) ? -1 : 1)
   const look = await lane.readStatus()

@@ -35,8 +35,8 @@ t.test('a run ends after maxBytes, with at least one entry', async (t) => {
 })
 
 t.test('a run has no gap, whatever others write in between and however full it gets', async () => {
-  // A model of a journal that numbers its entries. This process and another one write to it, and entries are removed in
-  // order once they are stored.
+  // A model of a journal that numbers its entries. Two processes write to it, and entries are removed in order once
+  // they are stored.
   const step = fc.oneof(
     fc.record({ who: fc.constantFrom('own', 'other'), count: fc.integer({ min: 1, max: 4 }) }),
     fc.record({ who: fc.constant('store'), count: fc.integer({ min: 1, max: 6 }) }),

@@ -7,7 +7,7 @@ import { spaces, spell, value } from './spell.js'
 
 const canonical = (text: string) => canonicalOf(readText(text))
 
-/** A small world, in which two values drawn apart are often equal. */
+/** Few values, so that two drawn separately are often equal. */
 const { small } = fc.letrec((tie) => ({
   small: fc.oneof(
     { maxDepth: 3 },

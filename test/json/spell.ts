@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 
-/** Spells a value with the given white space around every token; a string is in escapes if the space is not empty. */
+/** Spells a value with the given white space around every token; a string is escaped if the space is not empty. */
 export function spell(value: unknown, spaces: string[]): string {
   let used = 0
   const space = () => spaces[used++ % spaces.length] ?? ''

@@ -9,7 +9,7 @@ import { spaces, spell, value } from './spell.js'
 
 const read = (text: string) => readJson(Buffer.from(text))
 
-/** What a reader takes out of a value, and what it takes out of each value in it. */
+/** Everything that a reader can get from a value, and from each value in it. */
 function taken(json: JsonValue): unknown {
   if (json.isArray) return json.elements().map(taken)
   if (json.isObject) return Object.fromEntries(Array.from(json.members(), ([name, member]) => [name, taken(member)]))

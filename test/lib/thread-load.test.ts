@@ -7,7 +7,7 @@ function keepBusy(ms: number): void {
   while (performance.now() < end);
 }
 
-/** A thread whose time the test spends. */
+/** A thread whose CPU time the test controls. */
 function thread() {
   const spent = { active: 0, idle: 0 }
   const history = new ThreadHistory(() => ({ ...spent }))

@@ -11,7 +11,7 @@ function loop() {
     const turn = turns.take(() => owner)
     if (turn) {
       await turn
-      // Then it goes through some steps that wait for nothing.
+      // Then it takes some steps that wait for nothing.
       await undefined
       await undefined
     }

@@ -24,7 +24,7 @@ const profileOf = (properties: string): Profile => ({
 const after = (properties: string, operations: string) =>
   formatProperties(applyOperations(profileOf(properties), parseOperations(operations), 3000).properties)
 
-/** The code and the first path of what is thrown. */
+/** The code and the first path of a thrown error. */
 function refusal(run: () => unknown): [ErrorCode, string | undefined] | undefined {
   try {
     run()
@@ -304,7 +304,7 @@ t.test('$union adds missing values, $remove removes values', async () => {
   )
 })
 
-/** How much of a core `run` takes, in ms: what others do on the machine counts less than with a clock. */
+/** The CPU time of `run`, in ms: other work on the machine affects it less than elapsed time. */
 function cpuMs(run: () => unknown): number {
   const before = process.cpuUsage()
   run()

@@ -30,7 +30,7 @@ function scanned(kind: Kind, body: string | Buffer): Found | null {
   return found && { count: found.count, apiKey: found.apiKey, hasOthers: found.hasOthers }
 }
 
-/** What parsing and checking tell about a body; null if a scan may not know it. */
+/** The result of parsing and validating a body; null if a scan may not recognise it. */
 function parsed(kind: Kind, text: string): Found | null {
   let value: unknown
   try {
@@ -54,7 +54,7 @@ function eventsOf(text: string): string[] {
   return elementTexts(memberText(text, 'events') ?? '[]')
 }
 
-/** Whether each known field is there once at most and spelled plainly, and whether there are others. */
+/** Whether each known field is present at most once and spelled without escapes, and whether there are others. */
 function fieldsOf(text: string, known: string[]): { areClear: boolean; hasOthers: boolean } {
   const seen = new Set<string>()
   let areClear = true
@@ -76,7 +76,7 @@ function isSafe(kind: Kind, body: string | Buffer): boolean {
 
 type Row = [kind: Kind, body: string, found: Found | null]
 
-/** The bodies that are scanned, or parsed, otherwise than as the row has it. */
+/** The bodies that are scanned although their row says that they are parsed, or vice versa. */
 const misread = (rows: Row[]) =>
   rows
     .filter(([kind, body, found]) => !isDeepStrictEqual([scanned(kind, body), parsed(kind, body)], [found, found]))
@@ -173,7 +173,7 @@ t.test('scanEvent and scanBatch accept ordinary bodies', async (t) => {
   ]
   const alone = rows.map(([body, apiKey, hasOthers = false]): Row => ['event', body, { count: 1, apiKey, hasOthers }])
   t.same(misread(alone), [])
-  // What is the key of an event's call is only an unknown field in a batch.
+  // The key field of a single event is an unknown field in a batch.
   const inBatch = rows.map(([body, apiKey, hasOthers = false]): Row => {
     const found = { count: 2, apiKey: undefined, hasOthers: hasOthers || apiKey !== undefined }
     return ['batch', ` { "events" : [ ${one()} , ${body} ] } `, found]
@@ -369,7 +369,7 @@ t.test('a truncated body is unknown, wherever it ends', async (t) => {
     const raw = Buffer.from(SAMPLES[kind])
     t.not(scanned(kind, raw), null)
     const scan = (part: Buffer) => (kind === 'event' ? scanEvent(part) : scanBatch(part, MAX_BATCH))
-    // What follows the end in memory does not matter.
+    // The bytes after the end in memory do not matter.
     for (let end = 0; end < raw.length; end++) t.equal(scan(raw.subarray(0, end)), null, `${kind} cut at ${end}`)
     for (let start = 2; start < raw.length; start++) t.equal(scan(raw.subarray(start)), null, `${kind} from ${start}`)
   }
@@ -446,7 +446,7 @@ const objectOf = (...parts: fc.Arbitrary<object>[]) =>
     .map((objects) => objects.flatMap((object) => Object.entries(object)))
     .chain((all) => fc.shuffledSubarray(all, { minLength: all.length }))
     .map((all) => `{${all.map(([name, value]) => `${JSON.stringify(name)}:${text(value)}`).join(',')}}`)
-/** A list of events is there as their texts. */
+/** A list of events is returned as their texts. */
 class Texts extends Array<string> {}
 const text = (value: unknown) => (value instanceof Texts ? `[${value.join(',')}]` : JSON.stringify(value))
 const keyField = key.map((apiKey) => (apiKey === undefined ? {} : { apiKey }))

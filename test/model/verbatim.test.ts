@@ -50,7 +50,7 @@ const parse = (body: string) => JSON.parse(body) as ParsedEvent
 const parseBatch = (body: string) => JSON.parse(body) as { events: ParsedEvent[] }
 const HEADER_KEY = 'sk_in_header'
 
-/** What is kept of a body that is parsed only if the scan does not know it. */
+/** The kept text of a body that is parsed only if the scan does not recognise it. */
 function kept(body: string, key = HEADER_KEY): string {
   const raw = Buffer.from(body)
   return verbatimEvent(raw, scanEvent(raw) ?? parse(body), key, 'own').toString()
@@ -61,7 +61,7 @@ function keptOfBatch(body: string, key = HEADER_KEY): string {
   return verbatimBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), key, 'own').toString()
 }
 
-/** What is kept of a body that is parsed, whether the scan would know it or not. */
+/** The kept text of a body that is parsed whether or not the scan would recognise it. */
 const keptParsed = (body: string, key = HEADER_KEY) =>
   verbatimEvent(Buffer.from(body), parse(body), key, 'own').toString()
 const keptParsedBatch = (body: string, key = HEADER_KEY) =>
@@ -360,7 +360,7 @@ t.test('rewriteEntry does not change events that were rewritten on arrival', asy
   t.same(rewriteEntry(rewriteEntry(entry)), rewriteEntry(entry), 'a second time changes nothing')
 })
 
-/** `-0` is `0` in JSON's own spelling, and no time. */
+/** JSON.stringify writes `-0` as `0`, and `-0` is not a time. */
 function sameEvent(a: ReturnType<typeof seen>, b: ReturnType<typeof seen>): boolean {
   return JSON.stringify(a) === JSON.stringify(b)
 }

@@ -6,7 +6,7 @@ import { run } from '../cli/lanes-store.js'
 import { type Client, settingsFor, startApp, until } from '../helper.js'
 import { listRoutes } from '../list-routes.js'
 
-/** Why a call that changes something is not in the audit log, by `METHOD path`. */
+/** The reasons why calls that change something are not in the audit log, by `METHOD path`. */
 const NOT_LOGGED = {
   'takes in what clients send': [
     'POST /public/track',

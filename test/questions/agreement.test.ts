@@ -2,9 +2,11 @@ import { test } from 'tap'
 import { compareAnswers, KINDS, sendBroken } from './agreement.js'
 import { Projects } from './projects.js'
 
-/** Other questions at every run would fail some day, at somebody else's change; `npm run fuzz:questions` asks them. */
+/**
+ * The same questions in each run, so that a failure is due to the change at hand; `npm run fuzz:questions` asks others.
+ */
 const SEED = 16
-/** What is answered counts, not when: a busy machine may take half a minute to plan the largest questions. */
+/** Only the answer counts, not its time: a busy machine may take half a minute to plan the largest questions. */
 const PATIENT = { QUERY_TIMEOUT: '600' }
 
 test('every question is answered as the reference answers it', async (t) => {

@@ -51,7 +51,7 @@ export async function compareAnswers(projects: Projects, { seed, kinds, ...effor
   return { asked, failure: null }
 }
 
-/** Sends invalid questions: each must be answered anyway, or refused with the right error. */
+/** Sends broken questions: each must be answered anyway, or refused with the right error. */
 export async function sendBroken(projects: Projects, { seed, ...effort }: Omit<Effort, 'kinds'>): Promise<Outcome> {
   for (const [index, data] of fc.sample(plan(), { seed, numRuns: effort.projects }).entries()) {
     const project = await projects.load(data)
@@ -89,7 +89,7 @@ function arbitraryOf(kind: Kind, data: Plan): fc.Arbitrary<Case> {
     .map(({ asking, users }) => ({ ...asking, users }) as Case)
 }
 
-/** What is wrong with the answer to a case; null if it is right, undefined if there is nothing to ask. */
+/** Describes how the answer to a case is wrong; null if it is right, undefined if there is nothing to ask. */
 async function check(projects: Projects, project: Project, { question: base, now, users }: Case) {
   let question: Question = base
   if (users) {

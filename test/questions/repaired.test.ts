@@ -69,7 +69,7 @@ t.test('texts are repaired only for projects in which a question met one, for an
   t.strictSame(await count('fine', ['contains', 'properties.v', 'x']), [1, true])
   clock.now += HOUR_MS
   t.strictSame(await count('fine', ['is', 'properties.n', [1]]), [1, false])
-  // Of two properties neither is found; of the names that are asked for, none is a member.
+  // Neither of two properties is found; no member has a name that is asked for.
   t.strictSame(
     await count('odd', [
       'and',

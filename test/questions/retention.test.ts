@@ -13,7 +13,7 @@ async function openProject(): Promise<Project> {
   const events = [
     ...on('ada', 'signup', 1.5),
     ...on('ada', 'visit', 1.5, 2.1, 4.2),
-    // Began before the range, so belongs to no cohort of first starts.
+    // It began before the range, so it belongs to no cohort of first starts.
     ...on('bob', 'signup', 0.5, 2.5),
     ...on('bob', 'visit', 3.1),
     ...on('eve', 'signup', 1.9),

@@ -265,7 +265,7 @@ t.test('an array has no field of a page', async (t) => {
 })
 
 t.test('texts that look like what repairs leave break no answer', async (t) => {
-  // The characters that mark what a repair has replaced.
+  // The characters that mark replaced text in a repair.
   const [lone, infinite] = ['\u{10fffc}', '\u{10fffd}']
   const url = (text: string) => `https://shop.example/?utm_source=${encodeURIComponent(text)}&utm_medium=m`
   const texts = [`${lone}zzzz`, `"${infinite}1e400`, `"${infinite}-1e400"`, `${infinite}1e400`]
@@ -340,7 +340,7 @@ t.test('a session has the fields of the pages that it begins and ends with', asy
       s4: ['\ud83d', '\ud83d', null, null],
     },
   }
-  /** What a page is found for. */
+  /** The kinds of series whose pages are asked for. */
   const ways = [
     { series: [{ event: '$session' }], sessions: 'id' },
     { series: [{ event: '$session' }], sessions: { gap: '30m' } },

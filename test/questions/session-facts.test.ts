@@ -93,7 +93,7 @@ t.test('questions about sessions have the same answers from their facts, whateve
   }
   let used = 0
   let projects = 0
-  /** A project whose events come in stages, each of them copied as a step, some with session facts behind it. */
+  /** A project whose events come in stages, each copied as a step; some steps are followed by session facts. */
   const open = async (given: {
     stages: typeof stages extends fc.Arbitrary<infer T> ? T : never
     starts: number[]
@@ -243,7 +243,7 @@ t.test('questions about sessions have the same answers from their facts, whateve
       { steps: [{ users: 1 }, { users: 0 }] },
     ],
     [
-      // A session begins just when no more events are looked at.
+      // A session begins exactly where the range of events that are read ends.
       { kind: 'funnel', steps: [{ event: 'x' }, visits(isPart(1))], window: '3d' },
       { steps: [{ users: 1 }, { users: 0 }] },
     ],
@@ -259,7 +259,7 @@ t.test('questions about sessions have the same answers from their facts, whateve
     }
   }
 
-  // The call is of a day without rows, just before the events that are looked at.
+  // The call is from a day without rows, just before the events that are read.
   const called = await open({
     stages: [
       {

@@ -363,7 +363,7 @@ t.test('rows are returned as they were sent', async (t) => {
         seen.push(...READ[format](response))
         next = format === 'json' ? response.json().next : response.headers['x-next-cursor']
         if (page === 1) {
-          // One that was read, the one of the cursor, and one after it.
+          // One event that was read, that of the cursor, and one after it.
           for (const n of [1, 3, 5]) await call('DELETE', `/public/events/${all[n]?.eventId}`)
           await call('POST', '/public/track/batch', { events: [...both(10), ...both(11)] })
         }

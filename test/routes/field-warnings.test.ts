@@ -191,7 +191,7 @@ t.test('warnings about ignored fields', async (t) => {
           return { ...more, apiKey: SECRET_KEY, events: events.map((one) => ({ ...good(one), timestamp })) }
         }
         const [scanned, parsed] = [await answer('/track/batch', bodyOf(1)), await answer('/track/batch', bodyOf(1.5))]
-        // The parser has names that are numbers first.
+        // The parser lists numeric names first.
         t.strictSame(inOrder(scanned), inOrder(parsed))
       }),
       { numRuns: 20 },

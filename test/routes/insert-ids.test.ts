@@ -72,7 +72,7 @@ t.test('insert ids', async (t) => {
     const user = `${randomName('ü"\\')}\u0000`
     const text = (insertId: string, more = '') =>
       `{"events":[{"event":"e","distinct_id":${JSON.stringify(user)},"insert_id":${insertId}${more}}]}`
-    // An escape is another spelling; the scanner leaves a repeated name to the parser.
+    // An escape is a different spelling; the scanner leaves a repeated name to the parser.
     const spellings = ['"ids"', '"\\u0069ds"', '"i\\u0064s"'].map((id) => text(id))
     spellings.push(text('"ids"', ',"event":"e"'), text('"ids"', ',"other":{"insert_id":"x"},"properties":null'))
     for (const body of spellings) {

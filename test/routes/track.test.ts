@@ -59,7 +59,7 @@ function isRefused(
 
 const nested = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
 
-/** Texts of properties that a parser on the way would change. */
+/** Property texts that parsing would change. */
 const EXACT = [
   '{}',
   '{ }',

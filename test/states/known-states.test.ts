@@ -241,7 +241,7 @@ async function afterLoss(t: Test, journal: Journal, lose: (last: Position) => Pr
   await lose(it.stored.get('x')?.version ?? 0n)
   await one.add('x')
   t.equal(await one.states.get('p', 'x'), 3)
-  // What it read meanwhile counts only if the states were marked before this change, which waits for the store.
+  // Values that it read meanwhile count only if the states were marked before this change, which waits for the store.
   await one.known.settled()
   await it.store()
   it.pass(WAITING_MS)

@@ -166,9 +166,7 @@ t.test('look-ups of one turn of the event loop are one query to the store', asyn
   t.same(reads, [['a', 'b', 'c']])
 })
 
-/**
- * Repeats a change while it is not made because others are always faster, as on a busy machine, or fill the journal.
- */
+/** Repeats a change that fails because others are always faster, as on a busy machine, or fill the journal. */
 async function insist(change: () => Promise<unknown>): Promise<unknown> {
   for (;;) {
     try {

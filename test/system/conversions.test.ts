@@ -6,12 +6,12 @@ import ts from 'typescript'
 import { temporaryFolder } from '../helper.js'
 import { findConversions } from './conversions.js'
 
-/** The rooms that read what somebody sent. */
+/** The folders whose code reads requests and files of callers. */
 const ROOMS = 'contract http ingest json keys lanes live mcp model questions reads routes states users vendors'.split(
   ' ',
 )
 
-/** Each line but the last ones converts. */
+/** Each line except the last ones converts. */
 const EXAMPLES = `
 export const a = (given: unknown) => String(given)
 export const b = (given: unknown) => Number(given)

@@ -15,9 +15,9 @@ const SUMS = new Set([ts.SyntaxKind.PlusToken, ts.SyntaxKind.PlusEqualsToken])
 const OWN = new Set(['schema.message', 'Question.message'])
 
 /**
- * Finds what converts a value whose type is `any` or `unknown`: `String()`, `Number()`, a template, a sign, `+`. The value
- * may be one that somebody sent, with a member `toString` or `valueOf` that is no function: then the conversion throws a
- * TypeError. What a `catch` caught is nobody's.
+ * Finds what converts a value whose type is `any` or `unknown`: `String()`, `Number()`, a template, a sign, `+`. The
+ * value may be one that somebody sent, with a member `toString` or `valueOf` that is no function: then the conversion
+ * throws a TypeError. Values that a `catch` caught do not count.
  * @param files paths of sources
  */
 export function findConversions(files: readonly string[], options: ts.CompilerOptions): Conversion[] {

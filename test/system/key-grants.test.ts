@@ -5,7 +5,7 @@ import { type StoredEvent, settingsFor } from '../helper.js'
 
 const SHOP = 'https://shop.example'
 
-/** What each vendor's SDKs do not repeat. */
+/** The status after which each vendor's SDKs do not repeat a request. */
 function isRefusedForKey(url: string, { statusCode }: LightMyRequestResponse): boolean {
   if (url.startsWith('/amplitude')) return statusCode === 400
   return statusCode === (url.startsWith('/openpanel') ? 401 : 403)
@@ -77,7 +77,7 @@ t.test('a key with origins is for requests of their pages only', async (t) => {
   t.equal(preflight.statusCode, 204, 'a preflight has no key, and is answered')
 })
 
-/** What SDKs of vendors send about users, and the events that are stored of it. */
+/** Requests of vendors' SDKs about users, and the events that are stored from them. */
 const OF_VENDORS: [url: string, body: (key: string) => object, events: number][] = [
   ['/segment/v1/identify', () => ({ type: 'identify', userId: 'u', anonymousId: 'a', traits: { n: 1 } }), 1],
   ['/segment/v1/alias', () => ({ type: 'alias', userId: 'u', previousId: 'a' }), 1],

@@ -15,7 +15,7 @@ t.test('depth and complexity of JSON', async (t) => {
       : call('POST', `/public${path}`, body)
   const calls: [path: string, at: string, body: (value: string) => string][] = [
     ['/track', '/properties', (value) => text(`"properties":${value}`)],
-    // An escaped name is beyond the scanner, so that the body is parsed.
+    // The scanner does not read escaped names, so the body is parsed.
     ['/track', '/properties', (value) => text(`"\\u0070roperties":${value}`)],
     [
       '/track/batch',

@@ -1,6 +1,5 @@
-// Makes stores with the built version, which upgrade.test.ts opens from then on: npm run fixture. Run it once for a
-// version, when it is released. Each store looks like after a kill: some events are not in its facts, and others are
-// only in its journals.
+// Makes stores with the built version for upgrade.test.ts: npm run fixture. Run it once for a version, when it is
+// released. Each store looks like after a kill: some events are not in its facts, and others are only in its journals.
 import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'

@@ -18,7 +18,7 @@ type Messages = (value: unknown) => object
 
 const ISO = '2024-01-01T00:00:00Z'
 
-/** A field of each vendor's messages that is an object. Both texts are of the message's properties. */
+/** A field of each vendor's messages that is an object. Both texts are the message's properties. */
 const DOORS: [name: string, decode: (text: string) => SdkMessage[], fields: Record<string, Messages>][] = [
   [
     'segment',

@@ -134,7 +134,7 @@ t.test('a message decodes to the same result live and from an export', async (t)
 })
 
 t.test('a message has the session that its vendor names, and its properties stay as they are', async (t) => {
-  /** A message whose session is this JSON text, and the text of its properties. */
+  /** A message with this JSON text as its session, and the text of its properties. */
   type Message = (session: string) => readonly [message: string, properties: string]
   const messages: Record<Exclude<SdkVendor, 'mixpanel'> | 'posthog-node', Message> = {
     segment: (session) => {

@@ -8,7 +8,7 @@ import { posthogMessages } from '../../src/vendors/posthog.js'
 import { readRow } from '../../src/vendors/row.js'
 import { segmentMessages } from '../../src/vendors/segment.js'
 
-/** Says where each vendor's messages name their sender: makes the message with these fields. */
+/** By vendor: makes a message with these fields where the vendor puts the sender's address and User-Agent. */
 const VENDORS = {
   segment: (fields: object) =>
     segmentMessages(json({ type: 'track', event: 'e', userId: 'u', context: fields }), request(), 'track'),

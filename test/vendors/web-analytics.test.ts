@@ -178,7 +178,7 @@ t.test('Matomo: each action of a visit is an event', async (t) => {
 
 t.test('Matomo: times of actions, which are in the time zone of the site, become UTC', async (t) => {
   const began = at('2024-03-30T22:59:58Z') / 1000
-  // The clocks of a site in Kathmandu, New York and London, and one action that does not begin the visit.
+  // Sites in Kathmandu, New York and London, and an action that does not begin the visit.
   const visits = [5.75 * 3600, -4 * 3600, 0].map((offset, idVisit) => ({
     ...{ idVisit, visitorId: 'v', firstActionTimestamp: began, lastActionTimestamp: began + 300 },
     actionDetails: [40, 3, 299].map((after) => {

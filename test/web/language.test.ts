@@ -3,7 +3,7 @@ import t from 'tap'
 import { until } from '../helper.js'
 import { startSite } from './page.js'
 
-/** Its numerals, its order of dates and its direction of text all differ, so that whatever follows it shows. */
+/** Its numerals, date order and text direction all differ, so everything that follows the language is visible. */
 const LANGUAGE = 'ar-EG'
 const DAY = 86_400_000
 const VIEWS = ['#/live', '#/users', '#/users/user-1', '#/data/events/signed%20up']

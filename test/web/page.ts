@@ -53,7 +53,7 @@ export interface Site extends Omit<Client, 'browser' | 'events'> {
   visitInTab(t: Test, link?: string, key?: string): Promise<Page>
 }
 
-/** A service, and which site has which of its projects. */
+/** A service, and the projects of its sites. */
 interface Host extends Client {
   url: string
   /** where its ClickHouse is */
@@ -61,7 +61,7 @@ interface Host extends Client {
   owners: Map<string, object>
 }
 
-/** To start a service or a browser takes seconds of CPU time, so the tests that run in one process share theirs. */
+/** Starting a service or a browser takes seconds of CPU time, so the tests of one process share them. */
 let commonHost: Promise<Host> | undefined
 let commonTabs: Promise<BrowserContext> | undefined
 let commonWindows: Promise<Windows> | undefined
@@ -83,7 +83,7 @@ export async function startSite(t: Test, env?: NodeJS.ProcessEnv, options?: AppO
   const waitForStatus = (key: string, status: number) =>
     until('the key', async () => {
       const response = await host.call('GET', '/public/project', undefined, { 'x-api-key': key })
-      // A write key is known once it is refused with 403.
+      // A write key is known as soon as it is refused with 403.
       return response.statusCode === status || (status === 200 && response.statusCode === 403)
     })
   const owner = {}
@@ -175,7 +175,7 @@ export async function openWindow(t: Test, origin: string, locale = LOCALE): Prom
   return page
 }
 
-/** Windows whose clocks are their own, which stay so. */
+/** Windows with their own clocks, which they keep. */
 const withOwnClock = new WeakSet<BrowserContext>()
 
 /** Lets the test set the clock of a page, whose window is not reused. */
@@ -236,7 +236,7 @@ class Windows {
   }
 }
 
-/** The texts of the cells of each row of a table, in one look at it. A heading has none. */
+/** The cell texts of each row of a table, read at once. A heading has none. */
 export async function readCells(rows: Locator, kind: 'innerText' | 'textContent' = 'textContent'): Promise<string[][]> {
   return await rows.evaluateAll(
     (rows: { cells: Iterable<{ tagName: string; innerText: string; textContent: string }> }[], kind) =>
@@ -302,10 +302,10 @@ export async function checkAccessibility(t: Test, page: Page, what: string): Pro
  */
 async function findViolations(page: Page, rules?: readonly string[]): Promise<string[]> {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe)
-  // It looks at every element for what is moderate at most.
+  // It checks every element for violations that are moderate at most.
   const left = { rules: { region: { enabled: false } } }
   const options = { resultTypes: ['violations'], preload: false, ...(rules ? { runOnly: rules } : left) }
-  // What has passed would be thousands of lines.
+  // Passed rules would be thousands of lines.
   const violations = await page.evaluate<Result[]>(
     `axe.run(${SCOPE}, ${JSON.stringify(options)}).then((r) => r.violations.filter((v) => /serious|critical/.test(v.impact)))`,
   )

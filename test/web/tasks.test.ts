@@ -3,7 +3,7 @@ import t from 'tap'
 import { until } from '../helper.js'
 import { checkAccessibility, download, startSite } from './page.js'
 
-/** What people who come from another product do first, and where they got stuck. */
+/** The first tasks of people who come from another product, and where they got stuck. */
 
 const HOUR_MS = 3_600_000
 const site = await startSite(t)
@@ -141,7 +141,7 @@ t.test('a card and a saved question get a name without typing one, a board has a
       await page.setViewportSize({ width, height: 900 })
       t.strictSame(await findTruncated(page), [], `selects of ${name} at ${width} px`)
     }
-    // A card is called as the question would be.
+    // A card has the name that the question would have.
     if (question !== REVENUE) continue
     await page.getByRole('button', { name: 'Add to board' }).click()
     const title = dialog.getByLabel('Title of the card')

@@ -62,7 +62,7 @@ t.test('the line of the welcome page records the views of a website, which are t
   })
   t.match(found, { event: '$pageview', properties: { title: 'A shop', url: /\/sale$/ }, session_id: /./ })
   await page.getByRole('heading', { name: 'Web', exact: true }).waitFor()
-  // The browser of the test says that it has no head, which only bots say.
+  // The test's browser says that it is headless, as only bots do.
   await page.getByRole('button', { name: 'Remove filter: Without bots' }).click()
   await page.getByRole('button', { name: '1: Unique visitors' }).waitFor()
   t.equal(await page.getByRole('navigation', { name: 'Views' }).getByRole('link').first().textContent(), 'Web')

@@ -29,7 +29,8 @@ function start(): void {
 async function repeat(connection: number): Promise<void> {
   for (let turn = 0; !isOver; turn++) {
     const { status } = await step(calls, keys, { connection, turn })
-    // A hostile client does not wait. But one whose connections are closed immediately would only measure its own loop.
+    // A hostile client does not wait. But if its connections are closed immediately, it would only measure its own
+    // loop.
     if (status === 0) await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }

@@ -81,7 +81,7 @@ t.test('the JSON of a large body counts while it is read', async (t) => {
     seen.push(budget.known.bytes)
     return Promise.resolve()
   })
-  // The only body may be of any size; with another one, there is no room.
+  // A single body may be of any size, but leaves no room for another.
   const other = budget.ofProject('two')
   other.take(1)
   await t.rejects(reading, OVERLOADED)
@@ -184,7 +184,7 @@ t.test('BodyBudget limits clients without a valid key', async (t) => {
     for (let i = 0; i < 2; i++) t.equal(await post(keyLast(15 * MIB)), 200)
     const plain = Buffer.from(JSON.stringify({ events: [event], x: 'x'.repeat(10 * MIB), apiKey: SECRET_KEY }))
     t.equal(await post(plain, { 'content-encoding': 'identity' }), 200)
-    // Also without a socket, its bytes are subtracted with its response.
+    // Even without a socket, its bytes are released with its response.
     for (let i = 0; i < 2; i++) {
       const headers = { 'content-encoding': 'gzip' }
       t.equal((await call('POST', '/public/track/batch', keyLast(15 * MIB), headers)).statusCode, 200)

@@ -16,7 +16,7 @@ function isRefused({ statusCode, headers }: LightMyRequestResponse): boolean {
   const hasHeaders = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset'].every(
     (name) => headers[name] !== undefined,
   )
-  // posthog-js would drop what gets a 429.
+  // posthog-js drops requests that get a 429.
   return hasHeaders && (statusCode === 429 || statusCode === 503)
 }
 

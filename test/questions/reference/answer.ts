@@ -7,8 +7,8 @@ import { seriesAnswer } from './series.js'
 import { usersAnswer } from './users.js'
 
 /**
- * The correct answer to a question, over events in an array: as slow and as obvious as can be, and written from the
- * definitions alone (docs/questions.md), so that an answer by SQL that agrees with it is right.
+ * The correct answer to a question, over events in an array: as slow and obvious as can be, and written only from the
+ * definitions in docs/questions.md, so that an SQL answer that agrees with it is right.
  */
 export function answerOf(given: Question, world: World, now: number) {
   const question = withoutNulls(given)

@@ -2,7 +2,7 @@ import type { Fact } from './data.js'
 import { type Field, fieldValue } from './filter.js'
 import { compareTexts, jsonText, type Value } from './json.js'
 
-/** The members of a line: those with the same values, or all the rest. */
+/** The members of a line: those with the same values, or all others. */
 export interface Group<Member> {
   breakdown: Value[]
   isRest: boolean
@@ -14,7 +14,7 @@ export function breakdownOf(fields: Field[] | undefined, fact: Fact): Value[] {
 }
 
 /**
- * The groups with the most, and the rest as one. Of equal ones, the first by the JSON text of its values comes first; those
+ * The largest groups, and all others as one. Groups of equal size are sorted by the JSON text of their values; those
  * without a size come last. Without a breakdown all members are one group, even if there is none.
  */
 export function largestGroups<Member>(

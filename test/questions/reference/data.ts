@@ -4,7 +4,7 @@ import { compareTexts, parseJson, type Value } from './json.js'
 /** The contents of the store, as the API returns them. */
 export interface Data {
   events: StoredEvent[]
-  /** what each alias stands for, which may be an alias itself */
+  /** the target of each alias, which may itself be an alias */
   aliases: Map<string, string>
   /** the properties of each profile, as JSON */
   profiles: Map<string, string>
@@ -21,7 +21,7 @@ export interface StoredEvent {
   event: string
   distinct_id: string
   timestamp: number
-  /** as JSON, to the letter */
+  /** exact JSON text */
   properties: string
   session_id?: string | undefined
   context?: Context | undefined
@@ -42,7 +42,7 @@ export interface StoredSession {
   context?: Context | undefined
 }
 
-/** All that questions are about. */
+/** Everything that questions are about. */
 export interface World {
   facts: Fact[]
   calls: Call[]
@@ -84,7 +84,7 @@ export interface Fact {
   distinctId: string
   /** epoch ms, maybe with a fraction */
   timestamp: number
-  /** null for nobody: the events of `$anonymous` are no user's */
+  /** null for nobody: the events of `$anonymous` belong to no user */
   user: string | null
   properties: Value
   /** of the user, as it is now; null if there is none */
@@ -94,11 +94,11 @@ export interface Fact {
   project: Settings
   /** whether it is a session, asked for as an event */
   isSession: boolean
-  /** by the question's definition; null for an event without one, and before there is a question */
+  /** by the question's definition; null for an event outside of sessions, and before there is a question */
   session: Session | null
 }
 
-/** All events in the order in which a user has done them: by `timestamp`, and at the same time by `eventId`. */
+/** All events in the order in which a user has done them: by `timestamp`, then by `eventId`. */
 function factsOf({ events, aliases, profiles, settings: project = DEFAULT_SETTINGS }: Data): Fact[] {
   return events
     .map(({ eventId, event, distinct_id, timestamp, properties, session_id, context }) => {
@@ -141,7 +141,7 @@ export function worldOf(data: Data): World {
   return { facts: factsOf(data), calls, project: data.settings ?? DEFAULT_SETTINGS }
 }
 
-/** The same without some users, whichever of their names they are called by. */
+/** The same without some users, whichever of their names is given. */
 export function withoutUsers(data: Data, names: string[]): Data {
   const { events, aliases, profiles, sessions = [] } = data
   const gone = new Set(names.map((name) => endOf(aliases, name)))
@@ -160,7 +160,7 @@ function endOf(aliases: Map<string, string>, name: string): string {
   return next === undefined ? name : endOf(aliases, next)
 }
 
-/** The events of each user, in their order; nobody's are left out. */
+/** The events of each user, in order; those of nobody are left out. */
 export function byUser(facts: Fact[]): Map<string, Fact[]> {
   const users = new Map<string, Fact[]>()
   for (const fact of facts) {
@@ -172,7 +172,7 @@ export function byUser(facts: Fact[]): Map<string, Fact[]> {
   return users
 }
 
-/** The users of these events, each once; nobody is none. */
+/** The users of these events, each once; nobody is not a user. */
 export function usersOf(facts: Iterable<Fact>): Set<string> {
   return new Set([...facts].flatMap(({ user }) => user ?? []))
 }

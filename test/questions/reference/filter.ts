@@ -7,7 +7,7 @@ export type Field = string | string[]
 // biome-ignore lint/suspicious/noExplicitAny: a filter is a list whose members depend on its first
 export type Filter = [operator: string, ...rest: any[]]
 
-/** An event that a question names: its name, some names or `*`, and what else must hold. */
+/** An event that a question names: its name, several names or `*`, and its filter. */
 export interface Definition {
   event: string | string[]
   where?: Filter | null
@@ -82,7 +82,7 @@ function at(value: Value, path: string[]): Value {
 }
 
 export function isEvent({ event, where }: Definition, fact: Fact, zone: string): boolean {
-  // Only the name alone means sessions.
+  // Only the name by itself means sessions.
   if (fact.isSession) return event === '$session' && matches(where, fact, zone)
   const isAlone = event === fact.event && event !== '$session'
   const isNamed = event === '*' || isAlone || (Array.isArray(event) && event.includes(fact.event))

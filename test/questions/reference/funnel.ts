@@ -67,7 +67,7 @@ function furthest(question: FunnelQuestion, frame: Frame, facts: Fact[]): Fact[]
   return best
 }
 
-/** One entry, step by step: each is the earliest event that is one. */
+/** One entry, in order: each step is the earliest event that matches it. */
 function walkInOrder({ steps, order, exclude = [] }: FunnelQuestion, zone: string, entry: Fact, later: Fact[]): Fact[] {
   const isStep = (step: number, fact: Fact) => {
     const definition = steps[step]
@@ -87,7 +87,7 @@ function walkInOrder({ steps, order, exclude = [] }: FunnelQuestion, zone: strin
   return done
 }
 
-/** One entry by any step: each event does the first step that it is and that was not done. */
+/** One entry, in any order: each event counts for the first step that it matches and that is not done yet. */
 function walkInAnyOrder({ steps, exclude = [] }: FunnelQuestion, zone: string, entry: Fact, later: Fact[]): Fact[] {
   const undone = new Set(steps.keys())
   const done: Fact[] = []

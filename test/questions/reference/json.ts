@@ -27,7 +27,7 @@ export function parseJson(text: string): Value {
     take(SPACE)
     if (skip('{')) return members()
     if (skip('[')) return elements()
-    // JSON.parse knows the escapes, and keeps a surrogate without its other half.
+    // JSON.parse decodes escapes, and keeps unpaired surrogates.
     if (text[at] === '"') return JSON.parse(take(STRING))
     const word = take(WORD)
     if (word === '') throw new Error(`no JSON at ${at}: ${text}`)
@@ -55,7 +55,7 @@ export function parseJson(text: string): Value {
   return value()
 }
 
-/** The one text of a value: equal values have equal texts. Infinity is 1e400, and -0 is 0. */
+/** The canonical text of a value: equal values have equal texts. Infinity is 1e400, and -0 is 0. */
 export function jsonText(value: Value): string {
   if (typeof value === 'number' && !Number.isFinite(value)) return value > 0 ? '1e400' : '-1e400'
   if (Array.isArray(value)) return `[${value.map(jsonText).join(',')}]`

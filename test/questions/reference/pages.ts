@@ -39,7 +39,7 @@ export function isPageView({ event, isSession, project }: Fact): boolean {
   return !isSession && project.page_views.includes(event)
 }
 
-/** The first of the places that has a text which is not empty. */
+/** The first of the places with a text that is not empty. */
 function placed(place: PagePlace, { properties, project }: Fact): string | null {
   for (const field of project.page_fields[place]) {
     const value = (typeof field === 'string' ? field.split('.') : field)
@@ -50,7 +50,7 @@ function placed(place: PagePlace, { properties, project }: Fact): string | null 
   return null
 }
 
-/** A parameter of campaigns: from its own places, or else from the query of the page's URL. */
+/** A campaign parameter: from its own places, or else from the query of the page's URL. */
 function utm(name: 'source' | 'medium' | 'campaign' | 'term' | 'content', fact: Fact): string | null {
   return placed(name, fact) ?? parameterOf(placed('url', fact) ?? '', `utm_${name}`)
 }
@@ -71,7 +71,7 @@ function parametersOf(url: string): string[] {
     .filter((parameter) => /^[^=]*=./s.test(parameter))
 }
 
-/** Whose ad was clicked, by the parameter that it added to the page's URL. */
+/** The site whose ad was clicked, by the parameter that it added to the page's URL. */
 function adOf(fact: Fact): 'Google' | 'Bing' | null {
   for (const parameter of parametersOf(placed('url', fact) ?? '')) {
     if (/^(?:gclid|gbraid|wbraid)=/.test(parameter)) return 'Google'
@@ -80,7 +80,7 @@ function adOf(fact: Fact): 'Google' | 'Bing' | null {
   return null
 }
 
-/** As forms encode texts; what would be no UTF-8 stays as it is. */
+/** Decodes text as forms encode it; anything that would not be UTF-8 stays as it is. */
 function decoded(text: string): string {
   const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   try {
@@ -117,7 +117,7 @@ interface Site {
   name: string
 }
 
-/** A site by its host: the host itself, without `m.`, that of any country, or the domain that it is below. */
+/** A site by its host: the host itself, without `m.`, with any country's domain, or as a subdomain. */
 function known(host: string): Site | null {
   const all = Object.entries(REFERRERS).flatMap(([kind, text]) =>
     text
@@ -137,7 +137,7 @@ function known(host: string): Site | null {
   return find(host) ?? find(desktop) ?? find(ofCountry) ?? find(inCountry) ?? find(`*.${domain}`) ?? null
 }
 
-/** What a `utm_source` is: the name or the host of a site. */
+/** The kind of a `utm_source` that is the name or host of a site. */
 function sourceKind(source: string): string | null {
   const small = source.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
   for (const [kind, text] of Object.entries(REFERRERS)) {

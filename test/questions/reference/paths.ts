@@ -19,7 +19,7 @@ export interface Link {
   users: Set<string>
 }
 
-/** What a user did from a start event on, or back from an end event. */
+/** A user's events from a start event on, or back from an end event. */
 interface Path {
   user: string
   events: string[]
@@ -59,7 +59,7 @@ export function nodesAndLinks(question: PathsQuestion, frame: Frame): { nodes: N
   return { nodes: inOrder([...nodes.values()], ['event']), links: inOrder([...links.values()], ['from', 'to']) }
 }
 
-/** By step, most users first, then by name; the rest last. */
+/** By step, most users first, then by name; all others last. */
 function inOrder<One extends Node | Link>(all: One[], names: (keyof One)[]): One[] {
   const textsOf = (one: One) => names.map((name) => String(one[name]))
   return all.sort((a, b) => {
@@ -94,7 +94,7 @@ function nameOf({ event }: Fact): string {
   return event
 }
 
-/** Per step, the names that most users have there. */
+/** Per step, the names with the most users. */
 function namedMost(paths: Path[], limit: number): Set<string>[] {
   const steps: Map<string, Set<string>>[] = []
   for (const { user, events } of paths) {

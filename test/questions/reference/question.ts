@@ -70,12 +70,12 @@ export type Question = Answerable | UsersQuestion
 
 export const NOTHING: World = { facts: [], calls: [], project: DEFAULT_SETTINGS }
 
-/** What every kind looks at. */
+/** The data that every kind of question reads. */
 export interface Frame {
-  /** in their order, without those that the question's own filter leaves out */
+  /** in order, without those that the question's own filter excludes */
   facts: Fact[]
   range: Stretch
-  /** the range as it was given, or its defaults */
+  /** the given range, or its defaults */
   from: Time
   to: Time
   zone: string
@@ -87,11 +87,11 @@ export interface Frame {
 export function frameOf(question: Answerable, world: World, now: number): Frame {
   const zone = question.timezone ?? 'UTC'
   const to = question.to ?? dateOf(dayAt(zone, now) + 1)
-  // A date is a day of the calendar, even one that the zone left out.
+  // A date is a calendar day, even one that the zone skipped.
   const end = isDate(to) ? dayOf(to) : dayAt(zone, timeOf(to, zone))
   const from = question.from ?? dateOf(end - 30)
   const range = { start: timeOf(from, zone), end: timeOf(to, zone) }
-  // Who came first ever is asked of all sessions.
+  // A user's very first session is looked for among all sessions.
   const isEver = question.kind === 'retention' && (question.cohort ?? 'first') === 'first'
   const sessionsRange = isEver ? { start: Number.NEGATIVE_INFINITY, end: range.end } : range
   const facts = withSessions(world, question.sessions ?? world.project.sessions, sessionsRange, zone)
@@ -120,8 +120,9 @@ export function sum(numbers: number[]): number {
 }
 
 /**
- * The value below which `p` percent are, on a straight line between two neighbours. Places are counted from 1, as ClickHouse
- * counts them: that rounds the last digits, by which lines of equal numbers would be in another order.
+ * The value below which `p` percent are, on a straight line between two neighbours. Positions are counted from 1, as in
+ * ClickHouse, so that the last digits are rounded alike; otherwise lines of equal numbers would be in a different
+ * order.
  */
 export function percentile(numbers: number[], p: number): number | null {
   const sorted = [...numbers].sort((a, b) => (a === b ? 0 : a - b))
@@ -134,7 +135,7 @@ export function percentile(numbers: number[], p: number): number | null {
   return Number.isFinite(below) ? below + (above - below) * (place - whole) : orNull(below + above)
 }
 
-/** Infinity less infinity is no number. */
+/** Infinity minus infinity is not a number. */
 export function orNull(number: number): number | null {
   return Number.isNaN(number) ? null : number
 }

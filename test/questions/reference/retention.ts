@@ -4,7 +4,7 @@ import { type Frame, isInRange, type RetentionQuestion, sum } from './question.j
 import { type Bucket, bucketsOf, isIn } from './time.js'
 
 const DAY_MS = 86_400_000
-/** How long an interval from a user's own start is. */
+/** The length of an interval from a user's own start. */
 const PERIOD_MS = { day: DAY_MS, week: 7 * DAY_MS, month: 30 * DAY_MS }
 
 export interface Cohort {
@@ -25,7 +25,7 @@ export function cohorts(question: RetentionQuestion, frame: Frame): Cohort[] {
   const { unit = 'day', mode = 'calendar', count = 'on', intervals = 8 } = question
   const { range, zone, weekStart, now } = frame
   const periodMs = PERIOD_MS[unit]
-  // Cells may lie past the range: each has its unit even so.
+  // Cells may lie past the range; they, too, have the length of their unit.
   const beyond = range.end + (intervals + 2) * (unit === 'month' ? 32 * DAY_MS : periodMs)
   const units = bucketsOf(unit, { start: range.start, end: beyond }, zone, weekStart)
   const members = membersOf(question, frame, units)

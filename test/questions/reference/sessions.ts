@@ -16,8 +16,8 @@ interface Moment {
 }
 
 /**
- * The events of a project, each with its session, and one more event for each session, in the order of all: sessions that
- * begin at an instant come before its events.
+ * The events of a project, each with its session, and one more event for each session, all in order: a session comes
+ * before the events at the instant of its start.
  */
 export function withSessions(
   { facts, calls, project }: World,
@@ -42,7 +42,7 @@ export function withSessions(
   )
 }
 
-/** Of sessions that begin together, the order is settled, but has no meaning. */
+/** Sessions that begin at the same time have a fixed, but meaningless order. */
 function orderOf({ isSession, eventId, session }: Fact): string {
   return isSession
     ? createHash('md5')
@@ -68,7 +68,7 @@ function asEvent(session: Session, project: World['project']): Fact {
   }
 }
 
-/** Of the calls, or else of the first event that has one. */
+/** From the calls, or else from the first event that has one. */
 function contextOf({ call, events }: Session): Map<string, Value> {
   if (call && call.context.size > 0) return call.context
   return events.find(({ context }) => context.size > 0)?.context ?? new Map()

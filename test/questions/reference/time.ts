@@ -1,4 +1,4 @@
-/** A zone's calendar, from Intl alone: what a clock there shows at an instant. Slow, and obvious. */
+/** A zone's calendar, from Intl alone: the local time at an instant. Slow and obvious. */
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
@@ -9,7 +9,7 @@ const LOOK_MS = 6 * HOUR_MS
 const clocks = new Map<string, Intl.DateTimeFormat>()
 const offsets = new Map<string, number>()
 
-/** How far the clocks of a zone are ahead of UTC at an instant, in ms. */
+/** The offset of a zone from UTC at an instant, in ms. */
 function offsetAt(zone: string, instant: number): number {
   const second = Math.floor(instant / 1000) * 1000
   const key = `${zone} ${second}`
@@ -31,7 +31,7 @@ function offsetAt(zone: string, instant: number): number {
   return offset
 }
 
-/** What the clocks of a zone show at an instant, as if it were UTC. */
+/** The local time of a zone at an instant, as if it were UTC. */
 function localTime(zone: string, instant: number): number {
   return instant + offsetAt(zone, instant)
 }
@@ -83,7 +83,9 @@ function startOfDay(zone: string, day: number): number {
   throw new Error(`no day ${day} in ${zone}`)
 }
 
-/** The instant at which clocks show this: the first of two. If they skip it, the clocks before the change count. */
+/**
+ * The instant with this local time, the first if there are two. If clocks skip it, the offset before the change counts.
+ */
 function instantOf(zone: string, local: number): number {
   const around = stretchesOf(zone, { start: local - 3 * DAY_MS, end: local + 3 * DAY_MS })
   for (const { start, end } of around) {
@@ -132,7 +134,7 @@ export function durationOf(text: string): number {
 export type Unit = 'hour' | 'day' | 'week' | 'month'
 export type WeekStart = 'monday' | 'sunday'
 
-/** An hour, or a local day, week or month. A day may be in two pieces, where clocks go back over midnight. */
+/** An hour, or a local day, week or month. A day may be in two pieces if clocks go back over midnight. */
 export interface Bucket {
   /** the first day of a day, a week or a month, as a date */
   date: string
@@ -141,7 +143,7 @@ export interface Bucket {
   pieces: Stretch[]
 }
 
-/** The buckets that have something of a range, in their order; the first may begin before it, the last end after it. */
+/** The buckets that overlap a range, in order; the first may begin before it, and the last may end after it. */
 export function bucketsOf(unit: Unit, { start, end }: Stretch, zone: string, weekStart: WeekStart): Bucket[] {
   const stretches = stretchesOf(zone, { start: start - 40 * DAY_MS, end: end + 40 * DAY_MS })
   const pieces = stretches.flatMap((stretch) => piecesOf(stretch, zone, unit === 'hour' ? HOUR_MS : DAY_MS))

@@ -48,8 +48,9 @@ function usersBehind({ of, cell }: UsersQuestion, frame: Frame): Set<string> {
 }
 
 /**
- * The members of a line. `["$other"]` is that of the rest, which may have none, even if there is a value of this text.
- * @param hasRest whether the answer may have a line for the rest; if not, it is that of the value
+ * The members of a line. `["$other"]` is the line of all others, which may have no members, even if a value has this
+ * text.
+ * @param hasRest whether the answer may have a line for the rest; if not, it is the line of the value
  */
 function membersOf<Member>(lines: Group<Member>[], breakdown: Value[] = [], hasRest = true): Member[] {
   if (hasRest && jsonText(breakdown) === '["$other"]') return lines.find(({ isRest }) => isRest)?.members ?? []

@@ -15,7 +15,7 @@ export interface SdkApp {
   inject(options: InjectOptions): Promise<LightMyRequestResponse>
   /** a body with the write key in the header, for tests that are not about keys */
   post(url: string, body: unknown, headers?: Record<string, string>): Promise<LightMyRequestResponse>
-  /** the events of the project, oldest first, with `query` in addition */
+  /** the events of the project, oldest first; `query` is added to the query string */
   events(query?: string): Promise<StoredEvent[]>
   /** the properties of a user; undefined if there is none */
   user(distinctId: string): Promise<Record<string, unknown> | undefined>

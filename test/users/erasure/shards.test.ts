@@ -164,7 +164,7 @@ t.test('a replay that died after its INSERT leaves nothing of users who were era
   const [some, own] = await readDeadLetters(shards, { limit: 2 })
   if (!some || !own) throw new Error('there are two')
   await eraseFromDeadLetters(shards, 'p', new Set(['bob']))
-  // The INSERTs of the replays came after the erasure.
+  // The INSERTs of the replays arrived after the erasure.
   for (const entry of letters) await insertEvents(shards.at(1).clickhouse, 70, [entry], `${entry.position}`, signal)
   const users = async () => {
     const rows = await shards.first.rows<{ distinct_id: string }>('SELECT distinct_id FROM events_all ORDER BY ALL')

@@ -45,7 +45,7 @@ t.test('findInstant finds the first instant of a date, also when clocks change',
   t.equal(find('2026-05-01', 'Europe/Vienna'), '2026-04-30T22:00:00.000Z')
   t.equal(find('2026-12-01', 'America/New_York'), '2026-12-01T05:00:00.000Z')
   t.equal(find('2026-05-01', 'Pacific/Kiritimati'), '2026-04-30T10:00:00.000Z')
-  // There, the day began at one o'clock.
+  // The day began at one o'clock there.
   t.equal(find('2026-04-24', 'Africa/Cairo'), '2026-04-23T22:00:00.000Z')
   t.equal(find('2026-05-01T12:30', 'Europe/Vienna'), '2026-05-01T10:30:00.000Z')
   t.equal(find('2026-05-01T12:30Z', 'Europe/Vienna'), '2026-05-01T12:30:00.000Z')
