@@ -215,7 +215,7 @@ t.test('a key that no header can carry is refused', async (t) => {
   }
 })
 
-t.test('CORS_ORIGIN takes origins as browsers send them', async (t) => {
+t.test('CORS_ORIGIN accepts origins as browsers send them', async (t) => {
   for (const good of ['*', 'https://a.example', 'http://localhost:8080', 'https://a.example, https://b.example:8443']) {
     t.equal(refusal({ CORS_ORIGIN: good }), undefined, good)
   }
@@ -232,7 +232,7 @@ t.test('CORS_ORIGIN takes origins as browsers send them', async (t) => {
   t.match(refusal({ CORS_ORIGIN: 'https://a.example:443' }), /^CORS_ORIGIN/, 'browsers leave the usual port out')
 })
 
-t.test('COUNTRY_HEADERS takes names of headers, and GEO_DATABASE a file', async (t) => {
+t.test('COUNTRY_HEADERS accepts names of headers, and GEO_DATABASE a file', async (t) => {
   t.equal(loadConfig({ COUNTRY_HEADERS: 'CF-IPCountry, x-country' }).COUNTRY_HEADERS, 'CF-IPCountry, x-country')
   for (const bad of ['a b', 'a,,b', 'a:b', 'ä'])
     t.match(refusal({ COUNTRY_HEADERS: bad }), /^COUNTRY_HEADERS must be names/)
@@ -242,7 +242,7 @@ t.test('COUNTRY_HEADERS takes names of headers, and GEO_DATABASE a file', async 
   t.match(refusal({ CONTEXT: 'all' }), /^CONTEXT must be one of off, device, full, but is "all"/)
 })
 
-t.test('VENDOR_HOSTS takes each host once, with a vendor that exists', async (t) => {
+t.test('VENDOR_HOSTS accepts each host once, with an existing vendor', async (t) => {
   const good = 'posthog.example=posthog, a_b-1.EXAMPLE.com=rudder,127.0.0.1=segment,[::1]=jitsu,localhost=mixpanel'
   t.strictSame(
     [...vendorHosts(loadConfig({ VENDOR_HOSTS: good }))],
@@ -277,7 +277,7 @@ t.test('VENDOR_HOSTS takes each host once, with a vendor that exists', async (t)
   }
 })
 
-t.test('VENDOR_SCRIPTS takes a folder that exists', async (t) => {
+t.test('VENDOR_SCRIPTS accepts an existing folder', async (t) => {
   t.equal(refusal({ VENDOR_SCRIPTS: 'test' }), undefined)
   for (const bad of ['none', 'package.json', 'a\0b'])
     t.match(refusal({ VENDOR_SCRIPTS: bad }), /^VENDOR_SCRIPTS must be the/)
@@ -325,7 +325,7 @@ t.test('several workers need Redis, and a service that does everything', async (
   t.equal(loadConfig({}).WORKERS, 1)
 })
 
-t.test('several Redis are one lane each, unless LANES says more', async (t) => {
+t.test('several Redis servers are one lane each, unless LANES is greater', async (t) => {
   const sentinels = 'sentinel://a,b:26380/m0,sentinel://a,b:26380/m1'
   const lists: Record<string, string[]> = {
     'redis://a': ['redis://a'],
@@ -349,7 +349,7 @@ t.test('several Redis are one lane each, unless LANES says more', async (t) => {
     t.match(refusal({ REDIS_URL }), /^REDIS_URL must be/, REDIS_URL)
 })
 
-t.test('several ClickHouse are shards, each with replicas', async (t) => {
+t.test('several ClickHouse servers are shards, each with replicas', async (t) => {
   const lists: Record<string, string[][]> = {
     'http://a:8123/db': [['http://a:8123/db']],
     'http://a/db,https://u:p,|w@b/db': [['http://a/db'], ['https://u:p,|w@b/db']],
@@ -441,7 +441,7 @@ t.test('the Compose file', async (t) => {
   const file = parse(await readFile('docker-compose.yml', 'utf8'), { merge: true })
   const services: Record<string, ComposeService> = file.services
 
-  t.test('hands every setting on', async (t) => {
+  t.test('passes every setting on', async (t) => {
     const environment = services.tallyhouse?.environment ?? {}
     // Set by the image, or used only within the container.
     const fixed = ['HOST', 'PORT', 'DATA_DIR']

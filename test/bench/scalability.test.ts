@@ -24,7 +24,7 @@ t.test('a fit finds the coefficients that made the points', async (t) => {
   }
 })
 
-t.test('the spread of a fit has what the rounds have between them, and nothing where they agree', async (t) => {
+t.test('the spread of a fit covers the differences between rounds, and is zero where they agree', async (t) => {
   const { sigmas, kappas } = fitRounds([round(0.02, 0.003), round(0.02, 0.003)])
   t.ok(sigmas[1] - sigmas[0] < 1e-9 && kappas[1] - kappas[0] < 1e-9)
 

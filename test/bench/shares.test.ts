@@ -10,7 +10,7 @@ const SHARE = 0.1
 /** CPU time to wait for; the kernel counts in steps of 10 ms, and grants 2 at a time with this share. */
 const USED_US = 80_000
 
-t.test('a group holds its processes to a share of a core, and lets them go without one', async (t) => {
+t.test('a group limits its processes to a share of a core, or not at all', async (t) => {
   const group = openCpuGroup()
   if (!group) return t.comment('this process may not make groups')
   const child = spawn(process.execPath, ['-e', LOOP], { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -244,7 +244,7 @@ t.test('the script in a browser', async (t) => {
     t.strictSame((await hashes.waitFor('/#/a', '/#/b')).names, ['/#/a', '/#/b'])
   })
 
-  t.test('a page that returns from the back/forward cache is viewed again', async (t) => {
+  t.test('a page that returns from the back/forward cache counts as a new view', async (t) => {
     const site = await startSite(t, service)
     const { page } = await openPage(t, browser, `${site.origin}/one`)
     await waitForScript(page)
@@ -257,7 +257,7 @@ t.test('the script in a browser', async (t) => {
     t.strictSame(names, ['/one', '/next', '/one', 'from the cache'])
   })
 
-  t.test('a prerendered page is viewed once it is shown', async (t) => {
+  t.test('a prerendered page counts as viewed once it is shown', async (t) => {
     const drive = `addEventListener('load', async () => {
       if (document.prerendering) {
         tallyhouse.track('prepared')
@@ -369,7 +369,7 @@ t.test('the script in a browser', async (t) => {
     t.ok(ended.duration < duration + 30 * 60, `${ended.duration} s`)
   })
 
-  t.test('what happens while a page closes is sent, and the visit is as long as it was', async (t) => {
+  t.test('events of a closing page are sent, and the visit has its full length', async (t) => {
     const site = await startSite(t, service)
     const { page } = await openPage(t, browser, 'about:blank')
     await page.clock.install()
@@ -395,7 +395,7 @@ t.test('the script in a browser', async (t) => {
     await until('an empty outbox', async () => (await waitingOf(next)).length === 0)
   })
 
-  t.test('an hour without a network loses nothing and moves nothing', async (t) => {
+  t.test('an hour without a network loses nothing and changes no time', async (t) => {
     const site = await startSite(t, service)
     const { page } = await openPage(t, browser, 'about:blank', /ERR_INTERNET_DISCONNECTED/)
     const began = Date.now()
@@ -703,7 +703,7 @@ t.test('the script in a browser', async (t) => {
     )
   })
 
-  t.test('a call that cannot be recorded is dropped, and the page goes on', async (t) => {
+  t.test('a call that cannot be recorded is dropped, and the page continues to work', async (t) => {
     const site = await startSite(t, service, { attributes: 'data-consent="required"' })
     const { page } = await openPage(t, browser, `${site.origin}/odd`)
     const warnings: string[] = []
@@ -732,7 +732,7 @@ t.test('the script in a browser', async (t) => {
     await until('the explanation', () => problems.some((problem) => /A page needs a write key/.test(problem)))
   })
 
-  t.test('the package records the same', async (t) => {
+  t.test('the package records the same events', async (t) => {
     const files: Record<string, Served> = {}
     for (const name of ['index', 'clicks', 'site-storage', 'outbox']) {
       files[`/${name}.js`] = { type: 'text/javascript', text: await readFile(new URL(`${name}.js`, PACKAGE), 'utf8') }
@@ -752,7 +752,7 @@ t.test('the script in a browser', async (t) => {
   })
 })
 
-t.test('what happens while the service is restarted arrives once', async (t) => {
+t.test('events during a restart of the service arrive once', async (t) => {
   const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off', PORT: String(await freePort()) }
   const first = await startTracked(t, env)
   const browser = await startChromium(t)

@@ -31,7 +31,7 @@ t.test('aliases lists an alias, and removes it after a confirmation', async (t) 
   t.match(climb, { code: 1, stderr: /cannot be used as an id/ })
 })
 
-t.test('aliases explains what is missing or misspelled', async (t) => {
+t.test('aliases explains missing and misspelled arguments', async (t) => {
   for (const [args, message] of [
     [[], /list or remove/],
     [['unlink'], /list or remove/],

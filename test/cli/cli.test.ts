@@ -7,14 +7,14 @@ import { runCommand, runProcess, startCommand } from './command-line.js'
 
 t.test('npx runs it where it was built', () => access(join(process.cwd(), 'dist/cli.js'), constants.X_OK))
 
-t.test('it says which version it is', async (t) => {
+t.test('it prints its version', async (t) => {
   const { version } = JSON.parse(await readFile('package.json', 'utf8'))
   const answer = { code: 0, stdout: `tallyhouse ${version}\n`, stderr: '' }
   t.strictSame(await runProcess(['--version']), answer)
   for (const name of ['-v', 'version']) t.strictSame(await runCommand([name]), answer)
 })
 
-t.test('the first line says what is wrong with the arguments, and a second one points to the help', async (t) => {
+t.test('the first line says what is wrong with the arguments, and the second one points to the help', async (t) => {
   const wrong: [string[], RegExp][] = [
     [['keys', 'make'], /^Specify an action/],
     [['import', '--colour'], /^There is no option --colour\.$/],
@@ -47,7 +47,7 @@ t.test('the reader of the output or of the messages may close it', async (t) => 
   t.strictSame(await run(['no-command'], 'stderr'), [2, ''])
 })
 
-t.test('a failure is one line in words', async (t) => {
+t.test('a failure prints one line of plain words', async (t) => {
   const folder = await temporaryFolder(t)
   const missing = join(folder, 'missing')
   const failures: [string[], string][] = [

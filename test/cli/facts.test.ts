@@ -53,7 +53,7 @@ for (const storage of ANY_STORAGE) {
   })
 }
 
-t.test('tallyhouse facts says what it needs', async (t) => {
+t.test('tallyhouse facts names missing requirements', async (t) => {
   await t.rejects(run(command, ['drop'], {}), /Specify an action/)
   await t.rejects(run(command, ['leave-out'], {}), /Name the projects/)
   await t.rejects(run(command, ['rebuild', 'p'], {}), /for all projects/)

@@ -88,7 +88,7 @@ t.test('ReadSlots keeps a slot in use until its abandoned queries have ended', a
   await next
 })
 
-t.test('ReadSlots allows a project fewer slots for now', async (t) => {
+t.test('ReadSlots can temporarily allow a project fewer slots', async (t) => {
   let ofA = 2
   const slots = new ReadSlots(NEVER_CUT, (project) => (project === 'a' ? ofA : 1))
   const first = await slots.take('a')

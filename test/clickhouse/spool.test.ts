@@ -10,7 +10,7 @@ const KIB = 1024
 /** Random bytes, so that a wrong order is noticed. */
 const chunksOf = (count: number) => Array.from({ length: count }, (_, n) => Buffer.alloc(KIB, n))
 
-t.test('Spool takes a result that fits immediately, so that its source ends, read or not', async (t) => {
+t.test('Spool takes a result that fits immediately, so that its source ends even if nobody reads', async (t) => {
   const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 1000 * KIB })
   const chunks = chunksOf(99)
   const source = Readable.from(chunks, { objectMode: false })

@@ -123,7 +123,7 @@ function describe(agent: Agent): string {
     .trim()
 }
 
-t.test('a User-Agent says what browser, system and device it is', async (t) => {
+t.test('a User-Agent gives the browser, system and device', async (t) => {
   for (const [name, seen] of AGENTS) t.equal(describe({ name, ...plain }), seen, name)
 })
 

@@ -30,7 +30,7 @@ function source(more: Partial<RequestSource> & { headers?: Record<string, string
   return { address: '198.51.100.7', peer: '10.1.2.3', timezone: undefined, ...more, headers }
 }
 
-t.test('the country is the best that is known', async (t) => {
+t.test('the country is from the best source that is known', async (t) => {
   const contexts = new Contexts(options)
   const country = (more: Parameters<typeof source>[0], made = contexts) => made.find('p', source(more))?.value.country
   const headers = { 'cf-ipcountry': 'FR' }
@@ -76,7 +76,7 @@ t.test('every zone that a browser may report has the country of its people', asy
   )
 })
 
-t.test('a project keeps as much as it says', async (t) => {
+t.test('a project keeps as much as its settings say', async (t) => {
   const contexts = new Contexts({ ...options, mode: (id) => (id === 'off' || id === 'device' ? id : 'full') })
   const sent = source({ timezone: 'Europe/Vienna', headers: { 'accept-language': 'de-AT,de;q=0.9' } })
   t.equal(contexts.find('off', sent), null)
@@ -157,7 +157,7 @@ t.test('long headers do not fill the memory', async (t) => {
   t.ok(contexts.find('p', source()) && grown < 16e6, `${grown} bytes`)
 })
 
-t.test('a database is read again when it changes, and the last valid one is kept', async (t) => {
+t.test('a database is read again when it changes, and the last valid version is kept', async (t) => {
   const file = join(await temporaryFolder(t), 'places.mmdb')
   const austria = {
     country: { iso_code: 'AT' },

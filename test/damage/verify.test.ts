@@ -66,7 +66,7 @@ t.test('verify passes for a sound store, and says what was checked', async (t) =
   t.match(printed, /No problems found\.\n$/)
 })
 
-t.test('verify says what it could not compare because nobody had noted it, or it has too many projects', async (t) => {
+t.test('verify says what it could not compare, because it was not recorded or there are too many projects', async (t) => {
   const { env, url } = await withEngine(t, await stopped(t))
   await run(command, ['--quick'], env)
   const clickhouse = new ClickHouse({ url })

@@ -13,7 +13,7 @@ for (const storage of ['servers', 'lanes'] as const) {
     const [one, two] = clients.map(callsOf)
     if (!one || !two) throw new Error('two clients')
 
-    t.test('the first alias of a project is valid in the other process as soon as it is acknowledged', async (t) => {
+    t.test('the first alias of a project is known to the other process as soon as it is acknowledged', async (t) => {
       await two.identify('first', { n: 1 })
       let isMade = false
       const made = one.alias('first', 'alias of first').finally(() => {

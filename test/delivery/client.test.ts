@@ -71,7 +71,7 @@ async function losingProxy(t: Test, target: string): Promise<{ url: string; lost
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, lost: () => lost }
 }
 
-t.test('nothing counts twice if responses are lost', async (t) => {
+t.test('nothing is counted twice if responses are lost', async (t) => {
   for (const storage of STORAGES) {
     const client = await startApp(t, await settingsFor(t, storage))
     const proxy = await losingProxy(t, await client.app.listen({ port: 0 }))

@@ -94,7 +94,7 @@ t.test('a lane that refuses the login is not down: the start stops, and says so'
   t.equal((await call('GET', '/health/ready')).statusCode, 200)
 })
 
-t.test('a lane that must not be used ends the process later as well', async (t) => {
+t.test('a lane that must not be used ends the process even later', async (t) => {
   const evicting = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru']
   const [first, second, third, fourth, clickhouse] = await Promise.all([
     startRedis(t),

@@ -70,7 +70,7 @@ t.test('an outage of ClickHouse', async (t) => {
     await client.app.close()
     const second = await startApp(t, settings)
     t.equal((await second.call('POST', '/public/track', { event: 'c', distinct_id: 'u' })).statusCode, 200)
-    await t.test("a key that cannot be looked up is no wrong one: vendors' SDKs are to send again", async (t) => {
+    await t.test("a key that cannot be looked up does not count as wrong: vendors' SDKs send again", async (t) => {
       for (const [url, payload, said] of VENDOR_CALLS) {
         const refused = await second.app.inject({
           method: 'POST',

@@ -100,7 +100,7 @@ for (const journal of JOURNALS) {
       t.equal(await calls(), 2)
     })
 
-    t.test('also after a SIGKILL in between', async (t) => {
+    t.test('even with a SIGKILL in between', async (t) => {
       const lost = front.loseReply('idempotency-key')
       await t.rejects(change(front.url, 'third'))
       await lost
@@ -127,7 +127,7 @@ t.test('Redis', async (t) => {
 
   for (const [name, script] of Object.entries({ WRITE, CLAIM, ACKNOWLEDGE })) {
     const called = script.single.digest
-    t.test(`${name}: its reply is lost, or it does not come to Redis`, async (t) => {
+    t.test(`${name}: its reply is lost, or it never reaches Redis`, async (t) => {
       for (const fault of [proxy.loseReply(called), proxy.loseRequest(called), proxy.loseReply(called)]) {
         for (const count of [1, 100]) t.equal(await producer.send(count), 'answered')
         await fault
@@ -137,7 +137,7 @@ t.test('Redis', async (t) => {
     })
   }
 
-  t.test('WRITE: its reply never comes', async (t) => {
+  t.test('WRITE: its reply never arrives', async (t) => {
     const fault = proxy.loseReply(WRITE.single.digest, 'silence')
     t.equal(await producer.send(100), 'answered', 'after the time limit of a command, it is requested again')
     await fault

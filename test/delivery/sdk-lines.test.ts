@@ -152,7 +152,7 @@ t.test('a page with the printed line sends to no other host', async (t) => {
     })
   }
 
-  await t.test('another host would be seen', async (t) => {
+  await t.test('a request to another host would be noticed', async (t) => {
     const amplitude = PAGES['@amplitude/analytics-browser'] as PageSdk
     const careless = `amplitude.init('${keys.write}', { serverUrl: '${url}/amplitude/2/httpapi' })`
     others.length = 0

@@ -119,7 +119,7 @@ t.test('the SDKs of Mixpanel, Amplitude and OpenPanel in a page of another origi
     })
   }
 
-  await t.test('mixpanel-browser sends an event twice that a page left behind: it is stored once', async (t) => {
+  await t.test('an event that a page left behind, and that mixpanel-browser sends twice, is stored once', async (t) => {
     proxy.become('none')
     const page = await open(t, 'leaving')
     const requests = { seen: 0 }

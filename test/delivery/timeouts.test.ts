@@ -38,7 +38,7 @@ for (const kind of JOURNALS) {
       t.strictSame(await ledger.verdict(rows), FLAWLESS)
     }
 
-    t.test('the reply never comes', async () => {
+    t.test('the reply never arrives', async () => {
       const fault = proxy.loseReply(BLOCK, 'silence')
       await append()
       await fault

@@ -54,7 +54,7 @@ t.test('a copier that starts waits for changes that are being carried out', asyn
   t.equal((await clickhouse.rows(`SELECT 1 FROM event_facts WHERE properties = '{"edited":1}'`)).length, 1)
 })
 
-t.test('a change of which a statement is running is not over, however long it takes', async (t) => {
+t.test('a change is not over while one of its statements runs, however long that takes', async (t) => {
   const { clickhouse, erase, compare, copier } = await openCopied(t)
   copier({ abandonedMs: 1_000 })
   await erase(async () => {
@@ -65,7 +65,7 @@ t.test('a change of which a statement is running is not over, however long it ta
   await compare(t, 80)
 })
 
-t.test('facts follow a change that was taken for abandoned, and goes on', async (t) => {
+t.test('facts follow a change that continues after it seemed abandoned', async (t) => {
   const { clickhouse, ids, change, erase, compare, copier } = await openCopied(t)
   copier({ abandonedMs: 100 })
   const settled = async () => {

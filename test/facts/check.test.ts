@@ -17,7 +17,7 @@ import { openShard } from './shard.js'
 
 const EVENT = { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 20), properties: '{}' }
 
-t.test('a comparison of projects that are being changed repeats only these, after a pause', async (t) => {
+t.test('projects that change during a comparison are compared again after a pause, and no others', async (t) => {
   const shard = await openShard(t)
   const { clickhouse } = shard
   for (const project of ['a', 'b']) await shard.store(project, [EVENT, EVENT])
@@ -82,7 +82,7 @@ async function damageTable(clickhouse: ClickHouse, table: string): Promise<void>
   for (const { path } of parts) await damage(join(path, 'data.bin'), 0, 1_000_000)
 }
 
-t.test('damage that only a change meets has all facts copied again', async (t) => {
+t.test('all facts are copied again if a change meets damage that nothing else noticed', async (t) => {
   const shard = await openShard(t, await startClickHouse(t))
   const ids = await shard.store('a', [EVENT, EVENT, EVENT])
   await shard.store('b', [EVENT])

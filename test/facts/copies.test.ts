@@ -112,7 +112,7 @@ t.test('with facts turned off, existing ones are removed, and changes are settle
   t.equal(await shard.countFacts(), 0)
 })
 
-t.test('of several processes, one copies, and another one takes over', async (t) => {
+t.test('one of several processes copies, until another one takes over', async (t) => {
   const shard = await openShard(t)
   let running = [0, 1, 2].map(() => shard.copier({ isShared: true }))
   for (let stored = 10; running.length > 0; stored += 10) {

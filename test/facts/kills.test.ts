@@ -100,7 +100,7 @@ t.test('facts that a leader copies while another one takes over are not read', a
   await last.close()
 })
 
-t.test('a copier goes on after the reply to any statement was lost', async (t) => {
+t.test('a copier continues after the reply to any statement was lost', async (t) => {
   const { proxy, proxied, leaveWork, ...shard } = await openProxied(t)
   for (const text of LEADER_STATEMENTS) {
     await leaveWork()
@@ -113,7 +113,7 @@ t.test('a copier goes on after the reply to any statement was lost', async (t) =
   }
 })
 
-t.test('the facts of a project are closed until a change whose process died is over', async (t) => {
+t.test('a change whose process died keeps the facts of its project closed until it is over', async (t) => {
   const { proxy, proxied, ids, ...shard } = await openProxied(t)
   const edits = new EventEdits(Shards.of(proxied))
   const reader = new FactsReader(shard.shards, [])
@@ -129,7 +129,7 @@ t.test('the facts of a project are closed until a change whose process died is o
   t.not(await reader.point('a'), null, 'open again')
 })
 
-t.test('an edit of a process that hangs has no effect once its facts are open again', async (t) => {
+t.test('an edit by a hanging process has no effect once its facts are open again', async (t) => {
   const { proxy, proxied, ids, ...shard } = await openProxied(t)
   const reader = new FactsReader(shard.shards, [])
   shard.copier({ isShared: true, abandonedMs: 60 * 60_000, overdueMs: 200 })

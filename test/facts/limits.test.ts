@@ -70,7 +70,7 @@ t.test('new events are copied while others are edited all the time', async (t) =
   t.equal(await shard.countDifferences(), 0)
 })
 
-t.test('a step ends at the last event that fits, or with a month that has some', async (t) => {
+t.test('a step ends at the last event that fits, or with a month that has events', async (t) => {
   const { clickhouse } = await openShard(t)
   const idAt = (day: string) => BigInt(Date.parse(day)) << 80n
   const toUuid = (id: bigint) =>
@@ -99,7 +99,7 @@ t.test('a step ends at the last event that fits, or with a month that has some',
   t.equal(await find(ids[1] ?? 0n, idAt('2025-03-31')), null)
 })
 
-t.test('a restarted copier does not count what facts have', async (t) => {
+t.test('a restarted copier does not count the events in facts', async (t) => {
   const shard = await openShard(t)
   await shard.store('a', some(500))
   const first = shard.copier()
@@ -118,7 +118,7 @@ t.test('a restarted copier does not count what facts have', async (t) => {
   t.ok(most > 0 && most <= 12, `${most}`)
 })
 
-t.test('who has lost the lead finds out even if changes are of projects without facts', async (t) => {
+t.test('a replaced leader finds out even if all changes are in projects without facts', async (t) => {
   const { clickhouse } = await openShard(t)
   const take = async () => {
     const options = { process: randomUUID(), isShared: false, signal: new AbortController().signal }

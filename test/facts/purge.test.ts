@@ -8,7 +8,7 @@ import { openShard } from './shard.js'
 
 const DELETED_TOO = { apply_deleted_mask: 0, apply_patch_parts: 0 } as const
 
-t.test('facts are purged even if a purge ended between events and them', async (t) => {
+t.test('facts are purged even if a purge was interrupted after the events', async (t) => {
   const shard = await openShard(t)
   const { clickhouse, shards } = shard
   const events = Array.from({ length: 100 }, (_, i) => {

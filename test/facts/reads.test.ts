@@ -19,7 +19,7 @@ interface Expected {
   gone: Set<string>
 }
 
-t.test('every reading at a point is of all events, while they are copied and changed', async (t) => {
+t.test('a read at a point has all events, even while they are copied and changed', async (t) => {
   const shard = await openShard(t)
   const { clickhouse } = shard
   const reader = new FactsReader(shard.shards, [])

@@ -6,7 +6,7 @@ import { completeFacts, countDifferences } from './copied-facts.js'
 const EDITS = 4
 
 for (const storage of LANES) {
-  t.test(`a service with storage ${storage} copies events, and what changes them`, async (t) => {
+  t.test(`a service with storage ${storage} copies events and their changes`, async (t) => {
     const client = await startApp(t, await settingsFor(t, storage))
     const ok = async (...args: Parameters<typeof client.call>) => {
       const response = await client.call(...args)

@@ -168,7 +168,7 @@ async function countWrongOf(clickhouse: ClickHouse, days: readonly SessionDay[])
   return Number(found?.count)
 }
 
-t.test('rows follow every change, and days are void before the facts that they were made of change', async (t) => {
+t.test('rows follow every change, and days are void before the facts change that they were made from', async (t) => {
   const shard = await open(t)
   const { clickhouse, definition, ids, covered, settled } = shard
   const proxy = await TcpProxy.open(t, shard.url)
@@ -278,7 +278,7 @@ t.test('rows follow every change, and days are void before the facts that they w
   await until('nothing is left of the project', async () => (await shard.countRows('events > 0')) === 0)
 })
 
-t.test('another leader goes on, and one that was lost while it made rows leaves nothing that is read', async (t) => {
+t.test('the next leader continues, and rows of one that was lost while it made them are never read', async (t) => {
   const shard = await open(t)
   const { clickhouse, ids, settled } = shard
   await requestSessionFacts(clickhouse, 'a')
@@ -347,7 +347,7 @@ t.test('another leader goes on, and one that was lost while it made rows leaves 
   t.equal(await count('session_fact_days'), 0)
 })
 
-t.test('a start of ClickHouse forgets which days have rows', async (t) => {
+t.test('when ClickHouse starts, it is forgotten which days have rows', async (t) => {
   const path = join(await dataFolder(t), 'clickhouse')
   const engine = await startClickHouse(t, path)
   const first = await open(t, engine)
@@ -373,7 +373,7 @@ t.test('a start of ClickHouse forgets which days have rows', async (t) => {
   t.equal(await countWrong(clickhouse), 0)
 })
 
-t.test('fills that are too large are made smaller, and a day that fails alone is left out', async (t) => {
+t.test('fills that are too large are split, and a day that fails alone is left out', async (t) => {
   const shard = await open(t)
   const small = shard.open()
   const command = small.command.bind(small)

@@ -133,7 +133,7 @@ t.test('changes are followed while a journal is unavailable', async (t) => {
   t.equal(await shard.countDifferences(), 0)
 })
 
-t.test('copying goes on while ClickHouse has no time to remove settled changes', async (t) => {
+t.test('copying continues while ClickHouse has no time to remove settled changes', async (t) => {
   const { clickhouse, ...shard } = await openShard(t)
   await clickhouse.command(
     `INSERT INTO event_changes (project_id, id, kind, scope, state, noted_at)
@@ -185,7 +185,7 @@ t.test('a leader and a change from before the clock was set back do not stop the
   t.equal(await shard.countDifferences(), 0)
 })
 
-t.test('a leader says that it leads while a statement takes long, also before it has taken over', async (t) => {
+t.test('a leader renews its lead during a long statement, even before it has taken over', async (t) => {
   const { clickhouse, ...shard } = await openShard(t)
   const proxy = await TcpProxy.open(t, shard.url)
   const proxied = new ClickHouse({ url: proxy.url })

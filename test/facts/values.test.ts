@@ -52,7 +52,7 @@ async function ask(reader: FactsReader, paths: string[][], project = PROJECT): P
   for (let i = 0; i < 3; i++) await reader.noteSlow(project, paths)
 }
 
-t.test('a property that slow questions ask for is given a column, until facts are rebuilt', async (t) => {
+t.test('a property that slow questions use gets a column, until facts are rebuilt', async (t) => {
   const shard = await openShard(t)
   const { clickhouse } = shard
   const store = (model: string) => shard.store(PROJECT, [event(`{"device":{"model":${model}}}`)])
@@ -199,7 +199,7 @@ t.test('the number of columns is limited: unused ones are replaced by needed one
   t.equal((await readValueColumns(clickhouse)).size, MAX_VALUE_COLUMNS, 'none is guessed then')
 })
 
-t.test('a question has its answer while columns come and go', async (t) => {
+t.test('a question is answered while columns come and go', async (t) => {
   const shard = await openShard(t)
   const { clickhouse, shards } = shard
   await shard.store(

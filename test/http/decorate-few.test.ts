@@ -2,7 +2,7 @@ import Fastify, { type FastifyRequest } from 'fastify'
 import t from 'tap'
 import { decorateFew } from '../../src/http/decorate-few.js'
 
-t.test('a member is null until its request sets it, and does not belong to other requests', async (t) => {
+t.test('a member is null until its request sets it, and other requests do not see it', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   decorateFew(app, ['failure', 'toll'])

@@ -16,7 +16,7 @@ t.test(
   },
 )
 
-t.test('a key that stays over its limit gets ever later refusals, in each format', async (t) => {
+t.test('a key that stays over its limit is refused more and more slowly, in each format', async (t) => {
   const { call } = await startApp(t, {
     ...(await settingsFor(t, 'embedded')),
     FACTS: 'off',

@@ -59,7 +59,7 @@ const headers = { 'x-api-key': SECRET_KEY }
 t.test('requests and their lines', async (t) => {
   const { app, lines, text } = await start(t)
 
-  t.test('every response has an id, and a successful request logs nothing', async (t) => {
+  t.test('every response has an id, and successful requests log nothing', async (t) => {
     lines.length = 0
     const answers = [
       await app.inject({ method: 'POST', url: '/public/track', headers, payload: { event: 'e', distinct_id: 'u' } }),

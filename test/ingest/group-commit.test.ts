@@ -238,7 +238,7 @@ function fullJournal(...fullness: Fullness[]): Journal {
   return { id: 1, isUp: true, write, listen: () => () => undefined } as unknown as Journal
 }
 
-t.test('GroupCommit tells a sender’s full share from a full journal, which is nobody’s limit', async (t) => {
+t.test('GroupCommit distinguishes a sender’s full share from a full journal, which is nobody’s limit', async (t) => {
   const commits = new GroupCommit(fullJournal('own', 'all', 'own'), new BufferPool())
   const refuse = (count: number) =>
     commits.appendBatch(fromServer('p'), Buffer.from('{}'), count).catch((error) => error)
@@ -248,7 +248,7 @@ t.test('GroupCommit tells a sender’s full share from a full journal, which is 
   t.match(commits.metrics, { refused: { overloaded: 10 }, overShare: 7 })
 })
 
-t.test('GroupCommit does not count what the overflow takes as refused', async (t) => {
+t.test('GroupCommit does not count events that the overflow takes as refused', async (t) => {
   const overflow = { isOpen: () => true, append: async () => ({ position: 5n, index: 0, journalId: 2 }) }
   const commits = new GroupCommit(fullJournal('own'), new BufferPool(), { overflow })
   t.teardown(() => commits.close())
@@ -321,7 +321,7 @@ t.test(
   },
 )
 
-t.test('a sender alone may queue all but a ninth of them, and anything if nothing waits', async (t) => {
+t.test('a sender alone may queue all but a ninth of the room, and anything if nothing waits', async (t) => {
   const budget = new QueueBudget(8_000)
   const { send, fill, respond, settled } = hanging(budget, false)
   t.equal(await fill(), 7_100)
@@ -332,7 +332,7 @@ t.test('a sender alone may queue all but a ninth of them, and anything if nothin
   t.equal(budget.left, 8_000)
 })
 
-t.test('while others send, bulk goes in portions, and all of it goes although nothing else arrives', async (t) => {
+t.test('while others send, bulk is written in portions, and completely even if nothing else arrives', async (t) => {
   const { commits, happened, gates, track, sent } = await open(t)
   const bulk = () => commits.appendBatch(fromServer('greedy'), Buffer.alloc(200 * 1024, 32), 100)
   const all = [bulk(), bulk(), bulk()]

@@ -13,7 +13,7 @@ const writeFrom = (projectId: string, bytes: number) => ({ bytes, write: { proje
 const bulks = (projectId: string, count: number) => Array.from({ length: count }, () => writeFrom(projectId, BULK))
 const names = (taken: { write: { projectId: string } }[]) => taken.map(({ write }) => write.projectId).join('')
 
-t.test('a project that is alone gets all that fits, in its order', async (t) => {
+t.test('a project that is alone gets everything that fits, in order', async (t) => {
   const { pace } = paceAt()
   for (let i = 0; i < 3; i++) pace.note('a')
   const queue = [...bulks('a', 10), writeFrom('a', 10), ...bulks('a', 10)]
@@ -24,7 +24,7 @@ t.test('a project that is alone gets all that fits, in its order', async (t) => 
   t.equal(queue.length, 8)
 })
 
-t.test('while others send, bulk comes after small writes, in portions, and then pauses', async (t) => {
+t.test('while others send, bulk comes after small writes, in portions followed by pauses', async (t) => {
   const { pace, time } = paceAt()
   pace.note('a')
   pace.note('b')

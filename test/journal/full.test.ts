@@ -193,7 +193,7 @@ t.test('redis: the journal refuses before Redis does, can be drained, and then a
   )
 })
 
-t.test('redis: the data of other users of Redis counts', async (t) => {
+t.test('redis: data of other applications in Redis counts', async (t) => {
   const redis = await startRedis(t, ['--maxmemory', '24mb', '--maxmemory-policy', 'noeviction'])
   const admin = new Redis(redis.url)
   t.teardown(() => admin.disconnect())
@@ -265,7 +265,7 @@ t.test(
   },
 )
 
-t.test('the room in Redis', async (t) => {
+t.test('the free memory of Redis', async (t) => {
   const MIB = 1024 * 1024
   const room = (used: number, limit: number) => roomIn({ used: used * MIB, limit: limit * MIB, policy: 'noeviction' })
   t.equal(room(100, 0), Number.POSITIVE_INFINITY, 'without a limit there is no end')

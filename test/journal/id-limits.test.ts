@@ -45,7 +45,7 @@ const OPEN = {
 }
 
 for (const [name, open] of Object.entries(OPEN)) {
-  t.test(`${name}: what one sender sends is not known of another, and refuses nothing of another`, async (t) => {
+  t.test(`${name}: ids of one sender are not known for another, and refuse nothing of another`, async (t) => {
     const journal = await open(t, { maxRequestKeys: { secret: 2, page: 2 } })
     t.match(await take(journal, PAGE, 0, 10), [{ status: 'done', known: undefined }])
     t.match(await take(journal, SENDER, 0, 10), [{ status: 'done', known: undefined }])
@@ -61,7 +61,7 @@ for (const [name, open] of Object.entries(OPEN)) {
     ])
   })
 
-  t.test(`${name}: sending too many ids only shortens the time for which one's own are known`, async (t) => {
+  t.test(`${name}: a sender of too many ids only shortens the time for which its own are known`, async (t) => {
     const journal = await open(t, { maxIds: MAX })
     warnings.length = 0
     await take(journal, OTHER, 0, 100)
@@ -95,7 +95,7 @@ for (const [name, open] of Object.entries(OPEN)) {
     t.match(await journal.ids.use(), [{ ids: 2000, since: null }])
   })
 
-  t.test(`${name}: ids can be forgotten, those of one sender`, async (t) => {
+  t.test(`${name}: the ids of one sender can be forgotten`, async (t) => {
     const journal = await open(t, {})
     await take(journal, PAGE, 0, 1000)
     for (let from = 0; from < 4000; from += 1000) await take(journal, SENDER, from, 1000)
@@ -173,7 +173,7 @@ t.test('redis: ids that fill it can be forgotten while it refuses writes, and th
   t.strictSame(await admin.keys('{j}:ids:page:*'), [])
 })
 
-t.test('redis: setting the clock does not make ids be forgotten', async (t) => {
+t.test('redis: no ids are forgotten because the clock was set', async (t) => {
   const { url } = await startRedis(t)
   const admin = new Redis(url)
   t.teardown(() => admin.disconnect())

@@ -73,7 +73,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.progress('p')).pending, 0)
     })
 
-    t.test('a request whose events are all known is recognised as repeated or as another one', async (t) => {
+    t.test('a request whose events are all known is recognised as a repetition or as a different request', async (t) => {
       const journal = await fresh(t)
       const insertIds = digests(idOf('a'))
       await journal.write([append('one', { insertIds })])
@@ -171,7 +171,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.strictSame((await (await open(t, name)).tally()).projects, counted, 'after a restart')
     })
 
-    t.test('tally counts no events as repeated that have to be sent again, and no messages', async (t) => {
+    t.test('tally does not count as repeated events that have to be sent again, or messages', async (t) => {
       const journal = await fresh(t, { maxRequestKeys: { secret: 1, page: 1 } })
       const [key, other] = [request('key', 'body'), request('key', 'other')]
       await journal.write([append('one', { eventKeys: [key] })])

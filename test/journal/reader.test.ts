@@ -99,7 +99,7 @@ class Lanes {
 }
 
 for (const [name, start] of Object.entries(KINDS)) {
-  t.test(`${name}: a walk skips nothing, gets nothing twice, and has read what its process wrote`, async (t) => {
+  t.test(`${name}: a walk skips nothing, repeats nothing, and includes the writes of its own process`, async (t) => {
     const journals = await start(t)
     t.teardown(() => Promise.all(journals.map((journal) => journal.close())))
     const lanes = new Lanes(journals)

@@ -199,7 +199,7 @@ for (const [kind, start] of Object.entries(KINDS)) {
     },
   )
 
-  t.test(`${kind}: a lane is split in two, whichever step the command was killed at`, async (t) => {
+  t.test(`${kind}: a lane is split in two, at whichever step the command was killed`, async (t) => {
     const dumps: unknown[] = []
     for (let end = 0; end <= 11; end++) {
       const place = await start(t)
@@ -249,7 +249,7 @@ for (const [kind, start] of Object.entries(KINDS)) {
     for (const found of dumps) t.same(found, dumps[0], 'it ends the same')
   })
 
-  t.test(`${kind}: what moves is taken once`, async (t) => {
+  t.test(`${kind}: everything that moves is taken once`, async (t) => {
     const place = await start(t)
     const lane = await place.relocation('0')
     t.equal(await lane.readStatus(), null)

@@ -102,7 +102,7 @@ t.test('a lane that is down is not used until it is back', async (t) => {
   await until('the lane to be used', async () => numberOf(await commits.appendEvent(fromServer('p'), event(1))) === 0)
 })
 
-t.test('another lane takes what waits for the write of a hanging lane, once', async (t) => {
+t.test('another lane takes the waiting events of a hanging lane, once', async (t) => {
   const [first, second] = await Promise.all([startRedis(t), startRedis(t)])
   const { all, commits, numberOf } = await lanesOf(t, { REDIS_URL: `${first.url},${second.url}`, HOME_LANE: '0' })
   const [home, other] = all

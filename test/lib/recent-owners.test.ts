@@ -1,7 +1,7 @@
 import t from 'tap'
 import { RecentOwners } from '../../src/lib/recent-owners.js'
 
-t.test('an owner has others while these have sent something within two seconds', async (t) => {
+t.test('an owner has others if they have sent something within two seconds', async (t) => {
   let now = 0
   const owners = new RecentOwners(() => now)
   t.notOk(owners.hasOthersThan('a'))

@@ -33,7 +33,7 @@ t.test('owners take turns, however many requests one of them has', async (t) => 
   t.equal(done.length, 23)
 })
 
-t.test('a newcomer does not wait for all others that wait already', async (t) => {
+t.test('a newcomer does not wait for all that are already waiting', async (t) => {
   const { request, done } = loop()
   const all = Array.from({ length: 50 }, () => request('many'))
   while (done.length < 5) await wait(0)

@@ -46,7 +46,7 @@ t.test('the stream of a client that does not read is removed once its key is rev
   t.strictSame(endings, ['revoked'])
 })
 
-t.test('others wait for a client that reads, and once for one that does not', async (t) => {
+t.test('others wait for a client that reads, and only once for one that does not', async (t) => {
   const { stream } = listener()
   const isWaitedFor = async () => {
     let isOver = false

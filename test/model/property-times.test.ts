@@ -85,7 +85,7 @@ t.test('changes that add count in any order, unless a value was set later', asyn
   })
 })
 
-t.test('properties that are all set together have no times of their own', async (t) => {
+t.test('properties that are all set together have no separate times', async (t) => {
   t.notOk(live('{"a":1,"b":2}').times)
   const again = after([{ operations: '{"$set":{"a":1,"b":2}}' }, { operations: '{"$set":{"b":2,"a":3}}' }])
   t.notOk(again?.times)

@@ -198,7 +198,7 @@ t.test('properties are data, even if they contain the key', async (t) => {
   }
 })
 
-t.test('names are data, even if they contain the key', async (t) => {
+t.test('field names are data, even if they contain the key', async (t) => {
   const body = `{"apiKey":"${KEY}","event":"${KEY}","distinct_id":"u"}`
   for (const text of [kept(body, KEY), keptParsed(body, KEY)]) {
     t.equal(seen(text).event, KEY)
@@ -213,7 +213,7 @@ t.test('an escaped field name is written without escapes', async (t) => {
   t.same(seenInBatch(Buffer.from(keptOfBatch(`{"ev\\u0065nts":[${body}]}`))), [seen(text)])
 })
 
-t.test('a single escape in a field name makes the body be rewritten', async (t) => {
+t.test('a body with a single escape in a field name is rewritten', async (t) => {
   for (const name of ['event', 'distinct_id', 'timestamp', 'properties']) {
     for (const [i, character] of [...name].entries()) {
       for (const hex of new Set([hexOf(character), hexOf(character).toUpperCase()])) {

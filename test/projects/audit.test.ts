@@ -113,7 +113,7 @@ t.test('each call that changes something is in the audit log, or there is a reas
   t.notMatch(log, /bob|carol|ada/, 'what was erased is not kept in the log')
 })
 
-t.test('the first keys and what commands do are in the log, too', async (t) => {
+t.test('the first keys and changes by commands are in the log, too', async (t) => {
   const { PUBLIC_API_KEY: _, SECRET_KEY: __, ...env } = await settingsFor(t, 'embedded')
   const found: KeysFound[] = []
   const client = await startApp(t, { ...env, FACTS: 'off' }, { onKeys: (keys) => found.push(keys) })

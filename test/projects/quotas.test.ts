@@ -38,7 +38,7 @@ for (const storage of LANES) {
       return response.json()
     }
 
-    t.test('usage counts what was accepted, once', async (t) => {
+    t.test('usage counts everything accepted, once', async (t) => {
       await send(10)
       await call('POST', '/public/track', event)
       for (let i = 0; i < 3; i++) await call('POST', '/public/track', { ...event, insert_id: 'same' })
@@ -160,7 +160,7 @@ for (const storage of LANES) {
       t.equal((await client.events()).length, stored, 'nothing was stored')
     })
 
-    t.test('every way in counts', async (t) => {
+    t.test('every call that stores events counts', async (t) => {
       await set({ quotas: { events_per_day: null, events_per_month: { limit: 1, mode: 'hard' } } })
       const ways: [string, object | string, object?][] = [
         ['/public/track', event],
@@ -261,7 +261,7 @@ function startQuotas({ limit, sent, ids = { isRepetition: async () => false } }:
   return { send, sendNamed, asked: () => asked }
 }
 
-t.test('while the store does not answer, events are accepted, and do not wait for each other', async (t) => {
+t.test('while the store does not respond, events are accepted, and do not wait for each other', async (t) => {
   const { send, asked } = startQuotas({ limit: 1 })
   // One project after the other would take longer than the test may.
   await Promise.all(Array.from({ length: 100 }, (_, i) => send(`project ${i}`)))

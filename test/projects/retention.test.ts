@@ -205,7 +205,7 @@ t.test('a repetition of an event that has expired since is answered like the fir
 })
 
 for (const storage of LANES) {
-  t.test(`${storage}: what has expired leaves the disk, and nothing else`, async (t) => {
+  t.test(`${storage}: expired data leaves the disk, and nothing else does`, async (t) => {
     let ahead = 0
     const env = { ...(await settingsFor(t, storage)), FACTS: 'off' }
     const client = await startApp(t, env, { now: () => Date.now() + ahead, retentionEveryMs: 1_000 })
@@ -276,7 +276,7 @@ for (const storage of LANES) {
   })
 }
 
-t.test('what has expired is in no response, over several lanes and shards', async (t) => {
+t.test('no response contains expired data, over several lanes and shards', async (t) => {
   const nodes = await startNodes(t, 2)
   const redis = await startRedis(t)
   const env = { SECRET_KEY, LOG_LEVEL: 'silent', LANES: '3', REDIS_URL: redis.url, FACTS: 'off' }
@@ -374,7 +374,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   t.equal(await countStored(), 1, 'a longer age counts although this process does not know it yet')
 })
 
-t.test('calls by id treat what has expired as unknown', async (t) => {
+t.test('calls with the id of an expired event do not find it', async (t) => {
   let ahead = 0
   const client = await startApp(
     t,
@@ -404,7 +404,7 @@ t.test('calls by id treat what has expired as unknown', async (t) => {
   t.notMatch((await call('GET', '/public/sessions/s')).body, /before/, 'a session with its id is a new one')
 })
 
-t.test('dead letters show and store nothing that has expired', async (t) => {
+t.test('dead letters show and store no expired events', async (t) => {
   const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
   const client = await startApp(t, env)
   const { call } = client

@@ -31,7 +31,7 @@ t.test('keptSince counts days, weeks, and months of the calendar', async (t) => 
   )
 })
 
-t.test('a change replaces what it names, and null sets the default', async (t) => {
+t.test('a change replaces only the settings that it names, and null sets the default', async (t) => {
   const one = changeSettings(DEFAULT_SETTINGS, { timezone: 'Europe/Vienna', keep: { events: '25m' } })
   const two = changeSettings(one, { keep: { sessions: '90d' }, name: 'Shop' })
   t.match(two, { name: 'Shop', timezone: 'Europe/Vienna', keep: { events: '25m', sessions: '90d', profiles: null } })
@@ -151,7 +151,7 @@ for (const storage of LANES) {
       t.equal((await call('PATCH', '/public/project', { name: 'In time', revision: revision + 6 })).statusCode, 200)
     })
 
-    t.test('each change is in the audit log, by which key or by the command', async (t) => {
+    t.test('each change is in the audit log, with its key or the command', async (t) => {
       const entries = async () => (await call('GET', '/public/audit?limit=100')).json().entries
       await call('PATCH', '/public/project', { name: 'Before', keep: { profiles: null }, quotas: null })
       const earlier = (await entries()).length

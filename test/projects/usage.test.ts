@@ -74,7 +74,7 @@ t.test('a clock that was wrong for a while changes no count of other days', asyn
   ])
 })
 
-t.test('usage that is read has what this process has counted, and costs no INSERT', async (t) => {
+t.test('usage includes the counts of this process, and reading it costs no INSERT', async (t) => {
   const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
   const now = () => Date.parse('2026-05-02T12:00:00Z')
@@ -95,7 +95,7 @@ t.test('usage that is read has what this process has counted, and costs no INSER
   t.strictSame(await read('2026-05-03', '2026-05-04'), [])
 })
 
-t.test('what is being accepted is stored with the counts, until it is counted or refused', async (t) => {
+t.test('events that are being accepted are stored with the counts, until they are counted or refused', async (t) => {
   const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
   const sums = { events: 1, bytes: 1 }
@@ -123,7 +123,7 @@ t.test('what is being accepted is stored with the counts, until it is counted or
   t.strictSame(await seen(), [[4, 1]], 'some were refused')
 })
 
-t.test('the quotas of many projects are looked at together', async (t) => {
+t.test('the quotas of many projects are checked together', async (t) => {
   const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
   const today = Date.now()

@@ -108,7 +108,7 @@ t.test('readQuestion names every fault with its path', (t) => {
   t.end()
 })
 
-t.test('a value that is too large is told from one of another kind', (t) => {
+t.test('a value that is too large is distinguished from one of a wrong kind', (t) => {
   const range = 'must be a time from 1970-01-01 to 2286-11-20'
   t.match(faultsIn({ ...SERIES, from: '1960-01-01', to: '9999-12-31' }), [
     { path: '/to', message: range },

@@ -185,7 +185,7 @@ t.test("the breakdown is that of the entry's event", async (t) => {
   ])
 })
 
-t.test('the users of a cell are those whom it counts', async (t) => {
+t.test('the users of a cell are the users that it counts', async (t) => {
   const journeys = {
     ann: 'a@0=pro b@1',
     bob: 'a@0=pro',

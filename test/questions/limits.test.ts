@@ -231,7 +231,7 @@ t.test('ranks as many values as the memory holds', async (t) => {
   await t.rejects(ask(64 << 20), { code: 'query_too_large', message: /64 MiB/ })
 })
 
-t.test('counts returning users with the memory that there is', async (t) => {
+t.test('counts returning users within the available memory', async (t) => {
   const DAYS = 4
   const [start, day] = [Date.parse('2025-10-06T00:00:00Z'), 86_400_000]
   // Each day, one more user comes back, all day long.
@@ -298,7 +298,7 @@ t.test('ends a question that takes too long, and says so', async (t) => {
   t.match(answered.results, [{ total: 0 }])
 })
 
-t.test('takes long questions, and says which are too long', async (t) => {
+t.test('accepts long questions, and refuses those that are too long', async (t) => {
   const ask = async (question: object) => {
     const rare = { ...LONG, series: [{ event: 'none' }], where: null, ...question }
     const response = await call('POST', '/public/query', rare)

@@ -142,7 +142,7 @@ t.test('names beyond the limit of a step share a node, which counts each user on
   })
 })
 
-t.test('the users of a node or link are those whom it counts', async (t) => {
+t.test('the users of a node or link are the users that it counts', async (t) => {
   const journeys = {
     ann: 'a@0 b@1 a@40 b@41 z@41',
     bob: 'a@0 b@1',

@@ -96,7 +96,7 @@ test('a funnel is followed from each entry, and the entry that gets furthest cou
   t.end()
 })
 
-test('aliases are one user, and nobody is none', (t) => {
+test('aliases are one user, and nobody is not a user', (t) => {
   const stored = ['ada', 'bob', 'cyd', '$anonymous'].map((name, index) => ({
     eventId: String(index),
     event: 'a',

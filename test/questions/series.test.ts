@@ -63,7 +63,7 @@ t.test('counts events and users by day, and every day is there', async (t) => {
   t.equal(query.interval, 'day')
 })
 
-t.test('breaks down by the values of a property with their types, the rest together', async (t) => {
+t.test('breaks down by the values of a property with their types, and sums all others', async (t) => {
   const values = [
     '1',
     '1.0',
@@ -114,7 +114,7 @@ t.test('breaks down by the values of a property with their types, the rest toget
   t.strictSame(await lines({ series: [{ event: 'none' }], breakdown: ['event'] }), [])
 })
 
-t.test('has the same lines over the whole range as over its buckets, and beside other series', async (t) => {
+t.test('has the same lines over the whole range as over its buckets, with or without other series', async (t) => {
   const values = ['"x"', '"x"', '"y"', '1', '1.0', 'null', '"z"', '[1]', '"w"', '"y"', '"v"', '"u"']
   await send(...values.map((value, i) => ['a9', `u${i % 5}`, i * 8_000_000, `{"v":${value},"n":${i % 4}}`] as Sent))
   await send(...['"x"', '"t"'].map((value, i) => ['a9', '$anonymous', i, `{"v":${value},"n":"none"}`] as Sent))
@@ -143,7 +143,7 @@ t.test('has the same lines over the whole range as over its buckets, and beside 
   }
 })
 
-t.test('takes numbers within a value for doubles, as it does those that are the value', async (t) => {
+t.test('treats numbers within a value as doubles, like values that are numbers', async (t) => {
   const values = [
     '[9007199254740993]',
     '[9007199254740992.0]',
@@ -264,7 +264,7 @@ t.test('an array has no field of a page', async (t) => {
   t.strictSame(await findCampaigns('array', [...documents, ...repaired]), [...wanted, ...wanted])
 })
 
-t.test('texts that look like what repairs leave break no answer', async (t) => {
+t.test('texts that look like the result of a repair break no answer', async (t) => {
   // The characters that mark replaced text in a repair.
   const [lone, infinite] = ['\u{10fffc}', '\u{10fffd}']
   const url = (text: string) => `https://shop.example/?utm_source=${encodeURIComponent(text)}&utm_medium=m`
@@ -293,7 +293,7 @@ t.test('texts that look like what repairs leave break no answer', async (t) => {
   t.strictSame(results.map(({ breakdown: [x] }: { breakdown: unknown[] }) => x).sort(), texts.slice(0, -1).sort())
 })
 
-t.test('a session has the fields of the pages that it begins and ends with', async (t) => {
+t.test('a session has the fields of its first and last page', async (t) => {
   const from = START + 3 * DAY
   const visit = (session: string, ...events: [event: string, properties: string][]) =>
     events.map(([event, properties], i) => {
@@ -393,7 +393,7 @@ t.test('counts sessions and events in one question', async (t) => {
   )
 })
 
-t.test('measures numbers, and nothing but numbers', async (t) => {
+t.test('measures numbers only', async (t) => {
   await send(
     ...['1', '2.5', '"3"', '10', 'null', '[4]', '-0'].map((value, i) => ['a3', 'ada', i, `{"n":${value}}`] as Sent),
   )
@@ -561,7 +561,7 @@ t.test('filters by the channel of the page, which takes many steps to find', asy
   )
 })
 
-t.test('takes the names that ads of Meta have as their source for those of its sites', async (t) => {
+t.test("treats the source names in Meta's ads like the names of its sites", async (t) => {
   await send(
     ['met', 'ada', 0, '{"url":"https://shop.example/?utm_source=fb&utm_medium=paid"}'],
     ['met', 'bob', 1, '{"utm_source":"IG"}'],

@@ -15,7 +15,7 @@ const context = {
 }
 const sessions = new Sessions(new Statement(context), { definition: 'id', from: 0, to: 1, timezone: 'UTC' })
 
-t.test('only fields that cannot be arrays or objects are taken for scalars', async (t) => {
+t.test('only fields that cannot be arrays or objects are treated as scalars', async (t) => {
   const scalars = ['id', 'bounced', 'pages', 'seconds', 'entry.page.path', 'first.context.country']
   const others = [
     'properties.page',

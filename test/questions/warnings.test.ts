@@ -407,7 +407,7 @@ t.test('values that a field never has are found in every filter', (t) => {
   t.end()
 })
 
-t.test('what a session does not have is named', (t) => {
+t.test('fields that a session does not have are named', (t) => {
   const read = (more: object) => readQuestion({ kind: 'series', ...RANGE, ...more }, START).warnings
   const sessions = [{ event: '$session' }]
   const filter = ['is', ['properties', 'a.b'], [1]]

@@ -48,7 +48,7 @@ for (const [name, open] of Object.entries(openers)) {
     t.equal((await journal.depth()).entries, 1, 'the last one of the other project still waits')
   })
 
-  t.test(`${name}: a reader whose project does not get stored is told how much is missing`, async (t) => {
+  t.test(`${name}: a reader whose project is not stored in time learns how much is missing`, async (t) => {
     const journal = await open(t)
     t.teardown(() => journal.close())
     await journal.write([append('own', { count: 3 }), append('other', { projectId: 'q' })])

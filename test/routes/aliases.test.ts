@@ -291,7 +291,7 @@ t.test('aliases', async (t) => {
     t.same(await user(names[9] ?? ''), null)
   })
 
-  t.test('consecutive calls do what a plain map does', async (t) => {
+  t.test('consecutive calls behave like a plain map', async (t) => {
     await fc.assert(
       fc.asyncProperty(fc.array(STEP, { minLength: 1, maxLength: 12 }), (steps) => likeMap(t, client, steps)),
       { numRuns: 3 },

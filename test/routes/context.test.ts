@@ -116,7 +116,7 @@ t.test('contexts', async (t) => {
     }
   })
 
-  t.test('with a secret key, the body says what the context is', async (t) => {
+  t.test('with a secret key, the body contains the context', async (t) => {
     const name = user()
     const send = (url: string, body: object | string, headers = {}) =>
       call('POST', `${url}?${ZONE}`, body, { ...SENDER, ...headers })
@@ -165,7 +165,7 @@ t.test('contexts', async (t) => {
     }
   })
 
-  t.test('what was exported can be imported', async (t) => {
+  t.test('exported events can be imported', async (t) => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.option(context), { minLength: 1, maxLength: 20 }), async (contexts) => {
         const [name, again] = [user(), user()]
@@ -215,7 +215,7 @@ t.test('contexts', async (t) => {
     t.match((await call('GET', `/public/users/${name}/export`)).body, `"context":${JSON.stringify(CONTEXT)}}`)
   })
 
-  t.test("vendors' messages say more than their requests", async (t) => {
+  t.test("vendors' messages have more context than their requests", async (t) => {
     const name = user()
     const agent = 'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0'
     const timezone = 'Europe/Vienna'
@@ -278,7 +278,7 @@ t.test('contexts', async (t) => {
     t.strictSame(stored.get('server'), undefined)
   })
 
-  t.test('a project decides what is kept', async (t) => {
+  t.test('a project decides which parts are kept', async (t) => {
     t.teardown(() => call('PATCH', '/public/project', { context: null }))
     for (const [mode, wanted] of [
       ['off', undefined],

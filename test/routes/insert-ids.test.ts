@@ -121,7 +121,7 @@ t.test('insert ids', async (t) => {
     t.same(names.toSorted(), ['a', 'b', 'plain'])
   })
 
-  t.test('the export has it last in every format, and in JSON only if there is one', async () => {
+  t.test('exports have it last in every format, and in JSON only if there is one', async () => {
     const user = randomName('user')
     await batch([
       { event: 'with', distinct_id: user, insert_id: 'a"b' },

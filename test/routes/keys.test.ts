@@ -84,7 +84,7 @@ t.test('keys by the API', async (t) => {
     t.equal((await calls.list()).filter(({ current }) => current).length, 1, 'the key of the call')
   })
 
-  t.test('changed limits hold in every process, and what is absent or null stays', async (t) => {
+  t.test('changed limits apply in every process, and absent or null ones stay', async (t) => {
     const { apiKey, key } = await calls.create({ kind: 'write', origins: ['https://shop.example'] })
     const patch = (body: Body) => calls.send('PATCH', `/public/keys/${key.id}`, body)
     const renamed = await patch({ label: 'Renamed', origins: null })
@@ -108,7 +108,7 @@ t.test('keys by the API', async (t) => {
     t.match((await patch({ label: '', origins: [] })).json().key, { label: '', origins: [] })
   })
 
-  t.test('a rotation leaves the old key valid for a time, and its limits to the new one', async (t) => {
+  t.test('a rotation leaves the old key valid for a time, and gives its limits to the new one', async (t) => {
     const limits = { label: 'Site', origins: ['https://shop.example'], events_only: true }
     const { apiKey, key } = await calls.create({ kind: 'write', ...limits })
     const rotate = (id: string, body: Body = {}) => calls.send('POST', `/public/keys/${id}/rotate`, body)
@@ -260,7 +260,7 @@ t.test('keys by the API', async (t) => {
     t.equal(created.statusCode, 200, created.body)
   })
 
-  t.test('the audit log says who changed what, newest first', async (t) => {
+  t.test('the audit log shows who changed what, newest first', async (t) => {
     const mine = callsWith(client, await addProject(client, 'audited'))
     const { apiKey, key } = await mine.create({ kind: 'secret', label: 'Laptop' })
     const laptop = callsWith(client, apiKey)

@@ -405,7 +405,7 @@ t.test('saved questions and boards', async (t) => {
   })
 })
 
-t.test('what asking would warn about, saving warns about', async (t) => {
+t.test('saving a question warns like asking it', async (t) => {
   const { call } = await newProject()
   await call('POST', '/public/track', { event: 'purchased', distinct_id: 'ada', properties: { plan: 'pro' } })
   const save = async (path: string, body: object) => (await call('PUT', `/public/${path}`, body)).json()

@@ -40,7 +40,7 @@ t.test('the script is served without a key, to pages of any site', async (t) => 
     }
   })
 
-  t.test('again only after a change', async (t) => {
+  t.test('and not again until it changes', async (t) => {
     const again = await app.inject({ url: '/t.js', headers: { 'if-none-match': String(headers.etag) } })
     t.equal(again.statusCode, 304)
     t.match(again.headers, open)

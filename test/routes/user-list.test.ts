@@ -166,7 +166,7 @@ t.test('one shard', async (t) => {
 
   t.test('finds users by their names, aliases and texts', (t) => findsUsers(t, client))
 
-  t.test('a found user looks as in the list, and an empty search returns the list', async (t) => {
+  t.test('a found user looks like in the list, and an empty search returns the list', async (t) => {
     await identify('exact', { n: 1, x: [null], deep: { a: 'b' } })
     const { users } = (await call('GET', '/public/users')).json()
     const wanted = users.filter(({ distinct_id }: { distinct_id: string }) => distinct_id === 'exact')
@@ -252,7 +252,7 @@ t.test('everybody', async (t) => {
     await close()
   })
 
-  t.test('a filter that users cannot have is refused, by its place', async (t) => {
+  t.test('a filter that does not apply to users is refused with its path', async (t) => {
     const refused: [string, string][] = [
       ['x', '/where'],
       ['{}', '/where'],

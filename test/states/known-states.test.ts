@@ -146,7 +146,7 @@ t.test('states from another process are known once the journal has forgotten the
   t.ok((it.seen.keys[0] ?? 0n) > 0n, 'only the later rows were read')
 })
 
-t.test('a changed clock, a suspended machine and a store that is down end the trust in it', async (t) => {
+t.test('the result is not trusted after a changed clock, a suspended machine or an unavailable store', async (t) => {
   for (const [what, change] of [
     ['forward', (clock: { now: number }) => (clock.now += 4 * MINUTE)],
     ['back', (clock: { now: number }) => (clock.now -= 4 * MINUTE)],
@@ -174,7 +174,7 @@ t.test('a changed clock, a suspended machine and a store that is down end the tr
   t.equal(one.states.metrics.isNew, 2)
 })
 
-t.test('after a loss of the journal all is read again', async (t) => {
+t.test('after a loss of the journal, everything is read again', async (t) => {
   const it = await setUp(t)
   const seen: Position[] = []
   const journal = {
@@ -216,7 +216,7 @@ const LOSSES: [string, (journal: Journal, redis: Redis, last: Position) => Promi
 ]
 
 for (const [what, lose] of LOSSES) {
-  t.test(`states that vanish from Redis by ${what} are asked of the store`, async (t) => {
+  t.test(`states that vanish from Redis by ${what} are read from the store`, async (t) => {
     const { url } = await startRedis(t)
     const redis = new Redis(url)
     t.teardown(() => redis.disconnect())
@@ -225,7 +225,7 @@ for (const [what, lose] of LOSSES) {
   })
 }
 
-t.test('states that vanish from LMDB by advancePast are asked of the store', async (t) => {
+t.test('states that vanish from LMDB by advancePast are read from the store', async (t) => {
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: MAX_BYTES })
   await afterLoss(t, journal, (last) => journal.advancePast(last))
 })
@@ -337,7 +337,7 @@ t.test('if there are too many states, the store is queried for each', async (t) 
   t.same(it.seen.keys, [])
 })
 
-t.test('it grows with the number of states', async (t) => {
+t.test('the filter grows with the number of states', async (t) => {
   const it = await setUp(t)
   const one = await knowing(it)
   const before = one.known.bytes

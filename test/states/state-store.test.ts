@@ -412,7 +412,7 @@ t.test('a change with an id is executed once, also among others and by several p
   t.equal(await one.get('p', 'b'), 1, "another value's id is another id")
 })
 
-t.test('a change with an id that is refused is one that was made, or is refused', async (t) => {
+t.test('a change with an id is refused, or recognised as one that was made', async (t) => {
   const { states } = await openStates(t)
   const one = states()
   const refuse = () => {
@@ -592,7 +592,7 @@ t.test('changes that are executed one by one fail one by one', async (t) => {
   t.equal(await limited.get('p', 'a'), 11, 'what resolved is stored, and nothing else')
 })
 
-t.test('changes of different values run one turn after another', async (t) => {
+t.test('changes of different values run in successive turns', async (t) => {
   const { states } = await openStates(t)
   const turns: { owner: string; begin: () => void }[] = []
   const one = states(undefined, {

@@ -38,7 +38,7 @@ t.test('the questions of the manual have the answers of the manual', async (t) =
   }
 })
 
-t.test('a demo that was removed leaves nothing, and the next one begins anew', async (t) => {
+t.test('a demo that was removed leaves nothing, and the next one starts from scratch', async (t) => {
   const fill = ['demo', '--events', '500', '--until', '2025-01-01', '--url', url]
   const settings = { ...env, DATA_DIR: client.config.DATA_DIR }
   const found = async (key = '') => {

@@ -36,7 +36,7 @@ const CALLS: [InjectOptions['method'], string, object | string | undefined, KeyK
   ['POST', '/public/users/erase', { distinct_ids: ['none'] }, ['secret']],
 ]
 
-t.test('each kind of key may do what is its own, and nothing else', async (t) => {
+t.test('each kind of key may do what is documented, and nothing else', async (t) => {
   const { app, keys: byKind } = await newProject()
   const keys = KEY_KINDS.map((kind) => ({ kind, key: byKind[kind] }))
   const send = (method: InjectOptions['method'], url: string, body: object | string | undefined, headers: object) => {

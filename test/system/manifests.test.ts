@@ -152,7 +152,7 @@ t.test('the image gets every file that it copies', async (t) => {
   for (const name of copied) t.ok(existsSync(name) && sent.includes(name), name)
 })
 
-t.test('the Compose file passes every setting on, but those that are its own', async (t) => {
+t.test('the Compose file passes every setting on except its own', async (t) => {
   const { services } = parse(await readFile('docker-compose.yml', 'utf8'), { merge: true })
   const own = ['HOST', 'PORT', 'DATA_DIR']
   const passed = Object.keys(services.tallyhouse.environment)

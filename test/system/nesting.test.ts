@@ -52,7 +52,7 @@ t.test('depth and complexity of JSON', async (t) => {
     t.equal((await edit(nested(MAX + 1))).statusCode, 400)
   })
 
-  t.test('what makes a profile deeper than that is refused, too', async (t) => {
+  t.test('changes that make a profile deeper than that are refused, too', async (t) => {
     const deepest = nested(MAX - 1, '[', ']')
     const change = (operations: string) => `{"distinct_id":"deep","operations":${operations}}`
     const make = async (operations: string) => {

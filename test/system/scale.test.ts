@@ -4,12 +4,12 @@ import t from 'tap'
 
 const model = (...args: string[]) => execFileSync('node', ['docs/scale-model.mjs', ...args], { encoding: 'utf8' })
 
-t.test('the manual has the model’s table as the model makes it', (t) => {
+t.test('the table in the manual is the output of the model', (t) => {
   t.ok(readFileSync('docs/scale.md', 'utf8').includes(model()))
   t.end()
 })
 
-t.test('the model grows with the load, and says where there can be no more lanes', (t) => {
+t.test('the model grows with the load, and says where the maximum of lanes is reached', (t) => {
   const cores = (table: string) => /cores of the service +\| +([\d.]+)/.exec(table)?.[1]
   t.equal(cores(model('20e9')), '1.5')
   t.equal(cores(model('20e9', '--singles=1')), '50')

@@ -16,14 +16,14 @@ t.test('the three packages and the lock file have one version', async (t) => {
   t.strictSame([lock.version, lock.packages[''].version], [VERSION, VERSION])
 })
 
-t.test('no source has the version in writing', async (t) => {
+t.test('no source file contains the version', async (t) => {
   const names = await readdir('src', { recursive: true })
   for (const name of names.filter((name) => /\.(tsx?|mjs|html)$/.test(name))) {
     if ((await readFile(join('src', name), 'utf8')).includes(VERSION)) t.fail(name)
   }
 })
 
-t.test('the service says which version it is, to programs, in its description and in its metrics', async (t) => {
+t.test('the service reports its version to programs, in its description and in its metrics', async (t) => {
   const { app } = await sharedApp()
   const read = async (url: string) => (await app.inject(url)).body
   t.equal(JSON.parse(await read('/')).version, VERSION)

@@ -20,7 +20,7 @@ const openCopy = async (t: Test, version: string, kind: (typeof KINDS)[number]) 
 
 for (const version of versions) {
   for (const kind of KINDS) {
-    t.test(`the ${kind} store of ${version}, killed at work, says the same and goes on`, async (t) => {
+    t.test(`the ${kind} store of ${version}, killed at work, gives the same answers and continues`, async (t) => {
       const { settings } = await openCopy(t, version, kind)
       const expected = await readExpected(version, kind)
       const service = await startService(t, settings)

@@ -65,7 +65,7 @@ for (const storage of LANES) {
       t.equal((await events(`&event=${event.event}`)).length, 1)
     })
 
-    t.test('a session goes on after midnight', async (t) => {
+    t.test('a session continues after midnight', async (t) => {
       const session = { session_id: 'late' }
       t.equal((await send(`/public/sessions/start${DAILY}`, session)).statusCode, 200)
       now += DAY_MS
@@ -114,7 +114,7 @@ for (const storage of LANES) {
       t.equal(other.statusCode, 200)
     })
 
-    t.test('says what is wrong with a call', async (t) => {
+    t.test('an error says what is wrong with a call', async (t) => {
       const event = uniqueEvent()
       const named = { event, distinct_id: 'ada' }
       isRefused(t, await send(`/public/track${DAILY}`, named), 400, 'invalid_request', '/distinct_id')

@@ -255,7 +255,7 @@ t.test('the reason of a fault never quotes the key', async (t) => {
   t.notMatch(JSON.stringify(messages), KEY)
 })
 
-t.test('the reason of a fault quotes no part of a key that was cut off, and no key of another project', async (t) => {
+t.test('the reason of a fault quotes no part of a truncated key, and no key of another project', async (t) => {
   const key = 'wk_0123456789abcdefghijABCDEFGHIJ-_0123456789AB'
   const escaped = [...key].map((each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')
   for (const text of [key, escaped]) {

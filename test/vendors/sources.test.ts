@@ -62,7 +62,7 @@ t.test('a message may name the address and the browser of its sender', async (t)
   }
 })
 
-t.test('what only one vendor has', async (t) => {
+t.test('fields that only one vendor has', async (t) => {
   t.match(sourceOf(VENDORS.segment({ timezone: 'Europe/Vienna', locale: 'de-AT' })), {
     timezone: 'Europe/Vienna',
     language: 'de-AT',

@@ -98,14 +98,14 @@ t.test('Umami: a table without newer columns, and rows of the same second', asyn
   t.match(events[0], { distinct_id: 's1', session_id: undefined, context: undefined, properties: { url: '/a' } })
 })
 
-t.test('Umami: what a database writes for a missing value is no property', async (t) => {
+t.test('Umami: missing values, as a database writes them, are not properties', async (t) => {
   const header = '"session_id","url_path","event_type","created_at","screen","tag","job_id","gclid"\n'
   const rows = ['"s1","/a",1,"2024-01-01 00:00:00","1920x1080",\\N,NULL,""']
   const { events } = await readRows(header + rows.join('\n'), 'umami')
   t.strictSame(events[0]?.properties, { url: '/a', $umami: { screen: '1920x1080' } })
 })
 
-t.test('Umami: a visitor who becomes known stays one, and addresses are whole', async (t) => {
+t.test('Umami: a visitor who becomes known stays one user, and addresses are complete', async (t) => {
   const row = { session_id: 's1', visit_id: 'v1', hostname: 'shop.example', event_type: '1' }
   const rows = [
     { ...row, url_path: '/sale#top', url_query: 'utm_source=news', created_at: '2024-01-01 00:00:00' },
@@ -125,7 +125,7 @@ t.test('Umami: a visitor who becomes known stays one, and addresses are whole', 
   )
 })
 
-t.test('Umami: the other tables of an export are no page views', async (t) => {
+t.test('Umami: the other tables of an export are not page views', async (t) => {
   const [session_id, created_at] = ['s1', '2024-01-01 00:00:00']
   const ofEvent = { session_id, event_id: 'e1', url_path: '/', event_name: 'buy', data_key: 'price', created_at }
   const ofSession = { session_id, data_key: 'plan', string_value: 'pro', distinct_id: 'ada', created_at }
@@ -239,7 +239,7 @@ t.test('Matomo: numbers that a database returns as strings', async (t) => {
   )
 })
 
-t.test('Matomo: a visit of which Matomo has left out actions is rejected', async (t) => {
+t.test('Matomo: a visit with missing actions is rejected', async (t) => {
   const actionDetails = [{ type: 'action', url: 'https://a.example/', pageId: 1, timestamp: 1_700_000_000 }]
   const visit = { idVisit: 1, visitorId: 'v', firstActionTimestamp: 1_700_000_000, actionDetails }
   const { events, rejects } = await readRows(JSON.stringify([{ ...visit, truncatedActionsCount: 7 }, visit]), 'matomo')
@@ -343,7 +343,7 @@ t.test('Plausible: a source without a referrer, and an event without a host', as
   ])
 })
 
-t.test('Umami: a name may be that of what every object has', async (t) => {
+t.test('Umami: a name may be that of a member that every object has', async (t) => {
   const row = {
     session_id: 's',
     created_at: '2024-03-30 23:59:58',
@@ -389,7 +389,7 @@ t.test('Google Analytics 4: numbers that BigQuery writes as strings', async (t) 
   })
 })
 
-t.test('Google Analytics 4: what Google sends with each visit is left out', async (t) => {
+t.test('Google Analytics 4: fields that Google sends with each visit are left out', async (t) => {
   const names = ['first_visit', 'session_start', 'page_view', 'user_engagement', 'scroll']
   const rows = names.map((event_name) => ({ event_name, event_timestamp: '1711843198000000', user_pseudo_id: 'v' }))
   const batches = await batchesOf(pieces(rows.map((row) => JSON.stringify(row)).join('\n')), { from: 'ga4' })

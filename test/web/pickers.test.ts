@@ -220,7 +220,7 @@ t.test('names within objects are offered, and found by any part', async (t) => {
   )
 })
 
-t.test('what does not fit is shown last with its type, and is not chosen', async (t) => {
+t.test('unsuitable properties are shown last with their type, and are not chosen', async (t) => {
   const page = await site.visit(t, linkTo(series('purchased', { metric: 'sum' })))
   const field = findField(page, 'Property')
   await field.click()
@@ -280,7 +280,7 @@ t.test('a breakdown of nothing but unset values says so', async (t) => {
   await other.getByRole('status', { name: 'Warnings' }).getByText('No event here has properties.utm.').waitFor()
 })
 
-t.test('a time zone is one of the list', async (t) => {
+t.test('a time zone is chosen from the list', async (t) => {
   const page = await site.visit(t, linkTo(series('viewed')))
   await page.getByText(', time zone and weeks').locator('..').click()
   const field = findField(page, 'Time zone')

@@ -172,7 +172,7 @@ t.test('bars show both periods', async (t) => {
   t.equal(Math.round(((days[1] ?? 0) - (days[0] ?? 0)) / DAY_MS), 7, `${earlier} and ${later}`)
 })
 
-t.test('the chart stays while a series is added, and nothing is red before it could be chosen', async (t) => {
+t.test('the chart stays while a series is added, and no field is red before its value could be chosen', async (t) => {
   const page = await site.visit(t, buildLink(OPENED, '&range=7d'))
   const chart = findAnswer(page).getByRole('img', { name: /^Chart of opened/ })
   await chart.waitFor()

@@ -60,7 +60,7 @@ t.test('the keys of a project', async (t) => {
     t.ok(link && link.x + link.width <= 390, 'all views fit in the navigation of a phone')
   })
 
-  t.test('a mistake is named, and the form keeps what was typed', async (t) => {
+  t.test('an error names the field, and the form keeps its input', async (t) => {
     const page = await visit(t, '#/settings', secret)
     await page.getByRole('button', { name: 'Create key…' }).click()
     const dialog = findDialog(page)
@@ -103,7 +103,7 @@ t.test('the keys of a project', async (t) => {
     await checkAccessibility(t, page, 'revoked keys')
   })
 
-  t.test('the last secret key is not revoked, and revoking the own one signs out', async (t) => {
+  t.test("the last secret key is not revoked, and revoking one's own signs out", async (t) => {
     const own = await addKey('secret', 'alone')
     const page = await visit(t, '#/settings', own)
     const revoke = async (id: string) => {
@@ -120,7 +120,7 @@ t.test('the keys of a project', async (t) => {
     await page.getByLabel('Key of the project').waitFor()
   })
 
-  t.test('keys of the environment say where they are changed', async (t) => {
+  t.test('keys from the environment show where to change them', async (t) => {
     const page = await visit(t, '#/settings', SECRET_KEY)
     const item = findKind(page, 'Secret keys').getByRole('listitem').filter({ hasText: 'SECRET_KEY' })
     await item.getByText('Set in the environment of the service.').waitFor()
@@ -152,7 +152,7 @@ t.test('the settings of a project', async (t) => {
   const track = (event: string, timestamp: number) =>
     app.inject({ method: 'POST', url: '/public/track', headers, payload: { event, distinct_id: 'u', timestamp } })
 
-  t.test('how it is shown is changed with the keyboard, and only that is sent', async (t) => {
+  t.test('display settings are changed with the keyboard, and only those are sent', async (t) => {
     const page = await visit(t, '#/settings', secret)
     const form = findKind(page, 'Project')
     const save = form.getByRole('button', { name: 'Save' })
@@ -253,7 +253,7 @@ t.test('the settings of a project', async (t) => {
     await change({ sessions: null })
   })
 
-  t.test('a change of somebody else is shown, and nothing is lost', async (t) => {
+  t.test("somebody else's change is shown, and nothing is lost", async (t) => {
     const page = await visit(t, '#/settings', secret)
     const form = findKind(page, 'Project')
     await form.getByLabel('Display name').fill('Mine')
@@ -384,7 +384,7 @@ t.test('the page follows the settings of its project', async (t) => {
     await page.getByRole('heading', { name: 'Overview' }).waitFor()
   })
 
-  t.test('boards, users and their events do so, too', async (t) => {
+  t.test('boards, users and their events follow them, too', async (t) => {
     const page = await visit(t, '#/overview')
     await range(page).getByText('Asia/Tokyo').click()
     t.equal(await weeks(page).inputValue(), 'sunday')

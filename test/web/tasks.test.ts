@@ -38,7 +38,7 @@ function buildLink(question: object, more = ''): string {
   return `#/explore?q=${encodeURIComponent(JSON.stringify({ timezone: 'UTC', ...question }))}${more}`
 }
 
-t.test('those who dropped off are listed with their names, and are still listed after a look at one', async (t) => {
+t.test('users who dropped off are listed by name, and are still listed after one was opened', async (t) => {
   const page = await site.visit(t, buildLink(CART_FUNNEL))
   await page.getByRole('button', { name: /^55: Dropped off/ }).click()
   const dialog = page.getByRole('dialog')
@@ -209,7 +209,7 @@ async function findTruncated(page: Page): Promise<string[]> {
   return await page.evaluate<string[]>(LIST_TRUNCATED)
 }
 
-t.test('paths say what their numbers are, and when nothing follows', async (t) => {
+t.test('paths explain their numbers, and show where nothing follows', async (t) => {
   const page = await site.visit(t, buildLink({ kind: 'paths', start: 'purchased', window: '30m' }))
   await page.getByText('Nobody did anything else in the 30 minutes after “purchased”.').waitFor()
   await page.goto(`${site.url}/${buildLink({ kind: 'paths', end: 'purchased' })}`)

@@ -160,7 +160,7 @@ t.test('the users view', async (t) => {
     t.notMatch(await page.getByRole('main').textContent(), /Sessions|No sessions/, 'only the session of its event')
   })
 
-  t.test('does not take a part of a list for all of it', async (t) => {
+  t.test('does not mistake a part of a list for all of it', async (t) => {
     const page = await visit(t, '#/data')
     const json = { status: 1, error: null, events: [], page: 1, limit: 50, hasMore: true, next: 'more', pending: 0 }
     await page.route('**/public/events?*', (route) => route.fulfill({ json }))

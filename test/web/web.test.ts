@@ -118,7 +118,7 @@ t.test('the view of a site', async (t) => {
     await site.call('PATCH', '/public/project', { first_view: null })
   })
 
-  t.test('shows what visitors did, compares it, and leads from numbers to users', async (t) => {
+  t.test('shows and compares what visitors did, and links numbers to users', async (t) => {
     const page = await visit(t, '#/web')
     await waitForNumbers(page, ALL)
     t.equal(await page.getByRole('navigation', { name: 'Views' }).getByRole('link').first().textContent(), 'Web')
@@ -254,7 +254,7 @@ t.test('the view of a site', async (t) => {
     t.ok(await bots.evaluate((button) => button === button.ownerDocument.activeElement), 'the focus is on the next')
   })
 
-  t.test('a view that stays open follows the clock, and says what is missing', async (t) => {
+  t.test('an open view follows the clock, and says what is missing', async (t) => {
     const page = await visit(t, '#/web?range=yesterday')
     let pending = 0
     await page.route('**/public/query', async (route) => {
@@ -352,7 +352,7 @@ t.test('page views without session ids', async (t) => {
   await online.getByRole('button', { name: '1\u00a0visitor online' }).waitFor()
 })
 
-t.test('the overview tells visits apart as the newest page views do', async (t) => {
+t.test('the overview separates visits like the newest page views', async (t) => {
   const site = await startSite(t)
   const views = Array.from({ length: 21 }, (_, i): Visit => {
     const events: Visit['events'] = [[0, '$pageview', page('/')]]

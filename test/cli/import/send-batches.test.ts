@@ -120,7 +120,7 @@ t.test('lines that are not valid events are rewritten if possible, or rejected',
   t.equal(await readFile(`${path}.rejects.ndjson`, 'utf8'), rejects)
 })
 
-t.test('an import that waits says why, once', async (t) => {
+t.test('a waiting import says why, once', async (t) => {
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
   const accepted = answer(200, '{"status":1,"error":null,"accepted":1}')

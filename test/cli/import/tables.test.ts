@@ -69,7 +69,7 @@ t.test('imports of tables', async (t) => {
     t.match(await readFile(join(folder, 'given.csv.rejects.ndjson'), 'utf8'), /many.*column \\"n\\" is not a number/)
   })
 
-  t.test('columns may have the names of what every object has', async (t) => {
+  t.test('columns may have the names of members that every object has', async (t) => {
     const names = ['constructor', '__proto__', 'toString']
     const late = `${'odd,u,1,2,3\n'.repeat(1500)}odd,u,x,y,z\n`
     const { code, stderr } = await importAs(

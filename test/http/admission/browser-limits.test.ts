@@ -310,7 +310,7 @@ t.test('new visitors from one address', async (t) => {
   t.strictSame(statuses, [200, 200, 200, 429, 200], 'daily visitors')
 })
 
-t.test('names of visitors are known in their project, until a million others have come', async (t) => {
+t.test('names of visitors are known in their project, until a million others have appeared', async (t) => {
   const known = new KnownNames()
   const names = Array.from({ length: 100_000 }, (_, i) => `user ${i}`)
   const found = known.findNew('a', [...names, ...names])

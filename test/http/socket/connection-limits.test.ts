@@ -171,7 +171,7 @@ t.test('a connection with too many unanswered requests or too long headers is cl
     isRefused(t, answer(), 431, /over 256 KiB/)
   })
 
-  t.test('the number allowed, twice', async (t) => {
+  t.test('the allowed number, twice', async (t) => {
     const { socket, answer } = await open(t, client)
     for (const sum of [256, 512]) {
       socket.write(ask('/health/live', 256))

@@ -48,7 +48,7 @@ const ACCIDENTS: [name: string, happen: (file: string, bytes: Buffer) => Promise
   ['all behind the first pages', (file, bytes) => writeFile(file, bytes.fill(0x5a, 8192))],
 ]
 for (const [place, happen] of ACCIDENTS) {
-  t.test(`the journal says so if ${place} is damaged, and what the log has`, async (t) => {
+  t.test(`if ${place} is damaged, the error says so and lists the contents of the log`, async (t) => {
     const path = await copy()
     const file = join(path, 'data.mdb')
     await happen(file, await readFile(file))

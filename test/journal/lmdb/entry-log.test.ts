@@ -153,7 +153,7 @@ for (const segmentBytes of [1, SEGMENT_BYTES]) {
   )
 }
 
-t.test('EntryLog takes no bytes of a client for a record, and detects entries missing in the middle', async (t) => {
+t.test('EntryLog never takes bytes of a client for a record, and detects entries missing in the middle', async (t) => {
   const path = await newFolder()
   const options = { path, stored: START, applied: START, segmentBytes: 64 }
   let log = await EntryLog.open(options)

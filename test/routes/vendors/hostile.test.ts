@@ -87,7 +87,7 @@ t.test('a first message without a key of the project does not affect the others'
   )
 })
 
-t.test('others go first between the messages of a request', async (t) => {
+t.test('other requests go first between the messages of a request', async (t) => {
   let now = 0
   const turns = new Turns({ clock: () => now })
   const takeTurn = () => {

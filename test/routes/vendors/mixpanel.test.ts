@@ -168,7 +168,7 @@ t.test("Mixpanel's calls", async (t) => {
     t.equal((await inject({ method: 'POST', url: `/segment/v1/batch?${long}`, payload: '{}' })).statusCode, 431)
   })
 
-  await t.test('stubs need no key', async (t) => {
+  await t.test('dummy endpoints need no key', async (t) => {
     for (const slash of ['', '/']) {
       t.equal((await inject({ url: `/mixpanel/flags${slash}?context=%7B%7D&token=x` })).body, '{"flags":{}}')
       t.equal((await inject({ method: 'POST', url: `/mixpanel/record${slash}?a=b`, payload: 'x' })).statusCode, 200)

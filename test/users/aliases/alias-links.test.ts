@@ -132,7 +132,7 @@ async function likeModel(steps: LinkStep[], own: (Record<string, number> | null)
   }
 }
 
-t.test('links that are taken back leave what the other links would have made', async () => {
+t.test('removing links leaves what the other links alone would have made', async () => {
   await fc.assert(
     fc.asyncProperty(
       linkSteps(NAMES.length, 16),

@@ -54,7 +54,7 @@ for (const storage of LANES) {
       t.equal(await users(client), 1)
     })
 
-    t.test('another process finishes what a process left when it ended', async (t) => {
+    t.test('another process completes the links of a process that has ended', async (t) => {
       const calls = callsOf(client)
       const last = name(NAMES)
       t.equal((await calls.alias('later', last)).statusCode, 200)

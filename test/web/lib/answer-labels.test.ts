@@ -38,7 +38,7 @@ t.test('formatPeriod names the first and the last day', async (t) => {
   t.equal(formatPeriod({ from: night, to: night + 1, timezone: 'Asia/Tokyo' }), 'Oct 2, 2026')
 })
 
-t.test('buildTables leaves out what has not begun, instead of a 0', async (t) => {
+t.test('buildTables leaves out periods that have not begun, instead of showing 0', async (t) => {
   const now = Date.now()
   const [today = '', yesterday = '', tomorrow = ''] = [0, -1, 1].map((days) =>
     new Date(now + days * 86_400_000).toISOString().slice(0, 10),

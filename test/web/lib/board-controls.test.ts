@@ -4,7 +4,7 @@ import { applyControls, formatControls, parseControls, readControls } from '../.
 
 const NOW = Date.parse('2026-05-20T12:00Z')
 
-t.test('a URL has what differs from the board, and is read back', async (t) => {
+t.test('a URL has only the differences from the board, and is read back', async (t) => {
   const saved = parseControls({ range: '7d', timezone: 'Asia/Tokyo', where: ['set', 'user.a'] })
   const changes = [
     {},

@@ -7,7 +7,7 @@ const find = (text: string, ...values: string[]) =>
     values.map((value) => ({ value })),
   ).map(({ value }) => value)
 
-t.test('the same comes first, then beginnings, beginnings of words, and parts', (t) => {
+t.test('exact matches come first, then beginnings, beginnings of words, and parts', (t) => {
   t.strictSame(find('plan', 'explan', 'old plan', 'planned', 'Plan', 'plan', 'other'), [
     'plan',
     'Plan',
@@ -19,7 +19,7 @@ t.test('the same comes first, then beginnings, beginnings of words, and parts', 
   t.end()
 })
 
-t.test('case, punctuation, width and invisible marks do not matter', (t) => {
+t.test('case, punctuation, width and invisible characters do not matter', (t) => {
   for (const text of [
     'SIGNED UP',
     'signed_up',
@@ -35,7 +35,7 @@ t.test('case, punctuation, width and invisible marks do not matter', (t) => {
   t.end()
 })
 
-t.test('a shorter name is found, too, and what does not fit comes last', (t) => {
+t.test('a shorter name is found, too, and unsuitable names come last', (t) => {
   const choices = [
     { value: 'properties.plan', name: 'plan', unfit: 'text' },
     { value: 'properties.old_plan', name: 'old_plan' },

@@ -65,7 +65,7 @@ t.test('a number stays on one line with its unit and its noun', async (t) => {
   t.equal(formatAgo(0, 86_400_000), 'yesterday')
 })
 
-t.test('formatMoment shows as much of a time as tells it apart', async (t) => {
+t.test('formatMoment shows only the parts of a time that matter', async (t) => {
   const now = Date.UTC(2026, 4, 2, 12)
   t.match(formatMoment(Date.UTC(2026, 4, 2, 9, 5, 7), now), /^9:05:07\sAM$/)
   t.match(formatMoment(Date.UTC(2026, 4, 1, 9, 5), now), /^May 1, 9:05\sAM$/)

@@ -115,7 +115,7 @@ t.test('parseDraft accepts anything that a link may contain', (t) => {
   t.end()
 })
 
-t.test('the project decides on the time zone and the weeks of what does not say them', async (t) => {
+t.test('time zone and week start default to those of the project', async (t) => {
   const own = { timezone: 'Asia/Tokyo', week_start: 'sunday' } as const
   const other = { timezone: 'UTC', week_start: 'monday' } as const
   t.teardown(() => setProjectSettings(DEFAULT_SETTINGS))

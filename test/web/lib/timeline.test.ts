@@ -61,7 +61,7 @@ t.test('buildTimeline tells sessions by gap apart by pauses, and keeps one over 
   )
 })
 
-t.test('buildTimeline takes an id that is used again after more than a day for another session', async (t) => {
+t.test('buildTimeline starts a new session if an id is used again after more than a day', async (t) => {
   const day = 24 * 60 * MINUTE
   const events = [
     event('1', NOON, { session_id: 'again' }),

@@ -104,7 +104,7 @@ t.test('runChecks names the project and key kind that hit a limit', async (t) =>
   )
 })
 
-t.test('runChecks measures the disks of each shard by themselves', (t) => {
+t.test('runChecks measures the disks of each shard separately', (t) => {
   const disk = (shard: number, free: number, size: number) => ({
     [`tallyhouse_store_disk_free_bytes{disk="default",shard="${shard}"}`]: free,
     [`tallyhouse_store_disk_size_bytes{disk="default",shard="${shard}"}`]: size,
