@@ -18,7 +18,7 @@ RUN npm ci --omit=dev --omit=optional --ignore-scripts
 
 # Needs CLICKHOUSE_URL and REDIS_URL.
 FROM node:24-bookworm-slim
-# ghcr.io shows the image with the repository that it names.
+# ghcr.io links the image to the repository in its label.
 LABEL org.opencontainers.image.source=https://github.com/tallyhouse/tallyhouse org.opencontainers.image.licenses=MIT
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
 WORKDIR /app
