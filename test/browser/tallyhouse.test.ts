@@ -311,7 +311,7 @@ t.test('the script in a browser', async (t) => {
     t.not(events[5]?.session_id, events[0]?.session_id)
   })
 
-  t.test('several tabs are one visit, and a tab in the background is viewed once it is in sight', async (t) => {
+  t.test('several tabs are one visit, and a background tab counts as viewed once it is visible', async (t) => {
     const site = await startSite(t, service)
     const { page: first } = await openPage(t, browser, `${site.origin}/first`)
     await site.waitFor('/first')
@@ -674,7 +674,7 @@ t.test('the script in a browser', async (t) => {
     },
   )
 
-  t.test('no event of a long turn is lost', async (t) => {
+  t.test('no event of a long task is lost', async (t) => {
     const site = await startSite(t, service)
     const { page } = await openPage(t, browser, `${site.origin}/long`)
     await site.waitFor('/long')

@@ -93,7 +93,7 @@ t.test('export --all and import --all move everything, and events keep their ids
     const more = { ...sent[0], insert_id: 'another order' }
     t.equal((await to.call('POST', '/public/track/batch', { events: [...sent, more] })).statusCode, 200)
     const { events } = (await to.call('GET', '/public/events?limit=100')).json()
-    t.equal(events.length, sent.length + 1, 'what was sent again is not stored twice')
+    t.equal(events.length, sent.length + 1, 'repeated events are not stored twice')
   })
 })
 

@@ -118,11 +118,11 @@ t.test('visits look like visits to a real shop', async (t) => {
     const inCart = bySession.get(session_id)?.findLast(({ event }) => event === 'added to cart')?.properties ?? {}
     const { price: each, quantity } = inCart as { price: number; quantity: number }
     const isSame = inCart.product === product && quantity === items && Math.abs(each * quantity - Number(price)) < 0.01
-    if (!isSame) t.fail(`${JSON.stringify(properties)} is not what was in the cart`)
+    if (!isSame) t.fail(`${JSON.stringify(properties)} was not in the cart`)
   }
   const bought = new Set(purchases.map(({ session_id }) => session_id))
   const added = new Set(events.filter(({ event }) => event === 'added to cart').map(({ session_id }) => session_id))
-  t.ok(bought.size > 100 && [...bought].every((id) => added.has(id)), 'what is bought was in the cart')
+  t.ok(bought.size > 100 && [...bought].every((id) => added.has(id)), 'purchases were in the cart')
   t.ok(added.size > 1.5 * bought.size, 'many carts are left')
 })
 

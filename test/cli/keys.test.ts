@@ -156,7 +156,7 @@ t.test('keys of a running service', async (t) => {
     t.match(out, /^wk_\S+ +write .* limits$/m)
 
     const rotated = await run(keys, ['rotate', '--project', 'limits', '--grace', '1h'], env)
-    t.equal(rotated.out.match(/^WRITE_KEY=/gm)?.length, 2, 'one for each of what the write keys may do')
+    t.equal(rotated.out.match(/^WRITE_KEY=/gm)?.length, 2, 'one for each grant of the write keys')
     t.match(rotated.err, /wk_\S+ \(https:\/\/shop\.example, https:\/\/www\.shop\.example, events only\)/)
     const all = await listed(env, '--project', 'limits')
     const kept = all.filter(({ revokedAt }) => revokedAt === null)
@@ -175,7 +175,7 @@ t.test('keys of a running service', async (t) => {
     t.equal(old.length, 4)
     t.ok(
       old.some((key) => key.eventsOnly && key.origins.length === 2),
-      'a key that is to be refused keeps its own',
+      'a key that will be refused keeps its own',
     )
 
     const key = /^WRITE_KEY=(wk_\S+)/m.exec((await create('--kind', 'write', ...shop)).out)?.[1] ?? ''
@@ -261,7 +261,7 @@ t.test('keys of a running service', async (t) => {
 
   t.test('a new key works immediately on every instance', async (t) => {
     const clients = [await startApp(t, env), await startApp(t, env)]
-    for (const client of clients) t.equal(await answer(client, makeKey('secret')), 401, 'a wrong key is asked for')
+    for (const client of clients) t.equal(await answer(client, makeKey('secret')), 401, 'a wrong key is looked up')
     const { out } = await run(keys, ['create', '--project', 'p'], env)
     // Wrong keys trigger at most one read per second.
     for (const client of clients) {
@@ -277,7 +277,7 @@ t.test('without a service, keys can only be created in an existing store', async
   const DATA_DIR = join(env.DATA_DIR, 'nowhere')
   await t.rejects(run(keys, ['list'], { DATA_DIR }), { message: /no store in .*nowhere.*DATA_DIR/ })
   const left = await readdir(env.DATA_DIR)
-  t.notOk(left.includes('nowhere') || left.includes('clickhouse'), 'nothing is made')
+  t.notOk(left.includes('nowhere') || left.includes('clickhouse'), 'nothing is created')
 
   const start = async (key: string) => {
     const found: KeysFound[] = []

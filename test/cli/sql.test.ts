@@ -52,7 +52,7 @@ t.test('tallyhouse sql', async (t) => {
     t.equal(await run(env, ['--format', 'ndjson'], { stdin: query }), '{"event":"signed up","price":9.9}\n')
     t.equal(await run(env, [`${query.slice(0, -1)} FORMAT TSV`]), 'signed up\t9.9\n', 'FORMAT in the query wins')
     const profiles = 'SELECT properties FROM profiles FORMAT TSVRaw'
-    t.equal(await run(env, [profiles]), '{"plan":"pro"}\n', 'the newest version alone')
+    t.equal(await run(env, [profiles]), '{"plan":"pro"}\n', 'only the newest version')
   })
 
   t.test('sql --files queries exported files, with no store at all', async (t) => {

@@ -20,7 +20,7 @@ t.test('Connection runs many concurrent queries without a warning about a leak',
   t.notOk(warnings.includes('MaxListenersExceededWarning'))
 })
 
-t.test("Connection does not take a proxy's page for a response of ClickHouse", async (t) => {
+t.test("Connection does not mistake a proxy's page for a response of ClickHouse", async (t) => {
   const proxy = createServer((request, response) => {
     request.resume().on('end', () => response.end('<html>Welcome to nginx!</html>'))
   }).listen(0, '127.0.0.1')

@@ -29,7 +29,7 @@ async function start(t: Test, { url }: Node) {
 let logged = ''
 
 t.test(
-  'a user with rights to its own database only can use the whole API, and the log says what it lacks',
+  'a user with rights only to its own database can use the whole API, and the log names missing rights',
   async (t) => {
     const { call, browser, events, warnings } = await start(t, await startLimited(t, []))
     t.match(warnings, [{ grant: /^GRANT SELECT ON system\.parts, .*SELECT ON system\.processes/ }])

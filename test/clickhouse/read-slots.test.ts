@@ -58,7 +58,7 @@ t.test('ReadSlots takes a needed slot from the result that has stalled the longe
   held[2]?.stalled(now - 2000)
   held[3]?.stalled(now - 3000)
   await slots.take('a')
-  t.strictSame(cut, [2], 'of its own project where that has its share')
+  t.strictSame(cut, [2], 'of its own project if that has its share')
   await slots.take('c')
   t.strictSame(cut, [2, 3], 'else of any')
   held[1]?.stalled(null)

@@ -26,7 +26,7 @@ t.test('replicated rewrites every statement of schema/', async (t) => {
     const path = `'/clickhouse/tables/{shard}/analytics/${table}', '{replica}'`
     const [, kind = '', given] = /ENGINE = (\w*)MergeTree(?:\((.*)\))?/.exec(text) ?? []
     t.match(spelled, `ENGINE = Replicated${kind}MergeTree(${path}${given ? `, ${given}` : ''})`, table)
-    t.match(spelled, 'min_compressed_bytes_to_fsync_after_fetch = 1', `${table}: what is fetched is on disk`)
+    t.match(spelled, 'min_compressed_bytes_to_fsync_after_fetch = 1', `${table}: fetched data is on disk`)
     const [, remembered = '0'] = /non_replicated_deduplication_window = (\d+)/.exec(text) ?? []
     t.match(
       spelled,

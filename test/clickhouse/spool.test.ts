@@ -46,7 +46,7 @@ t.test(
     t.ok((await buffer(second)).equals(Buffer.concat(chunks)))
     first.destroy()
     await once(first, 'close')
-    t.equal(memory.held, 0, 'what was not read is given back')
+    t.equal(memory.held, 0, 'unread memory is released')
   },
 )
 

@@ -189,7 +189,7 @@ t.test('a lost part of any table is reported, even if its neighbours are merged 
   const said = ({ table, rows }: Record<string, unknown>) => `${table} ${rows}`
   t.strictSame(errors.map(said).sort(), lost.map((part) => said({ ...part })).sort())
   t.equal(lost.length, 1 + ROWS.length)
-  t.equal((await client.events(1000)).length, 2 * EVENTS, 'what a lost patch had deleted is back')
+  t.equal((await client.events(1000)).length, 2 * EVENTS, 'rows that a lost patch had deleted are back')
   const ofPatch = errors.find(({ part }) => part === patch?.name)
   t.match(ofPatch, { rows: 1, msg: /1 edits and deletions of events/ })
 })

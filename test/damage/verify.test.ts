@@ -169,7 +169,7 @@ t.test('verify names a damaged database of the journal, and rebuilds it from the
   t.equal(rebuilt.code, 0, rebuilt.noted)
   t.match(rebuilt.noted, /recreated.*data\.mdb\.damaged-/)
   const { call, events } = await startApp(t, env)
-  t.equal((await events()).length, 2 * EVENTS + 1, 'all that was accepted is there once')
+  t.equal((await events()).length, 2 * EVENTS + 1, 'every accepted event is there once')
   t.equal((await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode, 200)
   await until('the event', async () => (await events()).length === 2 * EVENTS + 2)
 })

@@ -110,7 +110,7 @@ t.test("the vendors' SDKs in a page of another origin", async (t) => {
         await until('the profile', async () => (await profile(user))?.plan === 'pro')
         const isCors = (text: string) => /CORS|preflight/i.test(text)
         t.strictSame(errors.filter(isCors), [], 'no page is refused')
-        t.strictSame([...missing], [], 'the SDK asks for nothing that is not there')
+        t.strictSame([...missing], [], 'the SDK requests nothing that does not exist')
         await page.close()
       })
     }

@@ -51,7 +51,7 @@ export class EventClient implements Client {
     if (!event && reply.body.hasMore) return
     this.#findings.counts.reads++
     if (event?.properties.number !== last) {
-      this.#findings.blame('unread', `${name} sent ${last}, and the last that is there is ${event?.properties.number}`)
+      this.#findings.blame('unread', `${name} sent ${last}, and the last one found is ${event?.properties.number}`)
     }
   }
 

@@ -117,7 +117,7 @@ t.test('refuses clients without the password', async (t) => {
       'GRANT TABLE ENGINE ON Atomic TO default',
       'GRANT SELECT ON system.numbers TO default',
     ].join('\n'),
-    'who got past the rules could do little',
+    'anyone who got past the rules could do little',
   )
   t.notMatch(await readFile(join(path, 'embedded-clickhouse.xml'), 'utf8'), password)
   if (process.platform === 'linux') {
@@ -199,7 +199,7 @@ t.test('closes within its limit even if the process hangs or is being restarted'
   t.equal(other.pid(), undefined)
 })
 
-t.test('a terminal’s Ctrl-C does not end it, SIGTERM does, and then it comes back', async (t) => {
+t.test('a terminal’s Ctrl-C does not end it, SIGTERM does, and then it is restarted', async (t) => {
   const engine = await start(t, await tempDir(t))
   const pid = pidOf(engine)
   process.kill(pid, 'SIGINT')

@@ -323,7 +323,7 @@ t.test('a client that does not read does not keep others from reading', async (t
   }
 })
 
-t.test('a filter that finds little in time returns what it found, and can be continued', async (t) => {
+t.test('a filter that finds little in time returns that, and can be continued', async (t) => {
   const searchLimits = { directMs: 100, searchMs: 2000, stepRows: 100 }
   const { clickhouse, read } = await start(t, { searchLimits })
   await fill(clickhouse, 2500, `'{}'`)
@@ -392,7 +392,7 @@ t.test('a filter that finds little in time returns what it found, and can be con
   }
 })
 
-t.test('a search that runs out of time returns what it has found, and page 2 stays page 2', async (t) => {
+t.test('a search that runs out of time returns its matches so far, and page 2 stays page 2', async (t) => {
   const settings: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'servers')), ...NO_FACTS }
   const direct = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => direct.close())
@@ -421,7 +421,7 @@ t.test('a search that runs out of time returns what it has found, and page 2 sta
     const short = await call('GET', url)
     t.equal(short.statusCode, 200, short.body)
     await Promise.all(outOfTime)
-    t.strictSame(short.body.match(/[\da-f]{8}-[\da-f]{4}-7[\da-f-]{21}/g), [third], `${format}: what was found`)
+    t.strictSame(short.body.match(/[\da-f]{8}-[\da-f]{4}-7[\da-f-]{21}/g), [third], `${format}: the matches so far`)
     const next = format === 'json' ? short.json().next : short.headers['x-next-cursor']
     t.strictSame((await read('&page=2')).found, rest.slice(1), `${format}: the third and the fourth by their number`)
     const second = await read(`&cursor=${next}`)

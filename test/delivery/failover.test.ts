@@ -64,7 +64,7 @@ t.test(`REDIS_REPLICAS=1: the master is killed ${KILLS} times, and nothing is lo
   t.strictSame(ledger.sharedIds, [])
 })
 
-t.test(`a replica that is ${LAG_MS} ms behind: a failover loses only what it has not received`, async (t) => {
+t.test(`a replica that is ${LAG_MS} ms behind: a failover loses only the writes that it has not received`, async (t) => {
   const pair = await RedisPair.start(t, LAG_MS)
   const { url, ledger, more, stop } = await start(t, { REDIS_URL: pair.url })
   for (let kills = 0; kills < 3; kills++) {

@@ -114,7 +114,7 @@ t.test('a store moves to one with other lanes and shards, exactly once', async (
       .map(({ event }) => event)
       .sort(),
     ['late 0', 'late 1', 'late 2'],
-    'what waited in every lane is there',
+    'the waiting events of every lane are there',
   )
   await again.app.close()
 

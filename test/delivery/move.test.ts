@@ -25,7 +25,7 @@ async function run(name: 'export' | 'import', folder: string, env: NodeJS.Proces
   })
   const ended = once(child, 'close')
   if (killAfter !== undefined) {
-    await until(`${name} to come to file ${killAfter}`, async () => {
+    await until(`${name} to reach file ${killAfter}`, async () => {
       if (child.exitCode !== null) throw new Error(`it ended: ${said}`)
       return (await filesDone(name, folder)) >= killAfter
     })
@@ -112,7 +112,7 @@ async function check(t: Test, env: NodeJS.ProcessEnv, wanted: string[]): Promise
   const before = (await client.events()).at(-1)?.eventId ?? ''
   const answer = await call('POST', '/public/track', { event: 'new', distinct_id: 'ada' })
   const id = String(answer.headers['x-event-id'])
-  t.equal((await client.events()).at(-1)?.eventId, id, 'a new event comes last')
+  t.equal((await client.events()).at(-1)?.eventId, id, 'a new event is last')
   t.ok((parseEventId(id)?.position ?? 0n) > (parseEventId(before)?.position ?? 0n), 'behind all positions')
   await call('POST', '/public/users/profile', { distinct_id: 'ada', operations: { $add: { visits: 1 } } })
   t.match((await call('GET', '/public/users/ada')).json(), { user: { properties: { visits: 4 } } })
@@ -142,7 +142,7 @@ t.test('a store moves from the embedded parts to servers, and back', async (t) =
 
   const again = await startApp(t, env)
   const before = await snapshot(again)
-  t.equal((await again.events()).at(-1)?.event, 'late', 'what waited in the journal is there')
+  t.equal((await again.events()).at(-1)?.event, 'late', 'the waiting event of the journal is there')
   await again.app.close()
   t.match(
     await run('import', folder, env),

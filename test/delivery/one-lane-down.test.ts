@@ -65,7 +65,7 @@ async function assertSomeRefused(t: Test, url: string, calls: Call[], refusal: R
     t.ok(reply.headers.get('retry-after'))
   }
   t.ok(refused.length > 0, 'some are refused')
-  t.ok(refused.length < calls.length, 'others go on')
+  t.ok(refused.length < calls.length, 'others continue')
   return refused
 }
 
@@ -133,7 +133,7 @@ t.test('a lane is down: calls that do not need it work, and the others name it',
 })
 
 t.test(
-  'a shard is down: events are taken, and what is on other shards can be read and changed by its id',
+  'a shard is down: events are accepted, and those on other shards can be read and changed by id',
   async (t) => {
     const installation = await Installation.start(t, HOMES)
     const { server } = installation.clickhouse[DOWN] ?? {}

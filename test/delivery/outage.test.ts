@@ -81,7 +81,7 @@ t.test('an outage of ClickHouse', async (t) => {
         t.equal(refused.statusCode, 503, url)
         t.match(refused.json(), said)
         t.ok(refused.headers['retry-after'])
-        t.equal(refused.headers['access-control-allow-origin'], 'https://a.example', 'or pages take it for delivered')
+        t.equal(refused.headers['access-control-allow-origin'], 'https://a.example', 'otherwise pages would consider it delivered')
       }
     })
     await second.app.close()
@@ -139,7 +139,7 @@ t.test('a journal that comes back after another one has written continues at lat
     t.strictSame(
       (await client.events()).map(({ event }) => event),
       names,
-      `${name} finds what was there before`,
+      `${name} finds the earlier data`,
     )
     await client.call('POST', '/public/track', { event: name, distinct_id: 'ada' })
     names.push(name)

@@ -110,6 +110,6 @@ export async function* walk(url: string): AsyncGenerator<Found> {
 /** Waits until the service returns all its events, and compares them with those that were sent. */
 export async function assertFlawless(t: Test, ledger: Ledger, url: string): Promise<void> {
   const verdict = await until('a complete walk', () => ledger.verdict(walk(url)).catch(() => undefined))
-  t.strictSame(verdict, FLAWLESS, `${ledger.answered} answered events are there, once and in order`)
+  t.strictSame(verdict, FLAWLESS, `${ledger.answered} acknowledged events are stored once, in order`)
   t.strictSame(await ledger.verdict(walk(url)), FLAWLESS, 'and when they are read again')
 }

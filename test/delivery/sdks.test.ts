@@ -65,7 +65,7 @@ async function check(t: Test, { events, user, keys }: SdkApp, name: string, lost
     `each event once${lost ? ', though answers were lost' : ''}`,
   )
   for (const { properties } of own) t.match(properties, PROPERTIES)
-  t.equal(stored.length, EVENTS + 2, 'what is about profiles is an event, too')
+  t.equal(stored.length, EVENTS + 2, 'a message about profiles is an event, too')
   t.notMatch(JSON.stringify(stored), keys.write, 'no key is stored')
   t.match(await user(name), { plan: 'pro' })
 }

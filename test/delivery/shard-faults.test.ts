@@ -92,7 +92,7 @@ t.test('a result breaks off if a shard dies in the middle of it', async (t) => {
   const whole = await read(false)
   t.ok(whole > LARGE * 4096)
   await t.rejects(read(true))
-  await until('all shards to answer', () =>
+  await until('all shards to respond', () =>
     read(false).then(
       (bytes) => bytes === whole,
       () => false,
@@ -125,7 +125,7 @@ t.test('a shard that is down is named, and affects only its own data', async (t)
   await t.rejects(edits.apply({ ...event, eventId: idOf(2), properties: null }), named)
   await t.rejects(prepareShards(shards), named)
   await second.start()
-  await until('all shards to answer', () =>
+  await until('all shards to respond', () =>
     count().then(
       () => true,
       () => false,

@@ -96,12 +96,12 @@ t.test('a read at a point has all events, even while they are copied and changed
     if (!point.hasLater) seen.alone++
     const found = new Map(rows.map(({ id, v }) => [id, Number(v)]))
     const faults = [
-      ...(found.size === rows.length ? [] : [`${rows.length - found.size} rows are there twice`]),
+      ...(found.size === rows.length ? [] : [`${rows.length - found.size} rows are duplicates`]),
       ...[...before].flatMap(([id, version]) => {
         if (leaving.has(id)) return []
         return (found.get(id) ?? 0) >= version ? [] : [`${id} is ${found.get(id)}, not ${version}`]
       }),
-      ...[...gone].filter((id) => found.has(id)).map((id) => `${id} is there, although it was deleted`),
+      ...[...gone].filter((id) => found.has(id)).map((id) => `${id} was returned although it was deleted`),
     ]
     if (faults.length > 0) t.strictSame(faults, [], JSON.stringify({ point: String(point.shards[0]?.hi), isBounded }))
   }

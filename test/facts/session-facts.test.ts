@@ -190,7 +190,7 @@ t.test('rows follow every change, and days are void before the facts change that
   t.equal(await shard.countRows(), DAYS.length)
   const [first] = await readSessionDays(clickhouse, 'a')
   t.ok(first && first.step > 0 && BigInt(first.calls) > 0n && BigInt(first.fill) > 0n, JSON.stringify(first))
-  await until('a reader that keeps its point to know the days', async () => (await countKnown()) === DAYS.length)
+  await until('a reader to know the days', async () => (await countKnown()) === DAYS.length)
 
   const edits = new EventEdits(shard.shards)
   const edit = (day: number, properties: string | null) =>
@@ -325,7 +325,7 @@ t.test('the next leader continues, and rows of one that was lost while it made t
   t.ok(rows > days, 'and old rows')
   const lead = await FactLead.take(clickhouse, { process: crypto.randomUUID(), isShared: false, signal: UNINTERRUPTED })
   await lead?.sessions.prune()
-  t.equal(await shard.countRows(), rows, 'which questions may still read')
+  t.equal(await shard.countRows(), rows, 'questions may still read them')
   for (let i = 0; i < 2; i++) {
     await lead?.sessions.prune(0)
     await until('old rows to be removed', async () => (await shard.countRows()) === days)
@@ -364,7 +364,7 @@ t.test('when ClickHouse starts, it is forgotten which days have rows', async (t)
     const [row] = await clickhouse.rows<{ count: string }>('SELECT count() AS count FROM session_facts')
     return Number(row?.count)
   }
-  t.ok((await count()) > 0, 'rows are there')
+  t.ok((await count()) > 0, 'there are rows')
   t.strictSame(await readSessionDays(clickhouse, 'a'), [])
   second.copier({ ...OFTEN, sessions: openMaker() })
   await until('rows that nobody knows are removed', async () => (await count()) === 0)

@@ -117,7 +117,7 @@ function checkAnswer({ method, path }: Request, { status, headers, body }: Answe
   }
   assert.deepEqual([answer.status, typeof answer.error], [0, 'string'])
   assert(CODES[status]?.includes(answer.code), `${status} ${answer.code}`)
-  assert(!/ {4}at |node_modules|\.js:\d|FROM events/.test(answer.error), `it tells of its inside: ${answer.error}`)
+  assert(!/ {4}at |node_modules|\.js:\d|FROM events/.test(answer.error), `it reveals internals: ${answer.error}`)
 }
 
 /** Every request gets a response that follows the contract, and accepted events are counted. */
@@ -185,7 +185,7 @@ function keepsEvents(target: Target): Property {
     const text = read.body.toString()
     const list = memberText(text, 'events') ?? ''
     const found = elementTexts(list)
-    assert.equal(found.length, wanted.length, 'each event is there, and once')
+    assert.equal(found.length, wanted.length, 'each event is stored, once')
     for (const [i, row] of found.entries()) {
       const { event, properties, timestamp } = wanted[i] ?? {}
       assert.equal(memberText(row, 'properties'), properties)
@@ -237,7 +237,7 @@ function keepsStates(target: Target): Property {
 export const PROPERTIES: Record<string, (target: Target) => Property> = {
   'any request is answered as the contract has it': answers,
   'bytes that are no request harm nobody': survives,
-  'an accepted event comes out as it went in': keepsEvents,
+  'an accepted event is returned as it was sent': keepsEvents,
   'profiles and sessions hold what they were given': keepsStates,
 }
 
@@ -255,5 +255,5 @@ export async function checkAll(target: Target): Promise<void> {
     if (next === null) break
     cursor = `&cursor=${next}`
   }
-  assert.equal(count, target.accepted, 'events that were accepted are there, and no others')
+  assert.equal(count, target.accepted, 'accepted events are stored, and no others')
 }

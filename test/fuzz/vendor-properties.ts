@@ -75,6 +75,6 @@ function answersVendors(target: Target): Property {
 
 /** Runs after the others are counted, because it is not known what odd messages store. */
 export const VENDOR_PROPERTIES: Record<string, (target: Target) => Property> = {
-  "a vendor's event comes out as it went in, whatever comes with it": keepsVendorEvents,
-  "whatever comes to a vendor's call is answered": answersVendors,
+  "a vendor's event is returned as it was sent, whatever is sent with it": keepsVendorEvents,
+  "every request to a vendor's call is answered": answersVendors,
 }

@@ -203,7 +203,7 @@ t.test('the page with the reference loads nothing from other hosts, and its poli
     t.match(link, /^\.\//)
     t.equal((await app.inject({ url: new URL(link, 'http://host/docs/').pathname })).statusCode, 200, link)
   }
-  t.notMatch(page.body, /<script>[^<]|<style>[^<]/, 'nothing that the policy would block')
+  t.notMatch(page.body, /<script>[^<]|<style>[^<]/, 'there is nothing that the policy would block')
   t.strictSame((await app.inject({ url: '/docs/json' })).json(), document)
   t.equal((await app.inject({ url: '/docs/nothing' })).json().code, 'not_found')
 })

@@ -198,7 +198,7 @@ t.test('many refused requests write a hundred lines and their number', async (t)
   t.equal(lines.length, 100)
   await refuse(1, { url: '/public/events/unknown', headers })
   await refuse(101, { url: '/public/events?limit=0', headers })
-  t.equal(lines.length, 200, 'those of a known key have lines of their own')
+  t.equal(lines.length, 200, 'those of a known key have separate lines')
   t.match(lines[100], { code: 'not_found', key: 'SECRET_KEY' })
   lines.length = 0
   await app.close()

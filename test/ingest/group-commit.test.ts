@@ -305,14 +305,14 @@ t.test(
     const budget = new QueueBudget(8_000)
     const [first, second, third] = [hanging(budget, true), hanging(budget, true), hanging(budget, true)]
     t.equal(await first.fill(), 3_500)
-    t.ok(await first.send(300, 'q'), 'nobody fills a lane for the others')
+    t.ok(await first.send(300, 'q'), 'no sender fills a lane for the others')
     t.strictSame([await second.fill(), await third.fill()], [1_800, 1_000])
     t.notOk(await third.send(1_500, 'q'), 'there is no room for more')
     first.respond()
     await first.settled()
     t.equal(first.commits.queuedBytes, 0)
     t.equal(budget.left, 5_200)
-    t.ok(await third.send(1_500, 'q'), 'what one lane has written is room for the others')
+    t.ok(await third.send(1_500, 'q'), 'bytes that one lane has written are room for the others')
     for (const lane of [second, third]) {
       lane.respond()
       await lane.settled()

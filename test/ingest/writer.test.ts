@@ -612,7 +612,7 @@ t.test('a failover to a replica that lags stores nothing twice', async (t) => {
   await pair.failOver()
   await event('h')
   await drained()
-  t.strictSame(await names(), ['a', 'b', 'c', 'e', 'f', 'g', 'h'], 'nor does what was deleted come back')
+  t.strictSame(await names(), ['a', 'b', 'c', 'e', 'f', 'g', 'h'], 'and deleted events do not return')
 })
 
 t.test('a failover to a replica that has a block with other limits stores nothing twice', async (t) => {

@@ -112,7 +112,7 @@ t.test('lmdb: nothing is forgotten because the clock was 400 days ahead for an h
   await send('after')
   pass(11 * day)
   await settle()
-  t.strictSame(await repeated('before'), [0, undefined], 'what is old is forgotten as ever')
+  t.strictSame(await repeated('before'), [0, undefined], 'old requests are forgotten as usual')
   await send('late')
   // The journal does not know how long it was off.
   await restart()
@@ -239,7 +239,7 @@ t.test('redis: more ids are spread over more hashes, and removed a week later', 
 
   await age(3)
   t.match(await send(0, 8000), [{ status: 'done', known: undefined }])
-  t.match(await tiers(), [new RegExp(`^2.1:${bucket}:`)], 'as fast as new ones come')
+  t.match(await tiers(), [new RegExp(`^2.1:${bucket}:`)], 'as fast as new ones arrive')
   t.strictSame(await admin.keys('{j}:ids:secret:p:1.*'), [])
 })
 
@@ -289,7 +289,7 @@ t.test('redis: requests are forgotten by a clock that advances slowly, and then 
   await admin.hset('{j}:meta', 'remembered', String(Date.now()))
   t.match(await journal.write([append('a', { idempotencyKey })]), [{ status: 'done' }])
   const isRemoved = async () => (await admin.hget('{j}:meta', 'request-buckets'))?.trim() === String(bucket)
-  await until('what is old is removed', isRemoved)
+  await until('old requests are removed', isRemoved)
   t.strictSame((await admin.keys('{j}:request*')).sort(), [hash, `{j}:request-counts:${bucket}`].sort())
   t.equal((await journal.findRequest(idempotencyKey))?.status, 'repeated')
 })

@@ -132,7 +132,7 @@ for (const [name, write, between] of fillings) {
   t.test(`lmdb: the journal can be drained on a disk that ${name}`, { skip: noMount }, async (t) => {
     const { taken, drained, again, ready } = await onSmallDisk(t, write, between)
     t.ok(taken > 20, `${taken} writes were taken`)
-    t.equal(drained, taken, 'nothing of them is lost')
+    t.equal(drained, taken, 'none of them is lost')
     t.ok(again, 'it takes writes again')
     // While the other process keeps the disk full, LMDB has no room for profiles.
     t.strictSame(ready, [true, false, between === ''], 'it is ready unless it refuses writes')
@@ -182,9 +182,9 @@ t.test('redis: the journal refuses before Redis does, can be drained, and then a
   t.notMatch(await admin.info('errorstats'), /errorstat_OOM/)
   const { entries, bytes } = await journal.depth()
   t.equal(entries, taken)
-  t.ok(bytes > 8e6, `it takes what there is room for: ${bytes}`)
+  t.ok(bytes > 8e6, `it accepts as much as fits: ${bytes}`)
 
-  t.equal(await drain(journal), taken, 'nothing that was taken is lost')
+  t.equal(await drain(journal), taken, 'nothing accepted is lost')
   await until('the journal to take again', () =>
     journal.write(append(100_000)).then(
       () => true,

@@ -83,7 +83,7 @@ for (const [name, open] of Object.entries(OPEN)) {
     t.match(uses.get('page other'), { ids: 100, since: null })
     const { ids = 0, since } = uses.get('page p') ?? {}
     t.ok(ids >= MAX.page / 2 && ids <= MAX.page, `${ids}`)
-    t.ok(since && since >= begun - 1000 && since <= Date.now() + 1000, 'and it is said since when they are')
+    t.ok(since && since >= begun - 1000 && since <= Date.now() + 1000, 'and the journal says since when they are known')
     t.strictSame(warnings, [{ project: 'p', kind: 'page' }], 'one warning')
     t.match(await journal.ids.use('other'), [{ sender: OTHER, ids: 100 }])
   })
@@ -194,7 +194,7 @@ t.test('redis: no ids are forgotten because the clock was set', async (t) => {
   t.equal((await journal.ids.use())[0]?.ids, 10)
   t.equal(await known(journal, SENDER, 0, 10), 10, 'nor does a sweep remove them')
   const told = Number(await admin.hget('{j}:meta', 'remembered'))
-  t.ok(told < Date.now() - 399 * day, 'its own clock goes on slowly')
+  t.ok(told < Date.now() - 399 * day, 'its own clock advances slowly')
   await admin.hset('{j}:meta', 'remembered', String(Date.now()))
   t.match(await take(journal, SENDER, 0, 10), [{ status: 'done', known: undefined }])
 })

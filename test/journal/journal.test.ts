@@ -326,7 +326,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.depth()).entries, 0)
       const [version = START] = positions(await journal.write([commit('ada', 5n, 'new', { readAt })]))
       const [next] = await journal.write([commit('ada', version, 'newer', { readAt: before })])
-      t.equal(next?.status, 'done', 'one that is there tells by its version')
+      t.equal(next?.status, 'done', 'an existing one is recognised by its version')
     })
 
     t.test('readStates returns states up to a number of bytes, at least one', async (t) => {

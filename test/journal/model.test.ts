@@ -93,7 +93,7 @@ class Model {
     const next = (outcome: Outcome | undefined): Position => {
       if (outcome?.status !== 'done') throw new Error(`it should be done, but is ${outcome?.status}`)
       assert(outcome.position > this.last, 'positions rise')
-      assert(outcome.position > limitPosition(floor, since), 'and lie behind those of other journals')
+      assert(outcome.position > limitPosition(floor, since), 'and follow those of other journals')
       this.last = outcome.position
       return outcome.position
     }
@@ -594,7 +594,7 @@ async function compare(model: Model, real: Real): Promise<void> {
       const progress = await one.progress(projectId)
       const events = model.entries.filter((entry) => entry.kind === 'events' && entry.projectId === projectId)
       const beforeNext = model.entries[0] ? model.entries[0].position - 1n : model.last + LIFT_STEP
-      assert(progress.stored >= model.stored && progress.stored <= beforeNext, 'what is stored is known')
+      assert(progress.stored >= model.stored && progress.stored <= beforeNext, 'stored states are known')
       assert.equal(
         progress.pending,
         events.reduce((sum, { count }) => sum + count, 0),

@@ -143,7 +143,7 @@ for (const [name, start] of Object.entries(KINDS)) {
       t.same(got, written, 'everything, in the order in which one client wrote it')
     }
     t.same(missed, [], 'own writes are read')
-    t.same(late, [], 'what one client writes to several journals keeps its order')
+    t.same(late, [], 'the writes of one client to several journals keep their order')
     lanes.isOver = true
     await Promise.all(drains)
   })

@@ -24,7 +24,7 @@ t.test('the day of a use is stored once, and refusals are added up over failures
   usage.noteRefusal(refused)
   usage.noteRefusal(refused)
   fails = false
-  await until('what was counted', () => added.length > 0)
+  await until('the counts', () => added.length > 0)
   const day = added[0]?.[0]?.usedOn
   t.match(day, /^\d{4}-\d\d-\d\d$/)
   const byId = new Map(added.flat().map((use) => [use.id, use]))
@@ -42,7 +42,7 @@ t.test('the day of a use is stored once, and refusals are added up over failures
   closing.abort()
   usage.noteRefusal(used)
   await usage.close()
-  t.ok(tries > before, 'the end of a process stores the rest')
+  t.ok(tries > before, 'the rest is stored when a process ends')
   t.equal(sum(used.id), 1)
 })
 

@@ -104,6 +104,6 @@ t.test('a refused batch says which part of it is stored', async (t) => {
   t.equal(await failureOf([inDoubt, refused, refused]), mayBe)
   t.equal(await failureOf([inDoubt, inDoubt, inDoubt]), 'The journal did not say.')
   const isStored = `The journal is down. A part of the batch is stored. ${again}`
-  t.equal(await failureOf([stored, stored, stored], refused), isStored, 'those without ids come last')
+  t.equal(await failureOf([stored, stored, stored], refused), isStored, 'those without ids are last')
   t.equal(await failureOf([stored, stored, stored], inDoubt), 'The journal did not say.')
 })

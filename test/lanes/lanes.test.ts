@@ -76,7 +76,7 @@ for (const journal of ['LMDB', 'Redis']) {
       )
       t.equal((await home.journal.depth()).entries, full.entries)
       t.strictSame(home.commits.metrics.refused, { overloaded: 0, unavailable: 0, internal: 0 })
-      t.not(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'and it is left alone for a while')
+      t.not(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'and it is not used for a while')
       const key = { key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
       await t.rejects(commits.appendBatch(fromServer('p'), batch(1), 1, { idempotencyKey: key }), {
         code: 'overloaded',
@@ -120,7 +120,7 @@ t.test('another lane takes the waiting events of a hanging lane, once', async (t
   ])
   for (const appended of taken) t.equal(numberOf(appended), 1)
   t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'new ones go there immediately')
-  t.notOk(isAnswered, 'what was sent is not given away, and nothing waits for it')
+  t.notOk(isAnswered, 'a write in flight is not passed on, and nothing waits for it')
   first.process.kill('SIGCONT')
   t.equal(numberOf(await inFlight), 0)
   t.strictSame([home.commits.metrics.accepted, other.commits.metrics.accepted], [1, 7])

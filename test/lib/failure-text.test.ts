@@ -5,7 +5,7 @@ import { failureText } from '../../src/lib/failure-text.js'
 import { StateFile } from '../../src/lib/state-file.js'
 import { temporaryFolder } from '../helper.js'
 
-t.test('the text of a file that cannot be written names what is missing', async (t) => {
+t.test('the text of a file that cannot be written names the missing folder', async (t) => {
   const folder = await temporaryFolder(t)
   await writeFile(join(folder, 'file'), '')
   await mkdir(join(folder, 'folder'))

@@ -24,7 +24,7 @@ t.test('a stream that ends is sent nothing more, and has no error', async (t) =>
     const read: string[] = []
     stream.on('data', (chunk) => read.push(String(chunk)))
     stream.send(Buffer.from('a'))
-    await until('that it is read', () => stream.keepsUp)
+    await until('the stream to be read', () => stream.keepsUp)
     const closed = once(stream, 'close')
     stream.stop(ending)
     stream.send(Buffer.from('b'))

@@ -40,7 +40,7 @@ t.test('tools', async (t) => {
         const { tools } = await assistant.listTools()
         t.ok(tools.every(({ annotations }) => annotations?.readOnlyHint === true && !annotations.destructiveHint))
         const texts = [assistant.getInstructions(), ...tools.map(({ description }) => description)]
-        for (const text of texts) t.ok(text && text.length < 2048, 'some clients cut what is longer')
+        for (const text of texts) t.ok(text && text.length < 2048, 'some clients truncate longer ones')
         const call = (name: string, given?: object) => callTool(assistant, name, given)
 
         const names = await call('list_events')
@@ -81,7 +81,7 @@ t.test('tools', async (t) => {
         }
       })
 
-      t.test('what is wrong, and what to do', async (t) => {
+      t.test('errors say what is wrong, and what to do', async (t) => {
         const wrong: [name: string, given: object, text: RegExp][] = [
           ['query', {}, /^invalid_request: \/question is required/],
           ['query', { question: 'how many?' }, /^invalid_request: question must be a JSON object/],

@@ -36,7 +36,7 @@ t.test('applyOperations keeps each property that is newer than the change', asyn
     ['$unset of a newer one', [{ operations: '{"$unset":["plan"]}', at: 5 }], { plan: 'pro' }],
     ['$add to a newer one', [{ operations: '{"$add":{"plan":1,"n":1}}', at: 5 }], { plan: 'pro', n: 1 }],
     [
-      'what was removed live stays removed',
+      'a property removed live stays removed',
       [
         { operations: '{"$unset":["plan"]}' },
         ...['$set', '$set_once', '$append'].map((operator) => ({ operations: `{"${operator}":{"plan":1}}`, at: 7 })),
@@ -44,7 +44,7 @@ t.test('applyOperations keeps each property that is newer than the change', asyn
       {},
     ],
     [
-      'what is newer than a removal is set',
+      'a value newer than a removal is set',
       [{ operations: '{"$unset":["plan","x"]}', at: NOW }, { operations: '{"$set":{"plan":1,"x":2}}' }],
       { plan: 1, x: 2 },
     ],

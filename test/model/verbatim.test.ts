@@ -139,7 +139,7 @@ t.test('a body that had to be parsed is rewritten', async (t) => {
   )
   const raw = Buffer.from(body)
   verbatimEvent(raw, parse(body), KEY, 'own')
-  t.equal(raw.toString(), body, 'its bytes are left alone')
+  t.equal(raw.toString(), body, 'its bytes stay as they are')
 })
 
 t.test('a body whose key cannot be located for certain is rewritten', async (t) => {
@@ -151,7 +151,7 @@ t.test('a body whose key cannot be located for certain is rewritten', async (t) 
     [`{"apiKey":"${KEY.replace('-', '\\u002D')}",${rest}}`, KEY, 'an escaped hyphen'],
     [`{"apiKey":"${KEY.replace('0', '\\u0030')}",${rest}}`, KEY, 'an escaped digit'],
     [`{"apiKey":"${KEY}","other":"${KEY}",${rest}}`, KEY, 'there twice'],
-    [`{"apiKey":"${KEY}","apiKey":"${KEY}",${rest}}`, KEY, 'a field that is there twice'],
+    [`{"apiKey":"${KEY}","apiKey":"${KEY}",${rest}}`, KEY, 'a duplicate field'],
     [`{"apiKey":"${KEY}","nested":{"apiKey":"${KEY}"},${rest}}`, KEY, 'there twice, once deeper'],
     [`{"apiKey":"${KEY}","${KEY}":1,${rest}}`, KEY, 'there as a name, too'],
     [`{"apiKey":"${KEY}","other":"\\u0073${KEY.slice(1)}",${rest}}`, KEY, 'there twice, once spelled with an escape'],
@@ -159,7 +159,7 @@ t.test('a body whose key cannot be located for certain is rewritten', async (t) 
     [`{"other":"${KEY}",${rest}}`, KEY, 'in the header, and in another field'],
     [`{"apiKey":"a/b+c=d.e",${rest}}`, 'a/b+c=d.e', 'a key of other characters'],
     [`{"apiKey":"a\\/b\\/c",${rest}}`, 'a/b/c', 'with slashes that are escaped'],
-    [`{"apiKey":"a\\/b\\/c","note":"a/b/c",${rest}}`, 'a/b/c', 'and there again without'],
+    [`{"apiKey":"a\\/b\\/c","note":"a/b/c",${rest}}`, 'a/b/c', 'and one without it'],
     [`{"apiKey":"schlüssel","event":"e","distinct_id":"u"}`, 'schlüssel', 'a key beyond ASCII'],
     [`{"apiKey":"quo\\"te\\n",${rest}}`, 'quo"te\n', 'a key with a quote'],
     [`{"ap\\u0069Key":"${KEY}",${rest}}`, KEY, 'a name spelled with an escape'],

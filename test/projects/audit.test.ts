@@ -95,7 +95,7 @@ t.test('each call that changes something is in the audit log, or there is a reas
   t.equal((await call('POST', '/public/events/delete', { batches, dry_run: true })).statusCode, 200)
   t.equal((await call('DELETE', '/public/projects/other')).statusCode, 400)
   t.equal((await call('POST', '/public/users/erase', { distinct_ids: [] })).statusCode, 400)
-  t.strictSame(await readLog(client), [], 'what changes nothing is not in it')
+  t.strictSame(await readLog(client), [], 'calls that change nothing are not in it')
   for (const distinct_id of ['ada', 'bob']) await client.call('POST', '/public/users/identify', { distinct_id })
   for (const [call, action, make] of LOGGED) {
     const before = (await readLog(client)).length
@@ -110,7 +110,7 @@ t.test('each call that changes something is in the audit log, or there is a reas
   }
   const log = JSON.stringify(await readLog(client))
   t.match(log, /"users":{"from":null,"to":2}/, 'with how many')
-  t.notMatch(log, /bob|carol|ada/, 'what was erased is not kept in the log')
+  t.notMatch(log, /bob|carol|ada/, 'the log does not keep erased data')
 })
 
 t.test('the first keys and changes by commands are in the log, too', async (t) => {

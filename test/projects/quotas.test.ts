@@ -75,7 +75,7 @@ for (const storage of LANES) {
       const answers = await Promise.all(Array.from({ length: 240 }, (_, i) => send(10, i)))
       const accepted = answers.filter((one) => one?.statusCode === 200).length * 10 + 12
       t.ok(accepted <= limit * 1.01 && accepted >= limit * 0.99, `${accepted} of ${limit}`)
-      t.equal((await client.events()).length, accepted, 'what was refused is not stored')
+      t.equal((await client.events()).length, accepted, 'refused events are not stored')
       const refused = answers.find((one) => one?.statusCode === 429)
       t.match(refused?.json(), {
         status: 0,
@@ -208,18 +208,18 @@ for (const storage of LANES) {
         events_per_day: { limit: 9, mode: 'hard' },
       }
       const changed = await call('PATCH', '/public/project', { name: 'Shop', quotas: own })
-      t.equal(changed.statusCode, 200, 'what stays as it is, is no change')
+      t.equal(changed.statusCode, 200, 'the same value is not a change')
       for (let i = 0; i < 5; i++) t.equal((await track()).statusCode, 200)
       t.match((await track()).json(), { code: 'quota_exceeded', error: /until the operator of the service raises/ })
       t.match((await call('DELETE', `/public/projects/${projectId}`)).json(), { complete: true })
       const quotas = { ...DEFAULT_SETTINGS.quotas, events_per_month: locked }
       t.match(await read(), { ...DEFAULT_SETTINGS, quotas })
-      t.equal((await track()).json().code, 'quota_exceeded', 'what was accepted this month still counts')
+      t.equal((await track()).json().code, 'quota_exceeded', 'events accepted this month still count')
       await operate('events_per_month=6:hard')
       t.equal((await track()).statusCode, 200)
       await operate('events_per_month=default')
       const free = await call('PATCH', '/public/project', { quotas: { events_per_month: { limit: 50, mode: 'hard' } } })
-      t.equal(free.statusCode, 200, 'what the operator has removed is the project’s own again')
+      t.equal(free.statusCode, 200, 'the project controls a quota again that the operator has removed')
     })
   })
 }
@@ -300,7 +300,7 @@ t.test('over a quota, the journals are asked about one request of a project at a
   const hung = sendNamed('shop')
   await t.rejects(hung, { code: 'quota_exceeded' }, 'a lane that hangs does not keep the request')
   await t.rejects(sendNamed('shop'), { code: 'quota_exceeded' })
-  t.equal(answers.length, 3, 'and is not asked again before it has answered')
+  t.equal(answers.length, 3, 'and is not asked again before it has responded')
 })
 
 t.test('a batch with a new first event costs one look-up', async (t) => {
@@ -341,7 +341,7 @@ for (const storage of ANY_STORAGE) {
     }
     const quotas = { events_per_day: { limit: 10, mode: 'hard' }, events_per_month: { limit: 15, mode: 'hard' } }
     await client.call('PATCH', '/public/project', { quotas })
-    t.equal(await send(11), 12 * 3600, 'a batch that is larger than what is left is refused whole')
+    t.equal(await send(11), 12 * 3600, 'a batch that is larger than the rest of the quota is refused completely')
     t.equal(await send(10), 200)
     t.equal(await send(1), 12 * 3600)
     await client.app.close()

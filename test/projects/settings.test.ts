@@ -162,7 +162,7 @@ for (const storage of LANES) {
       t.equal((await entries()).length, earlier, 'a dry run and a refused change are not')
       await call('PATCH', '/public/project', change)
       await call('PATCH', '/public/project', change)
-      t.equal((await entries()).length, earlier + 1, 'what changes nothing is not')
+      t.equal((await entries()).length, earlier + 1, 'a call that changes nothing is not')
       await run(command, ['set', 'default', '--name', 'default', '--keep-profiles', 'default'], {
         ...process.env,
         ...env,

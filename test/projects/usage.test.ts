@@ -11,7 +11,7 @@ import { sharedApp } from '../shared-app.js'
 
 const quiet = { warn: () => undefined }
 
-t.test('Usage keeps what was counted before midnight and not stored by then', async (t) => {
+t.test('Usage keeps counts from before midnight that were not stored by then', async (t) => {
   const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
   let at = Date.parse('2026-12-31T23:59:59Z')
@@ -225,7 +225,7 @@ t.test('a quota is checked although the names of a project cannot be read', asyn
   t.strictSame(
     read.map(({ name }) => name),
     ['stored_bytes'],
-    'who asks for the quotas does not wait for the names',
+    'reading the quotas does not wait for the names',
   )
 })
 
@@ -256,7 +256,7 @@ t.test('names of properties are new on the first day that has them', async (t) =
   await store([{ evening: 1 }])
   at = Date.parse('2026-04-01T00:00:30Z')
   await store([{ plan: 1, coupon: 1, evening: 1, april: 1 }])
-  t.equal(await used(), 1, 'what the day before had is known, whether or not a look has seen it')
+  t.equal(await used(), 1, 'the counts of the day before are known, whether or not they were read before')
 
   const many = Object.fromEntries(Array.from({ length: 10_001 }, (_, i) => [`name ${i}`, 1]))
   at += 60_000

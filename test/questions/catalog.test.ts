@@ -157,7 +157,7 @@ t.test('of a large project, a few events are sampled first, and more in the back
   t.strictSame(await names(), [20_000, 'y 0.75', 'n 0.24975', 'x 0.00025'])
   await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = 'more'`)
   point.deletions++
-  t.strictSame(await names(), [1000, 'y 1'], 'nothing that was deleted')
+  t.strictSame(await names(), [1000, 'y 1'], 'no deleted data')
   t.strictSame(await names('more'), [0])
   await catalog.settled()
   t.strictSame(await names(), [20_000, 'y 0.75', 'n 0.25'])
@@ -218,7 +218,7 @@ t.test('a large project is counted again in the background, but immediately afte
   }
   await remove('rare')
   await insert(2, `'new'`, 20)
-  t.strictSame(await counts(), [known[0], ['new', 2]], 'nothing that was deleted')
+  t.strictSame(await counts(), [known[0], ['new', 2]], 'no deleted data')
   await insert(1, `'newer'`, 30)
   const now = [
     ['often', 199_997],

@@ -356,7 +356,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
       readings = 0
       const asked = questions.ask(project.id, question, signal)
       const answer = await asked.then(({ results, averages }) => ({ results, averages }), describeError)
-      if (share > 0) t.ok(readings > 0, `share ${share}: ${JSON.stringify(question)} is asked of facts`)
+      if (share > 0) t.ok(readings > 0, `share ${share}: ${JSON.stringify(question)} reads facts`)
       return answer
     }
   }

@@ -371,5 +371,5 @@ t.test('ClickHouse has the settings of the rewrites that questions turn off', as
     'SELECT name FROM system.settings WHERE name IN {names:Array(String)}',
     { names },
   )
-  t.strictSame(found.map(({ name }) => name).toSorted(), names.toSorted(), 'or they would be left on without a word')
+  t.strictSame(found.map(({ name }) => name).toSorted(), names.toSorted(), 'otherwise they would silently stay on')
 })

@@ -88,7 +88,7 @@ t.test('RefreshingCache makes nobody wait for a renewal, and loses no result mad
   t.equal(await get('a', { isCurrent: (known) => known > 5, make: async () => 8 }), 8)
   finish(7)
   await settled
-  t.equal(cache.last('a'), 8, 'what was renewed is outdated by then')
+  t.equal(cache.last('a'), 8, 'the renewed result is outdated by then')
 })
 
 t.test('RefreshingCache evicts the result that was used least recently', async (t) => {
@@ -110,5 +110,5 @@ t.test('RefreshingCache evicts the result that was used least recently', async (
   t.equal(made, 4, 'b was dropped')
   t.equal(await get('large', 11), 11)
   await get('large', 11)
-  t.equal(made, 6, 'what is too large is not kept')
+  t.equal(made, 6, 'a result that is too large is not kept')
 })

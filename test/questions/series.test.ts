@@ -44,7 +44,7 @@ async function lines(question: object) {
   ])
 }
 
-t.test('counts events and users by day, and every day is there', async (t) => {
+t.test('counts events and users by day, with every day', async (t) => {
   await send(['a1', 'ada', 0], ['a1', 'ada', DAY], ['a1', 'bob', DAY + 1], ['a1', '$anonymous', DAY], ['b1', 'ada', 0])
   t.strictSame(await lines({ series: [{ event: 'a1' }] }), [[[], 4, [1, 3, 0, 0]]])
   const { results, query, pending } = await ask({
@@ -577,7 +577,7 @@ t.test("treats the source names in Meta's ads like the names of its sites", asyn
 })
 
 t.test(
-  'knows a click on an ad by its id if nothing else says what it was, and sites by their mobile hosts',
+  'recognises clicks on ads by their ids if nothing else identifies them, and sites by their mobile hosts',
   async (t) => {
     const cases: [properties: object, source: string | null, channel: string][] = [
       [{ url: '/?gclid=a', referrer: 'https://www.google.com/' }, 'Google', 'Paid Search'],

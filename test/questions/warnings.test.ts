@@ -106,7 +106,7 @@ for (const storage of LANES) {
       t.strictSame(
         await warned(seriesOf('purch', { where: ['set', 'properties.x'] })),
         [unknownEvent('/series/0/event', 'purch', 'purchased')],
-        'of an event that nothing has, no property is missed',
+        'no property of an unknown event is reported',
       )
     })
 
@@ -162,7 +162,7 @@ for (const storage of LANES) {
       ])
       t.notOk('warnings' in (await ask(seriesOf('*', { metric: 'avg', property: 'user.age' }))))
       await call('POST', '/public/users/identify', { distinct_id: 'bob', properties: { team: 'red' } })
-      t.notOk('warnings' in (await ask({ ...seriesOf('*'), where: ['set', 'user.team'] })), 'as soon as it is there')
+      t.notOk('warnings' in (await ask({ ...seriesOf('*'), where: ['set', 'user.team'] })), 'as soon as it exists')
     })
 
     await t.test('a property of the session calls', async (t) => {
@@ -434,7 +434,7 @@ t.test('fields that a session does not have are named', (t) => {
       {},
     ),
     { events: [{ path: '/where/1/event', name: '$session' }] },
-    'which is no event of a session',
+    'it is not an event of a session',
   )
   t.end()
 })

@@ -198,7 +198,7 @@ t.test('aliases', async (t) => {
     t.equal(await userOf('old'), 'next')
     t.equal(await userOf('older'), undefined)
     t.equal((await alias('no profile', 'no profile either')).statusCode, 200)
-    t.equal(await remove('no profile'), 200, 'a user of names alone')
+    t.equal(await remove('no profile'), 200, 'a user that consists only of names')
     t.equal(await remove('no profile'), 404)
   })
 
@@ -236,7 +236,7 @@ t.test('aliases', async (t) => {
       'only that they are deleted',
     )
     await identify('x-anon', { again: true })
-    t.match(await user('x-anon'), { distinct_id: 'x-anon', properties: { again: true } }, 'a user of its own')
+    t.match(await user('x-anon'), { distinct_id: 'x-anon', properties: { again: true } }, 'a separate user')
   })
 
   t.test('invalid fields are named', async (t) => {

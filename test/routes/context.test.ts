@@ -75,7 +75,7 @@ t.test('contexts', async (t) => {
         page(`/public/track?${ZONE}`, event(name), { 'idempotency-key': randomName('key') }),
       'track, parsed': (name) => page(`/public/track?${ZONE}`, event(name, ',"timestamp":1.5')),
       'track, large': (name) => page(`/public/track?${ZONE}`, event(name, `,"x":"${'x'.repeat(10_000)}"`)),
-      'track, with a context of its own': (name) =>
+      'track, with its own context': (name) =>
         page(`/public/track?${ZONE}`, event(name, ',"context":{"browser":"Own","bot":true}')),
       'track, with another context': (name) => page(`/public/track?${ZONE}`, event(name, ',"context":{"page":{}}')),
       batch: (name) => page(`/public/track/batch?${ZONE}`, `{"events":[${event(name)},${event(name)}]}`),

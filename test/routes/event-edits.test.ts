@@ -26,7 +26,7 @@ t.test('edits and deletions of events', async (t) => {
     t.strictSame(
       response.json().events.map(({ properties: _, ...rest }: StoredEvent) => rest),
       before.map(({ properties: _, ...rest }) => rest),
-      'nothing else of them has changed',
+      'nothing else in them has changed',
     )
   })
 

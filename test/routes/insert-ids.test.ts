@@ -38,7 +38,7 @@ t.test('insert ids', async (t) => {
     const user = randomName('user')
     const event = { event: 'a', distinct_id: user, insert_id: 'one' }
     const ids = await Promise.all(Array.from({ length: 20 }, () => track(event)))
-    t.equal(ids.filter((id) => id !== undefined).length, 1, 'of one the place is known')
+    t.equal(ids.filter((id) => id !== undefined).length, 1, 'the place of one is known')
     t.equal(await track({ ...event, event: 'b' }), undefined)
     t.ok(await track({ ...event, event: 'other', insert_id: 'two' }))
     t.ok(await track({ ...event, event: 'without', insert_id: null }))

@@ -104,7 +104,7 @@ t.test('keys by the API', async (t) => {
     )
     const before = (await calls.audit()).entries.length
     t.equal((await patch({ label: 'Renamed' })).statusCode, 200)
-    t.equal((await calls.audit()).entries.length, before, 'what changes nothing is no change')
+    t.equal((await calls.audit()).entries.length, before, 'a call without effect is not a change')
     t.match((await patch({ label: '', origins: [] })).json().key, { label: '', origins: [] })
   })
 
@@ -324,7 +324,7 @@ t.test('keys by the API', async (t) => {
   })
 })
 
-t.test('of two changes that read the same key, the earlier end wins', async (t) => {
+t.test('if two changes read the same key, the earlier end wins', async (t) => {
   const { clickhouse, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
   const store = openKeyStore(clickhouse)
@@ -372,7 +372,7 @@ t.test('of two changes that read the same key, the earlier end wins', async (t) 
   )
 })
 
-t.test('of several shards, the first has the keys, and a call says so if it is down', async (t) => {
+t.test('the first of several shards has the keys, and calls say so if it is down', async (t) => {
   const nodes = await startNodes(t, 2)
   const settings = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, DATA_DIR: await dataFolder(t), LOG_LEVEL: 'silent' }
   const env = { ...settings, CLICKHOUSE_URL: shardsUrl(nodes), LANES: '2', FACTS: 'off' }

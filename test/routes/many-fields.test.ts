@@ -14,7 +14,7 @@ t.test('bodies with many fields', async (t) => {
       const tracked = await call('POST', '/public/track', body)
       t.equal(tracked.body, '{"status":1,"error":null}')
       const page = await call('GET', `/public/events?distinct_id=of-one-${n}`)
-      t.ok(page.body.includes(`"properties":${properties}`), 'it comes back as it was')
+      t.ok(page.body.includes(`"properties":${properties}`), 'it is returned as it was sent')
       const path = `/public/events/${tracked.headers['x-event-id']}`
       t.equal((await call('PUT', path, '{"properties":{}}')).statusCode, 200)
       const edited = await call('PUT', path, `{"properties":${properties}}`)
@@ -42,6 +42,6 @@ t.test('bodies with many fields', async (t) => {
       headers: { 'content-type': 'application/json' },
     } as const
     const payload = `{"apiKey":"sk_that_nobody_has",${events}}`
-    t.match((await app.inject({ ...unknown, payload })).json(), { code: 'unauthorized' }, 'but for its key first')
+    t.match((await app.inject({ ...unknown, payload })).json(), { code: 'unauthorized' }, 'but first for its key')
   })
 })

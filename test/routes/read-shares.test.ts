@@ -88,7 +88,7 @@ t.test(
       headers: { 'x-api-key': SECRET_KEY },
       payload: { events: [{ event: 'a', distinct_id: 'u', insert_id: 'i' }] },
     })
-    t.equal(sent.statusCode, 200, 'the query for what is stored does not count among the four')
+    t.equal(sent.statusCode, 200, 'the query for the stored position is not one of the four')
     for (const response of exports) response.destroy()
     await until('no export', async () => (await running()).length === 0)
     t.equal((await open('/events?limit=1', SECRET_KEY)).statusCode, 200)

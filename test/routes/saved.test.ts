@@ -183,7 +183,7 @@ t.test('saved questions and boards', async (t) => {
       t.equal((await remove(kind, id)).statusCode, 200)
       isRefused(t, await put(kind, id, bodyOf(kind, 'no', { revision: third })), 409, 'revision_conflict')
       const again = await save(kind, id, bodyOf(kind, 'n4', { revision: 0 }))
-      t.ok(again > third, 'a revision never comes again')
+      t.ok(again > third, 'revisions are never reused')
       await remove(kind, id)
     }
   })
@@ -327,7 +327,7 @@ t.test('saved questions and boards', async (t) => {
     const refused = await mine.put('questions', 'more', bodyOf('questions', 'z'))
     isRefused(t, refused, 400, 'invalid_request')
     t.match(refused.json().error, /at most 500 questions/)
-    t.ok((await mine.save('questions', 'last', bodyOf('questions', 'z2'))) > last, 'those that are there can change')
+    t.ok((await mine.save('questions', 'last', bodyOf('questions', 'z2'))) > last, 'existing ones can change')
     t.equal((await mine.list('questions')).length, 500)
     await mine.save('boards', 'b', bodyOf('boards', 'b'))
     await mine.remove('questions', 'q7')

@@ -398,7 +398,7 @@ t.test('sessions', async (t) => {
       if (n > 2) await send('end', ids)
       // A later start than all others.
       const { started_at } = await read(session_id)
-      await until('the clock to go on', () => Date.now() > started_at)
+      await until('the clock to advance', () => Date.now() > started_at)
     }
     const { sessions, body, hasMore } = await list(`distinct_id=${distinct_id}`)
     t.equal(hasMore, false)

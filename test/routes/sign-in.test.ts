@@ -61,7 +61,7 @@ t.test("a sign-in needs the page's token to change anything", async (t) => {
   t.equal((await ask({ 'x-csrf-token': `${csrf}x` })).statusCode, 403)
   t.equal((await ask({ 'x-csrf-token': csrf })).statusCode, 200)
   const secondTab = (await withCookie(cookie?.value ?? '', 'GET', '/session')).json().session.csrf_token
-  t.equal(secondTab, csrf, 'another tab begins the session anew, and this one goes on')
+  t.equal(secondTab, csrf, 'another tab starts a new session, and this one continues')
 })
 
 t.test('a sign-in sends large bodies, and caches keep none of its responses', async (t) => {

@@ -48,7 +48,7 @@ function isRefused(
     t.match(
       body.details?.map(({ path }: { path: string }) => path),
       paths,
-      'names what is at fault',
+      'names the fault',
     )
     t.equal(body.details?.length, paths.length)
     for (const { message } of body.details ?? []) t.match(message, /\w/)

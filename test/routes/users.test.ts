@@ -85,7 +85,7 @@ t.test('users', async (t) => {
     await until('the clock to move', () => Date.now() > created.created_at)
     await identify('ann', { name: 'Ann' })
     const overwritten = await read('ann')
-    t.same(overwritten.properties, { name: 'Ann' }, 'what was there is gone')
+    t.same(overwritten.properties, { name: 'Ann' }, 'earlier properties are gone')
     t.equal(overwritten.created_at, created.created_at)
     t.ok(overwritten.updated_at > created.updated_at)
 
@@ -357,13 +357,13 @@ t.test('users', async (t) => {
     t.same(
       codes.map(({ statusCode }) => statusCode),
       [1, 2, 1, 2].map((n) => (n === first ? 200 : 409)),
-      'of two bodies with one key, one counts',
+      'only one of two bodies with the same key counts',
     )
 
     const self = { 'idempotency-key': randomName('key') }
     const once = { $add: { p: 1 }, $unset: ['p'], $union: { p: [1] } }
     t.equal((await change('self', once, self)).statusCode, 200)
-    t.equal((await change('self', once, self)).statusCode, 200, 'the first answer, not what a second run would give')
+    t.equal((await change('self', once, self)).statusCode, 200, 'the first response, not that of a second execution')
 
     const deleted = { 'idempotency-key': randomName('key') }
     await change('idem-deleted', { $add: { n: 1 } }, deleted)
@@ -474,7 +474,7 @@ t.test('users', async (t) => {
       t.equal((await exported(id)).json().code, 'not_found', 'nothing yet')
       await post('/public/track', `{"event":"first","distinct_id":${name},"properties":${exact},"timestamp":7}`)
       const onlyEvent = (await exported(id)).body
-      t.match(onlyEvent, /^{"type":"event","eventId":"[^"]+","event":"first"/, 'what was accepted a moment ago')
+      t.match(onlyEvent, /^{"type":"event","eventId":"[^"]+","event":"first"/, 'data accepted a moment ago')
       t.match(onlyEvent, new RegExp(`"properties":${exact.replace(/[[{.]/g, '\\$&')},"timestamp":7}\n$`))
       await post('/public/users/identify', `{"distinct_id":${name},"properties":${exact}}`)
       const sessionId = randomName('session')
@@ -530,7 +530,7 @@ t.test('users', async (t) => {
     await identify('gone')
     const fresh = await read('gone')
     t.same(fresh.properties, {}, 'a later identify starts an empty profile')
-    t.ok(fresh.created_at > created_at, 'which was created now')
+    t.ok(fresh.created_at > created_at, 'it was created now')
     t.same((await list()).filter(({ distinct_id }) => distinct_id === 'gone').length, 1)
 
     await call('DELETE', path('gone'))
@@ -666,7 +666,7 @@ t.test('users', async (t) => {
       operations: { $add: { n: 1 }, $unset: ['l'] },
     })
     t.same((await call('GET', path('counter'))).json().user.properties, { n: 201 }, '$add continues')
-    t.equal((await call('GET', path('race'))).statusCode, 404, 'what was deleted stays deleted')
+    t.equal((await call('GET', path('race'))).statusCode, 404, 'deleted profiles stay deleted')
     t.equal((await call('DELETE', path('race'))).statusCode, 404)
     for (const id of AWKWARD_IDS) {
       const { user } = (await call('GET', path(id))).json()

@@ -42,9 +42,9 @@ t.test('values that were read, or not found, are not read again for three minute
   clock.now += 2.9 * MINUTE
   clock.date += 2.9 * MINUTE
   t.strictSame(await get('b', 'a', 'c'), [undefined, '1', undefined])
-  t.strictSame(reads, [['a', 'b'], ['c']], 'only what is new')
+  t.strictSame(reads, [['a', 'b'], ['c']], 'only new names')
   await read('q', ['a'], 1000)
-  t.strictSame(reads.at(-1), ['a'], 'another project has names of its own')
+  t.strictSame(reads.at(-1), ['a'], 'names of another project are different')
   clock.now += 0.2 * MINUTE
   stored.set('b', '2')
   t.strictSame(await get('a', 'b'), ['1', '2'])

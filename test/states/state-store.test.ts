@@ -144,7 +144,7 @@ t.test('waiting changes are committed as one batch, in the order of their calls'
     ),
   )
   t.equal(await one.get('p', 'a'), 1000)
-  t.same([...new Set(seen)], [null, ...all(999, (i) => i + 1)], 'each saw what the one before had left')
+  t.same([...new Set(seen)], [null, ...all(999, (i) => i + 1)], 'each saw the result of the one before')
   t.ok((await rows()) <= 3, 'in few writes')
 })
 
@@ -223,7 +223,7 @@ t.test('a state that has lost its text in the journal is read from the store, an
   const cut = names.find((_, i) => found[i]?.state === null)
   t.ok(cut, 'some are cut')
   stored.set(`p/${cut}`, { version: 1n, value: 1 })
-  await t.rejects(both[0].get('p', `${cut}`), { code: 'unavailable' }, 'what the store had before is not taken for it')
+  await t.rejects(both[0].get('p', `${cut}`), { code: 'unavailable' }, 'the previous value in the store is not mistaken for it')
 })
 
 t.test('a conflict: the change is retried on the value of the other process', async (t) => {
@@ -303,7 +303,7 @@ t.test('many large values are changed a few at a time', async (t) => {
   await Promise.all(names.map((name) => states.change('p', name, add(-1))))
   t.ok(most > 0 && most <= 3, `${most} at a time`)
   t.same(await Promise.all(names.map((name) => states.get('p', name))), Array(20).fill(size - 1))
-  t.ok(reads.length > 20, 'each is asked for alone')
+  t.ok(reads.length > 20, 'each is read separately')
   // The same from the journal, and more often than there are values, so everything that was taken must have been
   // returned.
   await Promise.all([...names, ...names].map((name) => states.change('p', name, add(-1))))
@@ -342,7 +342,7 @@ t.test('if every change throws, nothing is written', async (t) => {
   t.equal(await rows(), 0)
   t.equal(await one.get('p', 'a'), null)
   await one.change('p', 'a', add(1))
-  t.equal(await one.get('p', 'a'), 1, 'and the next one is made')
+  t.equal(await one.get('p', 'a'), 1, 'and the next one succeeds')
 })
 
 t.test('the very same value is not written', async (t) => {
@@ -368,7 +368,7 @@ t.test('null deletes', async (t) => {
   t.equal(await one.get('p', 'a'), null)
   t.equal(await states().get('p', 'a'), null)
   await one.change('p', 'a', add(1))
-  t.equal(await one.get('p', 'a'), 1, 'it begins anew')
+  t.equal(await one.get('p', 'a'), 1, 'it starts from scratch')
   await Promise.all([one.change('p', 'a', () => null), one.change('p', 'a', add(3))])
   t.equal(await one.get('p', 'a'), 3, 'within a batch, too')
 })
@@ -589,7 +589,7 @@ t.test('changes that are executed one by one fail one by one', async (t) => {
     results.map((result) => (result.status === 'fulfilled' ? 'done' : result.reason.code)),
     ['done', 'done', 'payload_too_large', 'overloaded', 'overloaded'],
   )
-  t.equal(await limited.get('p', 'a'), 11, 'what resolved is stored, and nothing else')
+  t.equal(await limited.get('p', 'a'), 11, 'resolved changes are stored, and no others')
 })
 
 t.test('changes of different values run in successive turns', async (t) => {
@@ -642,7 +642,7 @@ t.test('slow changes do not block the event loop together', async (t) => {
   t.ok(most < 10, `${most} of 20 in one turn`)
 })
 
-t.test('the key of a state tells kinds, projects and names apart', async (t) => {
+t.test('the key of a state distinguishes kinds, projects and names', async (t) => {
   const keys = [
     toStateKey('profiles', 'p', 'n'),
     toStateKey('sessions', 'p', 'n'),

@@ -67,7 +67,7 @@ t.test('a settled change leaves the working log after ten minutes', async (t) =>
   for (let i = 0; i < 2; i++) {
     await forgetSettledChanges(clickhouse)
     t.strictSame(await idsIn('event_changes', 'shop'), [young, ...open].sort())
-    t.strictSame(await openIds(), open, 'what is forgotten is not open again')
+    t.strictSame(await openIds(), open, 'a forgotten change is not open again')
   }
 })
 

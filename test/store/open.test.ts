@@ -30,7 +30,7 @@ t.test('openStore starts its own engine if no service runs, and frees the folder
   await t.rejects(lockDataFolder(config.DATA_DIR), { name: 'FolderInUseError' })
   await first.close()
   const { clickhouse, close } = await second
-  t.strictSame(await readKeys(clickhouse), [KEY], 'one that comes at the same time waits, and finds what was stored')
+  t.strictSame(await readKeys(clickhouse), [KEY], 'a simultaneous one waits, and finds the stored data')
   await close()
   t.notOk((await readdir(config.DATA_DIR)).some((name) => name.startsWith('owner.lock')))
 })
@@ -46,7 +46,7 @@ t.test('openStore uses the engine of a running service and leaves it running', a
   const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
   const { app, config, call } = await startApp(t, env)
   const lock = join(config.DATA_DIR, 'owner.lock')
-  t.equal((await stat(lock)).mode & 0o777, 0o600, 'the password is for this user alone')
+  t.equal((await stat(lock)).mode & 0o777, 0o600, 'only this user can read the password')
   const { clickhouse, close } = await openStore(config)
   await insertKeys(clickhouse, [KEY], Date.now())
   await close()

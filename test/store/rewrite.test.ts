@@ -137,7 +137,7 @@ t.test('Purge rewrites a month only if an event in it was deleted, and only once
   await insertProfiles("VALUES ('p', 'bob', '', 0, 0, 3, 1)")
   const withNew = await partsOf('events')
   await purge.now('project 4')
-  t.strictSame(await partsOf('events'), withNew, 'what was taken off is not taken off again')
+  t.strictSame(await partsOf('events'), withNew, 'rows are not subtracted twice')
 })
 
 t.test('Purge finds deletions from before a restart, and delays them no longer than the interval', async (t) => {
@@ -264,7 +264,7 @@ t.test(
     const purged = (project: string) => purge.now(project).then(() => ended.push(project))
     await Promise.all([...events.map(() => purged('loop')), purged('other')])
     t.equal(ended[0], 'other')
-    t.equal(purges, 3, 'all of the loop in one')
+    t.equal(purges, 3, 'the whole loop in one')
     t.ok(performance.now() - began >= 3_000)
     const onDisk = await clickhouse.rows('SELECT 1 FROM events SETTINGS apply_deleted_mask = 0, apply_patch_parts = 0')
     t.equal(onDisk.length, 0)

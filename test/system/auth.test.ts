@@ -30,7 +30,7 @@ function isRefused(t: Test, response: LightMyRequestResponse, status: number, co
   t.match(response.json(), { status: 0, code, error: /\w \w/ }, `${what}: ${response.body}`)
   t.equal(response.statusCode, status)
   t.notOk(response.json().details)
-  t.notMatch(response.body, /sk_|pk_/, 'no key in an answer')
+  t.notMatch(response.body, /sk_|pk_/, 'no key in a response')
 }
 
 t.test('each call needs its key', async (t) => {

@@ -33,7 +33,7 @@ function settings(): ts.CompilerOptions {
   return ts.parseJsonConfigFileContent(config, ts.sys, '.').options
 }
 
-t.test('no value that somebody sent is converted before its type is known', { timeout: 120_000 }, async (t) => {
+t.test('no received value is converted before its type is known', { timeout: 120_000 }, async (t) => {
   const example = join(await temporaryFolder(t), 'examples.ts')
   await writeFile(example, EXAMPLES)
   const files = ROOMS.flatMap((room) => {

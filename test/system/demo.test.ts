@@ -17,7 +17,7 @@ const url = await addressOf(client)
 const { port } = new URL(url)
 const env = { SECRET_KEY, HOST: '127.0.0.1', PORT: port }
 
-t.test('the demo sends the number of events that it says', async (t) => {
+t.test('the demo sends as many events as it says', async (t) => {
   const keyFile = join(await temporaryFolder(t), 'key')
   await writeFile(keyFile, `${SECRET_KEY}\n`)
   const [, args = ''] = /^npx tallyhouse (demo .*)$/m.exec(await readFile(MANUAL, 'utf8')) ?? []

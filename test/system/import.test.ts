@@ -46,7 +46,7 @@ t.test('the real events', async (t) => {
   const exported = await exportAll(client)
   t.equal(exported.length, expected.length)
   const other = exported.findIndex((text, i) => essence(text).join('\n') !== expected[i]?.join('\n'))
-  t.equal(exported[other], undefined, 'all but two come out as they went in, in their order')
+  t.equal(exported[other], undefined, 'all but two are exported as they were sent, in order')
   const ids = exported.map((text) => memberText(text, 'eventId'))
   t.equal(new Set(ids).size, expected.length)
 })

@@ -38,7 +38,7 @@ t.test('a key with origins is for requests of their pages only', async (t) => {
       const what = `${method} ${url} with ${JSON.stringify({ ...headers, 'x-api-key': '' })}`
       t.ok(isRefusedForKey(url, response), `${what}: ${response.statusCode}`)
       t.match(response.body, other, what)
-      t.notMatch(response.body, keys.write, 'no key in an answer')
+      t.notMatch(response.body, keys.write, 'no key in a response')
     }
     // The first key has been accepted by each call before.
     for (const headers of isFirst ? takenHeaders : []) {

@@ -73,7 +73,7 @@ t.test('each kind of key may do what is documented, and nothing else', async (t)
           t.equal(response.statusCode, 403, what)
           t.match(response.json(), { code: 'wrong_key_kind', error: new RegExp(`you sent a ${kind} key`) }, what)
         }
-        t.notMatch(response.body, key, 'no key in an answer')
+        t.notMatch(response.body, key, 'no key in a response')
         if (inBody) continue
         const isReadable = isOpen && !(kind === 'secret' && kinds.includes('secret'))
         t.equal(response.headers['access-control-allow-origin'], isReadable ? '*' : undefined, what)

@@ -46,7 +46,7 @@ for (const storage of ['embedded lanes', 'lanes'] as const) {
         const corrected = { distinct_id: key, operations: { $set: { visits: 1 } } }
         const headers = { 'idempotency-key': key }
         t.equal((await call('POST', '/public/users/profile', corrected, headers)).statusCode, 200)
-        t.equal((await add(key, key)).json().code, 'idempotency_conflict', 'which the corrected one has taken')
+        t.equal((await add(key, key)).json().code, 'idempotency_conflict', 'the corrected one has used the key')
       }
     })
   })

@@ -180,5 +180,5 @@ t.test('a separate writer has its own metrics', async (t) => {
   const refusing = await scrape(api.app)
   t.equal(refusing.get('tallyhouse_events_refused_total{code="unavailable"}'), 1)
   t.equal(refusing.get('tallyhouse_journal_up'), 0)
-  t.notOk(refusing.has('tallyhouse_journal_entries'), 'what is not known is not zero')
+  t.notOk(refusing.has('tallyhouse_journal_entries'), 'an unknown value is not zero')
 })

@@ -41,7 +41,7 @@ t.test('release-notes prints what withRelease has put under the new version', as
   await t.rejects(release(), /nothing under \[Unreleased\]/)
 })
 
-t.test('release refuses what is not a version', async (t) => {
+t.test('release refuses anything but a version', async (t) => {
   for (const args of [[], ['v1.0.0'], ['1.0'], ['1.0.0', '2.0.0']]) {
     await t.rejects(run(process.execPath, ['scripts/release.mjs', ...args]), { code: 2 }, args.join(' '))
   }

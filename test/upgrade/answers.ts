@@ -74,7 +74,7 @@ export function makeReads(day: string): Request[] {
  * depends on the time.
  */
 export async function ask(call: Call, requests: readonly Request[]): Promise<Exchange[]> {
-  await until('all that was accepted', async () => {
+  await until('all accepted data', async () => {
     return JSON.parse(await call('GET', '/public/events?limit=1')).pending === 0
   })
   return await send(call, requests)

@@ -115,7 +115,7 @@ async function readAnswers(t: Scope, archive: string, kind: Kind): Promise<Expec
   )
   await store.close()
   if (!found || found.copied === '0' || Number(found.uncopied) <= 0 || found.waiting !== '0') {
-    throw new Error(`The store has not what it should have: ${JSON.stringify(found)}. Run this again.`)
+    throw new Error(`The store does not have the expected data: ${JSON.stringify(found)}. Run this again.`)
   }
   const { url } = await startService(t, settings)
   const call = callsOf(url)

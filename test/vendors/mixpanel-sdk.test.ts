@@ -109,7 +109,7 @@ t.test('mixpanelEvents reads and corrects times', async (t) => {
   for (const time of ['soon', '', -1, [1], {}, true, 1e300, 99_999_999_999]) {
     const [fault] = mixpanelEvents(json(JSON.stringify({ event: 'e', properties: { time } })), request())
     t.match(fault, { type: 'fault', field: 'timestamp', reason: `The time ${JSON.stringify(time)} ` })
-    t.match(fault, { text: `"time":${JSON.stringify(time)}` }, 'what it said is kept')
+    t.match(fault, { text: `"time":${JSON.stringify(time)}` }, 'its contents are kept')
     t.match(update({ $token: KEY, $distinct_id: 'a', $set: {}, $time: time }), [{ type: 'fault', field: 'timestamp' }])
   }
 })
@@ -162,7 +162,7 @@ t.test('mixpanelEvents links a device and a user on one event', async (t) => {
   t.strictSame(rest('e', ids), links)
   t.strictSame(rest('e', { ...ids, distinct_id: 'grace' }), links)
   t.strictSame(rest('e', { ...ids, $device_id: '$device:d' }), links.slice(0, 1))
-  t.strictSame(rest('e', { $device_id: 'ada', $user_id: 'ada' }).length, 1, 'no alias of its own name')
+  t.strictSame(rest('e', { $device_id: 'ada', $user_id: 'ada' }).length, 1, 'no alias to itself')
   for (const some of [{ $device_id: 'd' }, { $user_id: 'ada' }, { ...ids, $user_id: '' }, { ...ids, $device_id: {} }]) {
     t.strictSame(rest('e', some), [])
   }

@@ -112,7 +112,7 @@ t.test('posthogMessages reads and corrects times', (t) => {
   for (const offset of ['soon', {}, 1e300, -1e300]) {
     t.match(decode(batch({ event: 'e', distinct_id: 'u', offset })), [{ type: 'fault', field: 'offset' }])
   }
-  t.equal(at({ timestamp }, NOW - MINUTE), then, 'a minute is left alone')
+  t.equal(at({ timestamp }, NOW - MINUTE), then, 'a minute is not corrected')
   t.equal(at({ timestamp }, NOW - MINUTE - 1), then + MINUTE + 1)
   t.equal(at({ timestamp }, NOW + 5 * MINUTE), then - 5 * MINUTE)
   t.equal(at({ offset: 1000 }, NOW - 5 * MINUTE), NOW - 1000)
@@ -185,7 +185,7 @@ t.test('an invalid event does not affect the others', (t) => {
   t.end()
 })
 
-t.test('posthogMessages tells keys from properties of the same name', (t) => {
+t.test('posthogMessages distinguishes keys from properties of the same name', (t) => {
   const event = (token: unknown) => ({ event: 'e', distinct_id: 'u', properties: { token } })
   const other = makeKey('write')
   t.match(decode(batch(event('mine'))), [{ type: 'event', parts: { properties: /^\{"token":"mine"/ } }], 'data')

@@ -286,7 +286,7 @@ t.test('Google Analytics 4: rows of BigQuery', async (t) => {
       $ga4: { stream_id: '1' },
     },
   })
-  t.notOk('utm_term' in (entry?.properties ?? {}), 'what is not provided')
+  t.notOk('utm_term' in (entry?.properties ?? {}), 'values that are not provided')
   t.strictSame(entry?.context, {
     ...{ browser: 'Safari', browser_version: '17.4', os: 'macOS', os_version: '10.15', device: 'desktop' },
     ...{ country: 'TR', region: 'Istanbul', language: 'en-GB' },

@@ -137,7 +137,7 @@ t.test('views retry calls that failed although the service was ready', async (t)
     await content
       .first()
       .waitFor({ timeout: 15_000 })
-      .catch(() => t.fail(`${link} does not go on`))
+      .catch(() => t.fail(`${link} does not continue`))
     t.ok(asked.size > 1, `${link} was left without ${asked.size} answers`)
   }
 })

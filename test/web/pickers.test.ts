@@ -149,7 +149,7 @@ t.test('Enter that ends a composition does not choose', async (t) => {
   await waitForEvent(page, '購入した')
 })
 
-t.test('a name that nothing has is asked about, and corrected with a button', async (t) => {
+t.test('an unknown name is questioned, and corrected with a button', async (t) => {
   const page = await site.visit(t, linkTo(series('viewed')))
   const field = findField(page, 'Event')
   const warnings = page.getByRole('status', { name: 'Warnings' })
@@ -228,7 +228,7 @@ t.test('unsuitable properties are shown last with their type, and are not chosen
   const rows = await page.getByRole('option').filter({ visible: true }).all()
   const misfits = await Promise.all(rows.map(async (row) => (await row.getAttribute('aria-disabled')) === 'true'))
   t.ok(misfits.indexOf(true) > 0)
-  t.notOk(misfits.slice(misfits.indexOf(true)).includes(false), 'those that do not fit come last')
+  t.notOk(misfits.slice(misfits.indexOf(true)).includes(false), 'unsuitable ones are last')
   await findOption(page, 'properties.plan text, not a number').waitFor()
   await findOption(page, 'properties.referrer text, not in purchased').waitFor()
   await findOption(page, 'properties.utm object, not a number').waitFor()

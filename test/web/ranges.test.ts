@@ -284,6 +284,6 @@ t.test('a card shows whole rows, and all of them on demand', async (t) => {
     await answer.getByRole('button', { name: 'Show all 20 rows' }).click()
     t.equal(await rows.count(), 20)
     const hidden = await answer.evaluate((region) => region.scrollHeight - region.clientHeight)
-    t.equal(hidden, 0, 'nothing is cut')
+    t.equal(hidden, 0, 'nothing is cut off')
   }
 })

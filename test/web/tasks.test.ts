@@ -62,7 +62,7 @@ t.test('users who dropped off are listed by name, and are still listed after one
   await page.getByRole('heading', { name: 'Users' }).waitFor()
   await page.goBack()
   await page.getByRole('button', { name: /^55: Dropped off/ }).waitFor()
-  t.equal(await dialog.count(), 0, 'what was closed stays closed')
+  t.equal(await dialog.count(), 0, 'the closed one stays closed')
 })
 
 t.test('bars have the same scale, and their numbers stay within the card', async (t) => {
@@ -74,7 +74,7 @@ t.test('bars have the same scale, and their numbers stay within the card', async
   const tracks = answer.locator('li > [aria-hidden]')
   const widths = await tracks.evaluateAll((all) => all.map((one) => Math.round(one.getBoundingClientRect().width)))
   t.equal(widths.length, 4)
-  t.equal(new Set(widths).size, 1, `all bars have the same room: ${widths}`)
+  t.equal(new Set(widths).size, 1, `all bars have the same space: ${widths}`)
   const overhang = await answer.evaluate((region) => region.scrollWidth - region.clientWidth)
   t.equal(overhang, 0)
 })

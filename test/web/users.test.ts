@@ -197,7 +197,7 @@ t.test('the users view', async (t) => {
     t.match((await call('GET', '/public/users/joint/aliases')).json(), { aliases: ['tablet/1'] })
     await button.click()
     await dialog.getByRole('button', { name: 'Remove name' }).click()
-    await until('the events of the rest', async () => (await shownEvents(page)).join() === 'as joint')
+    await until('the events of the others', async () => (await shownEvents(page)).join() === 'as joint')
     t.equal(await page.getByRole('region', { name: 'Other names' }).count(), 0)
     t.match((await call('GET', '/public/users/joint/aliases')).json(), { aliases: [] })
     await page.goto(page.url().replace(/#.*/, '#/users/tablet%2F1'))

@@ -301,7 +301,7 @@ t.test('the view of a site', async (t) => {
     await waitForRows(page, 'Goals', ['nothing 0 0%'])
   })
 
-  t.test('says who is there now', async (t) => {
+  t.test('shows who is online now', async (t) => {
     const online = { user: 'eve', at: Date.now(), context: GERMANY, events: [] as Visit['events'] }
     await send(site, [{ ...online, id: 'now', events: [[0, 'looked', {}]] }])
     const page = await visit(t, '#/web')

@@ -46,7 +46,7 @@ async function stallingWay(t: Test, url: string) {
   return way
 }
 
-t.test('export writes what was imported', async (t) => {
+t.test('export writes the imported events', async (t) => {
   const { url, env, call, run } = await projectOfCommands()
   const folder = await temporaryFolder(t)
   const to = (...args: string[]) => ['export', ...args]

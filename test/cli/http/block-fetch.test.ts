@@ -154,7 +154,7 @@ t.test('text, an empty body, and one that the end of the connection ends', async
   t.equal(await (await get(url)).text(), 'abc')
 })
 
-t.test('blockFetch refuses what is not a response', async (t) => {
+t.test('blockFetch refuses anything that is not a response', async (t) => {
   let text = ''
   const { url } = await serverOf(t, (socket) => void socket.end(text))
   const faults: [string, string | RegExp][] = [

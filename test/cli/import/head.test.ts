@@ -142,7 +142,7 @@ t.test('the head of an input', async (t) => {
       const check = (found: Ended, where: string) => {
         t.equal(found.code, 1, where)
         t.match(found.stderr, reason, where)
-        t.ok(found.stderr.length < 2500, 'what is quoted is bounded')
+        t.ok(found.stderr.length < 2500, 'quoted text is limited')
         t.notMatch(found.stderr, /cannot be reached/)
       }
       for (const [file, bytes] of Object.entries(files)) {

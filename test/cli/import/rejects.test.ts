@@ -25,7 +25,7 @@ t.test('RejectsFile appends to the rejects of earlier runs', async (t) => {
   const bytes = await write(path, 0, 1)
   t.equal(await readFile(path, 'utf8'), text(1))
   await write(path, bytes, 2)
-  t.equal(await write(path, bytes, 3), 2 * bytes, 'what was not recorded is overwritten')
+  t.equal(await write(path, bytes, 3), 2 * bytes, 'unrecorded bytes are overwritten')
   t.equal(await readFile(path, 'utf8'), text(1, 3))
 })
 

@@ -172,7 +172,7 @@ t.test('a mistaken first attempt does not prevent the import', async (t) => {
     const imported = await project.run(['import', folder])
     t.match(imported, { code: 0, stderr: /Skipped.*notes\.pdf\.\n[\s\S]*\n3 events in/ })
     const again = await project.run(['import', folder])
-    t.equal(again.stderr.match(/was imported at/g)?.length, 3, 'each file has a state of its own')
+    t.equal(again.stderr.match(/was imported at/g)?.length, 3, 'each file has its own state')
     const names = (await exportAll(project)).slice(-3).map((text) => JSON.parse(text).event)
     t.strictSame(names, ['first', 'second', 'third'])
   })

@@ -162,7 +162,7 @@ t.test("a vendor's export imports the same data as its live messages", async (t)
 
       await call('/public/users/identify', { distinct_id: `user-${file}`, properties: { plan: 'enterprise' } })
       t.equal((await importFile(vendor, path)).code, 0)
-      t.match((await user(`visitor-${file}`)).properties, { plan: 'enterprise' }, 'what is newer stays')
+      t.match((await user(`visitor-${file}`)).properties, { plan: 'enterprise' }, 'newer values stay')
       t.equal((await user(`user-${live}`)).distinct_id, `user-${live}`)
     })
   }

@@ -14,7 +14,7 @@ function inUseBy(dir: string, pid: number) {
   return { message }
 }
 
-t.test('creates the folder for its owner alone', async (t) => {
+t.test('creates the folder for its owner only', async (t) => {
   const dir = join(t.testdir({}), 'new', 'data')
   const { release } = await lockDataFolder(dir)
   t.equal((await stat(dir)).mode & 0o777, 0o700)
@@ -22,7 +22,7 @@ t.test('creates the folder for its owner alone', async (t) => {
   t.same(await readdir(dir), ['folder.lock'], 'only the file that is locked stays')
 })
 
-t.test('what cannot be a folder is refused', async (t) => {
+t.test('a path that cannot be a folder is refused', async (t) => {
   const file = join(t.testdir({ file: '' }), 'file')
   for (const dir of [file, join(file, 'new', 'data')]) {
     await t.rejects(lockDataFolder(dir), { message: `DATA_DIR must be a folder, but ${file} is not one.` })
@@ -112,7 +112,7 @@ const noUnshare = !canUnshare && 'needs `unshare` and the right to make pid name
 t.test('a process in another pid namespace owns the folder as long as it lives', { skip: noUnshare }, async (t) => {
   const dir = t.testdir({})
   const { owner, said } = await startOwner(t, dir, UNSHARE)
-  t.equal(said, 'locked by 1', 'it has a namespace of its own')
+  t.equal(said, 'locked by 1', 'it has its own namespace')
   await t.rejects(lockDataFolder(dir), inUseBy(dir, 1))
 
   owner.kill('SIGKILL')

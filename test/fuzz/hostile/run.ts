@@ -176,7 +176,7 @@ function refusalsIn(samples: readonly Sample[]): Map<string, number> {
 const WIDTHS = [28, 26, 26, 26, 7, 12, 6]
 const HEADING = columns(
   ['attack', '/track', 'question', 'page', 'loop', 'CPU s', 'load'],
-  'what the attacker got; limits met; faults',
+  'responses to the attacker; limits met; faults',
 )
 
 function formatRow({ attack, before, during, lagMs, cpu, load, statuses, refusals, slowed, faults }: Row): string {

@@ -49,7 +49,7 @@ t.test('limits of the work that a key or an address may cause', async (t) => {
       t.notOk(isRefused(await send(call, address)), `${method} ${url} from an address that did nothing`)
       if (method === 'POST') {
         const costly = inflating(url, keyed(keys.write), { pad: LITTLE_PADDING })
-        t.notOk(isRefused(await send(costly, address)), `${url}: a body that fits what is left`)
+        t.notOk(isRefused(await send(costly, address)), `${url}: a body that fits the rest`)
       } else {
         await send(inflating('/public/track', keyed(keys.write), { pad: LITTLE_PADDING }), address)
       }
@@ -202,7 +202,7 @@ t.test('inflated bodies', async (t) => {
     t.equal(refused.statusCode, 429)
     t.match(refused.json(), { code: 'rate_limited', error: /16384 bytes of work a second/ })
     const seconds = Number(refused.headers['retry-after'])
-    t.ok(seconds >= 25 && seconds <= 30, `as long as the bucket takes to fill: ${seconds} s`)
+    t.ok(seconds >= 25 && seconds <= 30, `the time the bucket takes to fill: ${seconds} s`)
   }
   const plain = json('/public/track', keys.write, event(3))
   t.equal((await send(plain, address)).statusCode, 429, 'whatever it sends')
@@ -242,7 +242,7 @@ t.test('new users from one address', async (t) => {
     t.strictSame(statuses, [200, 200, 429], what)
     const refused = await send(way(`${what}-4`), address)
     t.match(refused.headers, { 'ratelimit-limit': '2', 'retry-after': '1800' })
-    t.equal((await send(way(`${what}-1`), address)).statusCode, 200, 'who is there already')
+    t.equal((await send(way(`${what}-1`), address)).statusCode, 200, 'existing users')
     pass(1_800_000)
     t.equal((await send(way(`${what}-3`), address)).statusCode, 200, 'later')
   }
@@ -252,7 +252,7 @@ t.test('new users from one address', async (t) => {
     t.equal((await send(secret, address)).statusCode, 200, 'a secret key')
   }
   const user = await call('GET', `/public/users/${name('identify-4')}`, undefined, keyed(keys.secret))
-  t.equal(user.statusCode, 404, 'nothing of a refused call is there')
+  t.equal(user.statusCode, 404, 'a refused call has stored nothing')
 })
 
 t.test('new visitors from one address', async (t) => {

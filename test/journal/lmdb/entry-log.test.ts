@@ -163,7 +163,7 @@ t.test('EntryLog never takes bytes of a client for a record, and detects entries
   t.equal(names.length, 3)
   await appendFile(join(path, names[2] ?? ''), await readFile(join(path, names[1] ?? '')))
   log = await EntryLog.open(options)
-  t.equal((await collect(log.read(START))).length, 3, 'what follows the end of another segment is nothing')
+  t.equal((await collect(log.read(START))).length, 3, 'bytes after the end of another segment are not a record')
   await log.close()
   await truncate(join(path, names[1] ?? ''), 60)
   await t.rejects(EntryLog.open(options), /entries before .* are missing/)

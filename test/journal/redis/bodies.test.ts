@@ -33,7 +33,7 @@ t.test('a body is kept until its entry is acknowledged, and no longer', async (t
   await journal.write([append('one'), append('two')])
   const kept = await bodies()
   t.equal(kept.length, 2)
-  for (const key of kept) t.equal(await direct.pttl(key), -1, 'it does not go by itself')
+  for (const key of kept) t.equal(await direct.pttl(key), -1, 'it does not expire')
   const block = await journal.claim(ALL)
   if (!block) return t.fail('there is a block')
   await journal.acknowledge(block, [])

@@ -76,7 +76,7 @@ function keepWriting(journal: Journal, name: string) {
   }
 }
 
-t.test('isRedisCluster tells a cluster from a single server', async (t) => {
+t.test('isRedisCluster distinguishes a cluster from a single server', async (t) => {
   const alone = await startRedis(t)
   t.equal(await isRedisCluster(cluster.urls), true)
   t.equal(await isRedisCluster(['redis://127.0.0.1:1', cluster.urls[1] ?? '']), true, 'the first one that answers')

@@ -75,7 +75,7 @@ t.test('a process that has not seen the last positions continues after those in 
   t.strictSame(asked, [], 'a Redis that does not change need not ask the store')
   await pair.failOver()
   t.ok((await write(other, 'next')) > stored)
-  t.ok(asked.length > 0 && asked.every((from) => from === before), 'only behind what is known as stored')
+  t.ok(asked.length > 0 && asked.every((from) => from === before), 'only after the entries known to be stored')
 })
 
 t.test('positions that nobody has seen are not assigned again if the clocks differ by at most 10 s', async (t) => {
@@ -221,5 +221,5 @@ t.test('with REDIS_REPLICAS, a write resolves once the replica has it, and is wr
   await pair.failOver()
   const next = await openRedisJournal({ url: pair.url, maxBytes: ALL, log: silent })
   t.teardown(() => next.close())
-  t.match(await next.depth(), { entries: 2 }, 'what was acknowledged outlives its master')
+  t.match(await next.depth(), { entries: 2 }, 'acknowledged writes outlive their master')
 })

@@ -78,7 +78,7 @@ t.test("Amplitude's calls", async (t) => {
     t.equal((await events('&distinct_id=named')).length, 1)
   })
 
-  await t.test('a change that its profile refuses does not refuse the rest', async (t) => {
+  await t.test('a change that its profile refuses does not affect the others', async (t) => {
     await send([event('late', { event_type: '$identify', user_properties: { $set: { n: 'x' } } })])
     const response = await send([event('late'), event('late', { user_properties: { $add: { n: 1 } } })])
     t.match([response.statusCode, response.json().code], [200, 200])

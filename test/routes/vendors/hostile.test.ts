@@ -12,7 +12,7 @@ const HOSTILE = [
   '[{"toString":""}]',
 ]
 
-t.test('no value in a message affects its neighbours, at any call', async (t) => {
+t.test('no value in a message affects its neighbours, in any call', async (t) => {
   const { post, events, keys } = await addSdkProject()
   const token = keys.write
   /** Wraps a hostile message in a request with a good message before and after it. */

@@ -57,7 +57,7 @@ t.test("Mixpanel's calls", async (t) => {
         { distinct_id: 'plus', text },
         { distinct_id: 'plus', text, price: 9.9 },
       ],
-      'as sent, but for the token',
+      'as sent, except for the token',
     )
   })
 

@@ -265,10 +265,10 @@ t.test("limits of Segment's calls", async (t) => {
     }
     const before = await held('unknown')
     const bomb = gzipSync(JSON.stringify({ writeKey: 'wk_unknown', batch: ['x'.repeat(900_000)] }))
-    t.ok(bomb.length < 8192, 'too small to be counted as it comes')
+    t.ok(bomb.length < 8192, 'too small to be counted on arrival')
     const refused = await inject({ method: 'POST', url: '/segment/v1/batch', payload: bomb })
     t.equal(refused.statusCode, 401)
-    t.ok((await held('unknown')) - before > 900_000, 'what it unpacks to is counted, and for a while after it')
+    t.ok((await held('unknown')) - before > 900_000, 'its inflated size is counted, and stays counted for a while')
   })
 
   await t.test('many events, and too many values', async (t) => {

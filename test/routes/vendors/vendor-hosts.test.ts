@@ -44,14 +44,14 @@ t.test("a vendor's paths are at the root of its own host", async (t) => {
     t.equal(config.json().token, api_key)
     t.equal(config.headers['access-control-allow-origin'], 'https://shop.example')
     const metrics = await at('other.example', '/metrics')
-    t.match(metrics.body, /route="\/posthog\/batch\/?"/, 'counted as what it is')
+    t.match(metrics.body, /route="\/posthog\/batch\/?"/, 'counted under its own name')
   })
 
   await t.test('the host serves only these and the health checks', async (t) => {
     for (const url of ['/', '/public/events', '/metrics', '/docs', '/openapi.json', '/segment/v1/batch', '/healthy']) {
       const response = await at('posthog.example', url, undefined, { 'x-api-key': keys.secret })
       t.equal(response.statusCode, 404, url)
-      t.match(response.json(), { type: 'error', code: 'not_found' }, 'as the vendor says it')
+      t.match(response.json(), { type: 'error', code: 'not_found' }, "in the vendor's format")
     }
     t.equal((await at('posthog.example', '/health/live')).statusCode, 200)
     t.equal((await at('posthog.example', '/health/ready?x=1')).statusCode, 200)

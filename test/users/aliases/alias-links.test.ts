@@ -200,7 +200,7 @@ t.test(
         t.same(shown(user), { a: 1, b: 1 })
         t.ok(await links.takeBack('p', user, user === 'a' ? 'b' : 'a'))
         if (!t.same([shown('a'), shown('b')], [{ a: 1 }, { b: 1 }]))
-          throw new Error('a profile keeps what it was given')
+          throw new Error('a profile keeps the properties it was given')
       }),
       { numRuns: 100 },
     )

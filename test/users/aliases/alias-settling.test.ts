@@ -116,7 +116,7 @@ t.test('a project that makes new steps all the time does not block those of anot
   settling.note('quiet')
   await until('the quiet one', () => settled.includes('quiet'))
   const before = settled.length
-  await until('the busy one to go on', () => settled.slice(before).includes('busy'))
+  await until('the busy one to continue', () => settled.slice(before).includes('busy'))
 })
 
 t.test('names of a project with many are read in parts, and none is missed', async (t) => {

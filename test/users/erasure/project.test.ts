@@ -102,7 +102,7 @@ for (const storage of ['embedded', ...LANES] as const) {
       t.strictSame(await found(SECRET_KEY), { events: 0, users: 0, questions: 0, sessions: 0 })
       t.strictSame(await found(keptKey), { events: COUNT, users: COUNT, questions: 1, sessions: 0 })
       const name = async (key: string) => (await as(key)('GET', '/public/project')).json().project.name
-      await until('all processes to know', async () => (await name(SECRET_KEY)) === null)
+      await until('all processes to know of it', async () => (await name(SECRET_KEY)) === null)
       t.equal(await name(keptKey), 'Name')
       await as(SECRET_KEY)('GET', '/public/users/user-1', undefined, 404)
       t.equal((await as(keptKey)('GET', '/public/users/visitor-1')).json().user.distinct_id, 'user-1')

@@ -133,7 +133,7 @@ t.test('every bucket of both periods is shown once, and columns add up to their 
       if (isShaped && (interval === 'week' || (interval === 'month' && isDate(current.query.from)))) {
         t.ok(
           aligned.pairs.every((pair) => pair.now !== null && pair.before !== null),
-          'no bucket is alone',
+          'no bucket lacks its counterpart',
         )
       }
     }),

@@ -125,9 +125,9 @@ t.test('time zone and week start default to those of the project', async (t) => 
     t.match(draft, own)
     const question = toQuestion(draft)
     t.notMatch(JSON.stringify(question), /timezone|week_start/, 'it follows the project')
-    t.match(buildRequest(question, {}, MOMENT), own, 'but what is asked is what is shown')
+    t.match(buildRequest(question, {}, MOMENT), own, 'but the shown question is the one asked')
     if (kind !== 'funnel') t.match(parseQuestion(question, MOMENT.now, own), own, 'the service takes the same')
-    t.match(toQuestion({ ...draft, ...other }), other, 'what was chosen is kept')
+    t.match(toQuestion({ ...draft, ...other }), other, 'choices are kept')
     t.match(convertDraft({ ...draft, ...other }, 'paths'), other)
     t.match(parseDraft({ ...question, ...other }), other)
   }
@@ -201,7 +201,7 @@ t.test('buildRequest resolves relative ranges in the time zone, also for the per
   t.strictSame(
     buildRequest({ kind: 'unknown' }, {}, MOMENT),
     { kind: 'unknown' },
-    'what cannot be edited is asked as it is',
+    'a question that cannot be edited is asked unchanged',
   )
   t.end()
 })

@@ -44,7 +44,7 @@ t.test('buildTimeline groups events by day and session, the latest first', async
   ])
 })
 
-t.test('buildTimeline tells sessions by gap apart by pauses, and keeps one over midnight whole', async (t) => {
+t.test('buildTimeline separates sessions by pauses, and keeps one over midnight whole', async (t) => {
   const midnight = NOON + 12 * 60 * MINUTE
   const events = [
     event('1', midnight - 50 * MINUTE, { session_id: 'said' }),

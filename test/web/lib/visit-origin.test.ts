@@ -39,7 +39,7 @@ t.test('a campaign counts before the referrer, and the site itself is no source'
   }
 })
 
-t.test('the project says what a page view is and where its fields come from', async (t) => {
+t.test('the project defines page views and the sources of their fields', async (t) => {
   t.teardown(() => setProjectSettings(DEFAULT_SETTINGS))
   const page_fields = { ...DEFAULT_SETTINGS.page_fields, url: ['properties.where.at'], source: [['properties', 'a.b']] }
   setProjectSettings({ ...DEFAULT_SETTINGS, page_views: ['opened'], page_fields })

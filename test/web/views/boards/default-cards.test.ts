@@ -91,7 +91,7 @@ t.test('suggestBoard returns valid, editable questions for any events', async ()
         const draft = parseDraft(question)
         const shown = parseDisplay(display)
         if (!draft || findGaps(draft).length > 0) throw new Error('it cannot be edited')
-        if (chooseVisualization(draft, shown) !== shown.as) throw new Error('it is not drawn as it says')
+        if (chooseVisualization(draft, shown) !== shown.as) throw new Error('it is not drawn as declared')
         if (width < 1 || width > 4) throw new Error('it does not fit')
         const moment = { now: NOW, first: null }
         const applied = applyControls(question, shown, controls, NOW)
