@@ -1,4 +1,4 @@
--- Other names of users, versioned as profiles are.
+-- Other names of users, versioned like profiles.
 CREATE TABLE IF NOT EXISTS aliases
 (
     project_id  LowCardinality(String),

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS event_facts
     INDEX by_step step TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
--- As `events`: a step is one part, however many months of `timestamp` it has.
+-- Partitioned like `events`: a step is one part, however many months of `timestamp` it has.
 PARTITION BY toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))
 ORDER BY (project_id, event, day, user, timestamp)
 SETTINGS

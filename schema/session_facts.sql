@@ -1,6 +1,6 @@
 -- A row for each session with an id, computed from `event_facts` and `sessions`, in projects whose questions need it.
 -- The leader of the facts fills them, one UTC day at a time; only rows of days in `session_fact_days` are read. Lost or
--- damaged rows do no harm, because a start of ClickHouse forgets the days.
+-- damaged rows do no harm, because the days are forgotten when ClickHouse starts.
 CREATE TABLE IF NOT EXISTS session_facts
 (
     project_id  LowCardinality(String),
@@ -62,8 +62,8 @@ SETTINGS max_suspicious_broken_parts = 1000000, max_suspicious_broken_parts_byte
     finished_mutations_to_keep = 1;
 
 -- The days with valid rows in `session_facts`: those of the greatest `fill`, unless its `step` is 0. They cover all
--- facts of steps up to `step` and all rows of `sessions` with versions up to `calls`. In memory only: a start of
--- ClickHouse, which ignores parts that are damaged or missing, forgets all days.
+-- facts of steps up to `step` and all rows of `sessions` with versions up to `calls`. In memory only: when ClickHouse
+-- starts, it ignores damaged and missing parts, and all days are forgotten.
 CREATE TABLE IF NOT EXISTS session_fact_days
 (
     project_id LowCardinality(String),

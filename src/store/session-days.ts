@@ -95,7 +95,7 @@ export class SessionDays {
   }
 
   /**
-   * Finds the projects that have days or rows. Rows without days are from before a start of ClickHouse, or from an
+   * Finds the projects that have days or rows. Rows without days are from before ClickHouse last started, or from an
    * unfinished fill.
    */
   async load(): Promise<void> {

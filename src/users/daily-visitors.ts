@@ -69,7 +69,7 @@ export class DailyVisitors {
     const salt = this.#salts.get(toDay(this.#now()))
     if (salt === undefined) {
       void this.#tryRefresh()
-      throw new ApiError('unavailable', 'Visitors of today cannot be told apart yet. Try again in a moment.')
+      throw new ApiError('unavailable', "Today's visitors cannot be told apart yet. Try again in a moment.")
     }
     const digest = createHmac('sha256', salt)
       .update(JSON.stringify([projectId, address, userAgent]))

@@ -408,7 +408,7 @@ t.test('a fill that was interrupted is soon tried again', async (t) => {
   const interrupted = shard.open()
   const command = interrupted.command.bind(interrupted)
   const errors = [
-    // a start of ClickHouse in the meantime
+    // ClickHouse has started in the meantime
     new StoreUnreachableError('the connection was lost'),
     new StoreError(236, new Error('Server is shutting down')),
     // a ClickHouse that hangs

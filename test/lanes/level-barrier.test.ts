@@ -164,7 +164,7 @@ t.test('LevelBarrier ends pages at a lane that stores nothing, and names it', as
   t.strictSame(await barrier.waitForProject('q'), { stored: third, pending: 0, deletions: 0 })
   const pending = await append(second, 'q')
   const fourth = await append(first, 'q')
-  await until('those to be stored, too', () => store.positions('q').has(fourth))
+  await until('the next one to be stored, too', () => store.positions('q').has(fourth))
   const point = await barrier.waitForProject('q')
   t.ok(point.stored < pending, 'pages end before what waits')
   t.equal(point.pending, 1)

@@ -18,7 +18,7 @@ t.test('bodies with many fields', async (t) => {
       const path = `/public/events/${tracked.headers['x-event-id']}`
       t.equal((await call('PUT', path, '{"properties":{}}')).statusCode, 200)
       const edited = await call('PUT', path, `{"properties":${properties}}`)
-      t.equal(edited.body, '{"status":1,"error":null}', 'so may one that is edited')
+      t.equal(edited.body, '{"status":1,"error":null}', 'an edited event, too')
       t.ok((await call('GET', path)).body.includes(`"properties":${properties}`))
     }
   })

@@ -285,7 +285,7 @@ function checkDisk({ samples }: Snapshot): Check {
   }
 }
 
-/** The disks of ClickHouse: each shard has its own, of the same names. */
+/** The disks of ClickHouse: each shard has its own, with the same names. */
 function listStoreDisks(samples: readonly Sample[]): { disk: string; shard?: string }[] {
   const disks = samples.flatMap(({ name, labels: { disk = '', shard } }) => {
     return name === 'tallyhouse_store_disk_free_bytes' ? [JSON.stringify({ disk, shard })] : []
