@@ -254,7 +254,7 @@ function groupByValue(statement: Statement, question: SeriesQuestion, one: Numbe
   return `(SELECT breakdown, ${states.join(', ')} FROM ${selectEvents(statement, question, [one])} AS events GROUP BY breakdown)`
 }
 
-/** The order in which values get a line of their own. */
+/** The order in which values get their own lines. */
 function orderByValue({ finished }: Measure): string {
   return `ORDER BY ${finished} DESC NULLS LAST, breakdown`
 }

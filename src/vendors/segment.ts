@@ -44,7 +44,7 @@ const MASKED = ':***'
 /**
  * Decodes a request of Segment's protocol, which the SDKs of Segment, RudderStack and Jitsu use.
  * @param json one message, or a batch
- * @param type of the single message, if the path has it; otherwise there is a batch
+ * @param type from the path of a single message; absent for a batch
  * @throws RowFault if it is neither
  */
 export function segmentMessages(json: JsonValue, request: SdkRequest, type?: string): SdkMessage[] {

@@ -33,7 +33,7 @@ async function questionsAbout(t: Test, events: StoredEvent[]): Promise<Questions
   })
 }
 
-t.test('texts are repaired only for projects in which a question met one, for an hour', async (t) => {
+t.test('texts are repaired for an hour, only in projects where a question needed it', async (t) => {
   const given = [
     ['fine', '{"v":"x","n":1}'],
     ['fine', '{}'],

@@ -65,7 +65,7 @@ t.test('warnings about ignored fields', async (t) => {
     t.equal(await count(), 0)
     t.strictSame(lines, [])
     await track(event({ userId: 'ada', traits: {}, events: [1], [SECRET_KEY]: 1 }))
-    // A timestamp with a fraction is nothing for the scanner.
+    // The scanner does not support a timestamp with a fraction.
     await track(event({ timestamp: 1.5, name: 'x' }))
     t.equal(await count(), 2)
     t.equal(lines.length, 1, 'at most once a minute')
@@ -129,7 +129,7 @@ t.test('warnings about ignored fields', async (t) => {
     ]
     const answered = await answer('/track/batch', { events })
     t.strictSame(answered, { status: 1, error: null, accepted: 4, warnings: expected })
-    // A timestamp with a fraction is nothing for the scanner.
+    // The scanner does not support a timestamp with a fraction.
     const odd = events.map((one) => ({ ...one, timestamp: 1.5 }))
     t.strictSame((await answer('/track/batch', { events: odd })).warnings, expected)
     const lines = events.map((one) => JSON.stringify({ ...one, properties: {} })).join('\n\n')

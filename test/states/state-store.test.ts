@@ -453,7 +453,7 @@ t.test('a keyed change that was refused may be retried', async (t) => {
   t.equal(await one.get('p', 'a'), 1)
 })
 
-t.test('keyed changes are batches of their own', async (t) => {
+t.test('each keyed change is a separate batch', async (t) => {
   const { states, rows } = await openStates(t)
   const one = states()
   const order: string[] = []

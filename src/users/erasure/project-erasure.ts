@@ -41,8 +41,8 @@ export class ProjectErasure {
   }
 
   /**
-   * Everything but states is deleted in bulk. States go one by one, because the journals may have newer ones than the
-   * store.
+   * Everything but states is deleted in bulk. States are deleted one by one, because the journals may have newer ones
+   * than the store.
    * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was
    *   deleted
    * @throws ShardUnreachableError if a shard is down; a retry completes what was done then

@@ -92,7 +92,7 @@ export interface Fact {
   sessionId: string | null
   context: Map<string, Value>
   project: Settings
-  /** whether it is a session, asked for as an event */
+  /** whether it stands for a session, as the event `$session` */
   isSession: boolean
   /** by the question's definition; null for an event outside of sessions, and before there is a question */
   session: Session | null
