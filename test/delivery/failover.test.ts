@@ -64,21 +64,24 @@ t.test(`REDIS_REPLICAS=1: the master is killed ${KILLS} times, and nothing is lo
   t.strictSame(ledger.sharedIds, [])
 })
 
-t.test(`a replica that is ${LAG_MS} ms behind: a failover loses only the writes that it has not received`, async (t) => {
-  const pair = await RedisPair.start(t, LAG_MS)
-  const { url, ledger, more, stop } = await start(t, { REDIS_URL: pair.url })
-  for (let kills = 0; kills < 3; kills++) {
+t.test(
+  `a replica that is ${LAG_MS} ms behind: a failover loses only the writes that it has not received`,
+  async (t) => {
+    const pair = await RedisPair.start(t, LAG_MS)
+    const { url, ledger, more, stop } = await start(t, { REDIS_URL: pair.url })
+    for (let kills = 0; kills < 3; kills++) {
+      await more(300)
+      await pair.failOver()
+      await pair.addReplica()
+    }
     await more(300)
-    await pair.failOver()
-    await pair.addReplica()
-  }
-  await more(300)
-  await stop()
-  const verdict = await until('a complete walk', () => ledger.verdict(walk(url)).catch(() => undefined))
-  t.comment(`${verdict.lost} of ${ledger.answered} answered events are lost`)
-  t.match({ ...verdict, lost: 0, examples: [] }, FLAWLESS)
-  t.strictSame(ledger.sharedIds, [])
-})
+    await stop()
+    const verdict = await until('a complete walk', () => ledger.verdict(walk(url)).catch(() => undefined))
+    t.comment(`${verdict.lost} of ${ledger.answered} answered events are lost`)
+    t.match({ ...verdict, lost: 0, examples: [] }, FLAWLESS)
+    t.strictSame(ledger.sharedIds, [])
+  },
+)
 
 t.test('Sentinel names another master, and the service goes there', async (t) => {
   const { master, port } = await startSentinel(t)

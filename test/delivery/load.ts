@@ -172,7 +172,11 @@ export class Load {
 export async function assertFaultless(t: Test, load: Load): Promise<void> {
   await load.stop()
   const { stored, live, faults, examples } = await load.verdict()
-  t.strictSame(stored, FLAWLESS, `${load.ledger.answered} acknowledged events are stored once, in order, with their edits`)
+  t.strictSame(
+    stored,
+    FLAWLESS,
+    `${load.ledger.answered} acknowledged events are stored once, in order, with their edits`,
+  )
   t.strictSame(live, FLAWLESS, 'a walk during the writes has seen each of them once')
   t.strictSame({ ...faults, examples }, { ...FAULTLESS, examples: [] }, 'every client finds what it wrote')
   if (examples.length > 0) t.comment(load.failures)

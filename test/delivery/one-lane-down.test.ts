@@ -132,79 +132,76 @@ t.test('a lane is down: calls that do not need it work, and the others name it',
   })
 })
 
-t.test(
-  'a shard is down: events are accepted, and those on other shards can be read and changed by id',
-  async (t) => {
-    const installation = await Installation.start(t, HOMES)
-    const { server } = installation.clickhouse[DOWN] ?? {}
-    if (!server) return t.fail('there is a ClickHouse')
-    const refusal = /shard 1 \(127\.0\.0\.1:\d+\)/i
-    const url = installation.url(0)
-    const sent: string[] = []
-    const ids: string[] = []
-    let waiting = ''
-    for (let lane = 0; lane < LANES; lane++) {
-      const name = `before, in lane ${lane}`
-      const reply = await ask(installation.url(lane), tracked(name))
-      ids.push(reply.headers.get('x-event-id') ?? '')
+t.test('a shard is down: events are accepted, and those on other shards can be read and changed by id', async (t) => {
+  const installation = await Installation.start(t, HOMES)
+  const { server } = installation.clickhouse[DOWN] ?? {}
+  if (!server) return t.fail('there is a ClickHouse')
+  const refusal = /shard 1 \(127\.0\.0\.1:\d+\)/i
+  const url = installation.url(0)
+  const sent: string[] = []
+  const ids: string[] = []
+  let waiting = ''
+  for (let lane = 0; lane < LANES; lane++) {
+    const name = `before, in lane ${lane}`
+    const reply = await ask(installation.url(lane), tracked(name))
+    ids.push(reply.headers.get('x-event-id') ?? '')
+    sent.push(name)
+  }
+  t.strictSame((await names(url)).sort(), sent)
+  await server.stop()
+
+  t.test('every lane takes events', async (t) => {
+    for (let i = 0; i < CALLS; i++) {
+      const name = `during ${i}`
+      const idempotencyKey = i % 2 === 0 ? randomName('key') : undefined
+      const reply = await ask(installation.url(i % LANES), {
+        ...tracked(name),
+        ...(idempotencyKey && { idempotencyKey }),
+      })
+      t.equal(reply.status, 200)
+      if (!idempotencyKey && i % LANES === DOWN) waiting = reply.headers.get('x-event-id') ?? ''
       sent.push(name)
     }
-    t.strictSame((await names(url)).sort(), sent)
-    await server.stop()
+  })
 
-    t.test('every lane takes events', async (t) => {
-      for (let i = 0; i < CALLS; i++) {
-        const name = `during ${i}`
-        const idempotencyKey = i % 2 === 0 ? randomName('key') : undefined
-        const reply = await ask(installation.url(i % LANES), {
-          ...tracked(name),
-          ...(idempotencyKey && { idempotencyKey }),
-        })
-        t.equal(reply.status, 200)
-        if (!idempotencyKey && i % LANES === DOWN) waiting = reply.headers.get('x-event-id') ?? ''
-        sent.push(name)
-      }
-    })
+  t.test('pages, lists and changes of data that waits there are refused, with its name', async (t) => {
+    const refused: Call[] = ['/public/events', '/public/users', '/public/sessions'].map((path) => ({ path }))
+    // An event in the journal of the lane of that shard.
+    refused.push({ method: 'DELETE', path: `/public/events/${waiting}` })
+    await Promise.all(refused.map((what) => assertRefused(t, url, what, refusal)))
+  })
 
-    t.test('pages, lists and changes of data that waits there are refused, with its name', async (t) => {
-      const refused: Call[] = ['/public/events', '/public/users', '/public/sessions'].map((path) => ({ path }))
-      // An event in the journal of the lane of that shard.
-      refused.push({ method: 'DELETE', path: `/public/events/${waiting}` })
-      await Promise.all(refused.map((what) => assertRefused(t, url, what, refusal)))
-    })
+  t.test('an event is read, edited and deleted if its shard is up', async (t) => {
+    const path = `/public/events/${ids[0]}`
+    const body = { properties: { edited: true } }
+    await assertDone(url, { method: 'PUT', path, body })
+    t.match((await assertDone(url, { path })).body.event, { properties: { edited: true } })
+    await assertDone(url, { method: 'DELETE', path: `/public/events/${ids[2]}` })
+    for (const method of ['GET', 'PUT', 'DELETE']) {
+      const more = method === 'PUT' ? { body } : {}
+      await assertRefused(t, url, { method, path: `/public/events/${ids[DOWN]}`, ...more }, refusal)
+    }
+  })
 
-    t.test('an event is read, edited and deleted if its shard is up', async (t) => {
-      const path = `/public/events/${ids[0]}`
-      const body = { properties: { edited: true } }
-      await assertDone(url, { method: 'PUT', path, body })
-      t.match((await assertDone(url, { path })).body.event, { properties: { edited: true } })
-      await assertDone(url, { method: 'DELETE', path: `/public/events/${ids[2]}` })
-      for (const method of ['GET', 'PUT', 'DELETE']) {
-        const more = method === 'PUT' ? { body } : {}
-        await assertRefused(t, url, { method, path: `/public/events/${ids[DOWN]}`, ...more }, refusal)
-      }
+  t.test('readiness', async (t) => {
+    const states = { '0': 'ready', '1': 'unavailable', '2': 'ready' }
+    const whole = await until('the other shards', async () => {
+      const reply = await ask(url, { path: '/health/ready' })
+      return reply.body.error === 'Not ready: shard 1.' && reply
     })
+    t.equal(whole.status, 503)
+    t.match(whole.body, { code: 'unavailable', journal: 'ready', store: 'unavailable', shards: states })
+    t.equal((await ask(url, { path: '/health/ready?partial=true' })).status, 200)
+  })
 
-    t.test('readiness', async (t) => {
-      const states = { '0': 'ready', '1': 'unavailable', '2': 'ready' }
-      const whole = await until('the other shards', async () => {
-        const reply = await ask(url, { path: '/health/ready' })
-        return reply.body.error === 'Not ready: shard 1.' && reply
-      })
-      t.equal(whole.status, 503)
-      t.match(whole.body, { code: 'unavailable', journal: 'ready', store: 'unavailable', shards: states })
-      t.equal((await ask(url, { path: '/health/ready?partial=true' })).status, 200)
-    })
-
-    t.test('afterwards, everything is stored once', async (t) => {
-      await server.start()
-      const wanted = sent.filter((name) => name !== 'before, in lane 2').sort()
-      const found = await until('all of it', async () => (await names(url).catch(() => undefined))?.sort())
-      t.strictSame(found, wanted)
-      t.equal((await ask(url, { method: 'DELETE', path: `/public/events/${ids[2]}` })).status, 404)
-    })
-  },
-)
+  t.test('afterwards, everything is stored once', async (t) => {
+    await server.start()
+    const wanted = sent.filter((name) => name !== 'before, in lane 2').sort()
+    const found = await until('all of it', async () => (await names(url).catch(() => undefined))?.sort())
+    t.strictSame(found, wanted)
+    t.equal((await ask(url, { method: 'DELETE', path: `/public/events/${ids[2]}` })).status, 404)
+  })
+})
 
 t.test('idle lanes, with clocks behind and ahead, delay no reader', async (t) => {
   const installation = await Installation.start(t, { lanes: LANES, env: () => ({ HOME_LANE: '2' }) })

@@ -81,7 +81,11 @@ t.test('an outage of ClickHouse', async (t) => {
         t.equal(refused.statusCode, 503, url)
         t.match(refused.json(), said)
         t.ok(refused.headers['retry-after'])
-        t.equal(refused.headers['access-control-allow-origin'], 'https://a.example', 'otherwise pages would consider it delivered')
+        t.equal(
+          refused.headers['access-control-allow-origin'],
+          'https://a.example',
+          'otherwise pages would consider it delivered',
+        )
       }
     })
     await second.app.close()

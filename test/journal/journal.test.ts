@@ -73,17 +73,20 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.progress('p')).pending, 0)
     })
 
-    t.test('a request whose events are all known is recognised as a repetition or as a different request', async (t) => {
-      const journal = await fresh(t)
-      const insertIds = digests(idOf('a'))
-      await journal.write([append('one', { insertIds })])
-      const keyed = (body: string) => append('one', { insertIds, idempotencyKey: request('key', body) })
-      t.match(await journal.write([keyed('one'), keyed('one'), keyed('another')]), [
-        { status: 'known' },
-        { status: 'known' },
-        { status: 'mismatch' },
-      ])
-    })
+    t.test(
+      'a request whose events are all known is recognised as a repetition or as a different request',
+      async (t) => {
+        const journal = await fresh(t)
+        const insertIds = digests(idOf('a'))
+        await journal.write([append('one', { insertIds })])
+        const keyed = (body: string) => append('one', { insertIds, idempotencyKey: request('key', body) })
+        t.match(await journal.write([keyed('one'), keyed('one'), keyed('another')]), [
+          { status: 'known' },
+          { status: 'known' },
+          { status: 'mismatch' },
+        ])
+      },
+    )
 
     t.test('a change whose id is known writes nothing, and one that conflicts leaves its id unknown', async (t) => {
       const journal = await fresh(t)

@@ -59,7 +59,11 @@ t.test('stored_before', async (t) => {
   const before = Date.now()
   for (let i = 0; i < 2; i++) t.same(await send(of('apq'), before, key), [200, 2, 1], 'the same each time')
   t.equal(await count(), 13)
-  t.same(await send(of('apq'), at + 1), [200, 3, 0], 'nothing was stored before that, and the journal knows everything since')
+  t.same(
+    await send(of('apq'), at + 1),
+    [200, 3, 0],
+    'nothing was stored before that, and the journal knows everything since',
+  )
   t.equal(await count(), 14, 'the journal has forgotten a')
 
   const refused = await call('POST', '/public/track/batch?stored_before=x', { events: of('a') })

@@ -223,7 +223,11 @@ t.test('a state that has lost its text in the journal is read from the store, an
   const cut = names.find((_, i) => found[i]?.state === null)
   t.ok(cut, 'some are cut')
   stored.set(`p/${cut}`, { version: 1n, value: 1 })
-  await t.rejects(both[0].get('p', `${cut}`), { code: 'unavailable' }, 'the previous value in the store is not mistaken for it')
+  await t.rejects(
+    both[0].get('p', `${cut}`),
+    { code: 'unavailable' },
+    'the previous value in the store is not mistaken for it',
+  )
 })
 
 t.test('a conflict: the change is retried on the value of the other process', async (t) => {

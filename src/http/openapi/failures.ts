@@ -41,8 +41,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
   },
   invalid_csrf_token: {
     when: 'The call is signed in with a cookie, and its `x-csrf-token` is missing or wrong.',
-    message:
-      'With a cookie, any call except a GET needs the header x-csrf-token; GET /session returns its value.',
+    message: 'With a cookie, any call except a GET needs the header x-csrf-token; GET /session returns its value.',
   },
   quota_locked: {
     when: 'The change affects a quota that the operator of the service has set; nothing was changed.',

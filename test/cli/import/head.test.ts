@@ -224,7 +224,7 @@ buy,u5,soon,1,1,true,2024-01-03,x
     }
   })
 
-  t.test("times in a Mixpanel export may be in the zone of its project", async (t) => {
+  t.test('times in a Mixpanel export may be in the zone of its project', async (t) => {
     const row =
       '{"event":"a","properties":{"time":1602611311,"mp_processing_time_ms":1602625711874,"distinct_id":"u"}}\n'
     const stored = async (...args: string[]) =>

@@ -124,7 +124,10 @@ for (const storage of STORAGES) {
         unreadable_dead_letters: 0,
       })
       t.equal(answer.erased.length, 2)
-      t.ok(answer.gone_at > began && answer.gone_at < Date.now() + 3_600_000, `it says when they will be gone: ${answer.gone_at}`)
+      t.ok(
+        answer.gone_at > began && answer.gone_at < Date.now() + 3_600_000,
+        `it says when they will be gone: ${answer.gone_at}`,
+      )
 
       t.strictSame(await eventsOf('ada'), [])
       t.equal((await call('GET', '/public/users/ada')).statusCode, 404)
@@ -197,7 +200,8 @@ for (const storage of STORAGES) {
       t.equal(await bodyAt(rows), [row('other', 'dora'), row('default', 'bea')].join(','))
       t.equal(await bodyAt(single), undefined)
       for (const other of [foreign, mention, broken]) t.match(await bodyAt(other), 'dora', "others' stay")
-      for (const text of await mutations()) t.notMatch(text, /base64|bea|dora/, 'no mutation contains any part of a body')
+      for (const text of await mutations())
+        t.notMatch(text, /base64|bea|dora/, 'no mutation contains any part of a body')
       t.match(await erase('dora'), { erased: [{ dead_letters: 0 }] }, 'a second time')
 
       const [waiting] = await readDeadLetters(shards, { limit: 1, at: [mixed] })
