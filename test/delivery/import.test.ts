@@ -76,7 +76,7 @@ t.test(
     const closed = await faultyServer(t, [cut])
     const faults: [url: string, reason: RegExp][] = [
       [`http://127.0.0.1:${await freePort()}`, /nothing listens there \(ECONNREFUSED\)/],
-      ['http://tallyhouse.invalid', /its host name (is not known|cannot be looked up)/],
+      ['http://tallyhouse.invalid', /its host name (is unknown|cannot be looked up)/],
       [page.url, /something else responds there, with status 200/],
       [busy.url, /something else responds there, with status 503/],
       [closed.url, /closed without a response/],

@@ -103,7 +103,7 @@ t.test('guessTimeFormat detects the format from the values', (t) => {
     t.equal(guess(...times), format, times.slice(0, 2).join(' '))
   }
   t.throws(() => guess('5', '6'), { message: /before 1973 in milliseconds: --time s reads seconds, --time ms/ })
-  t.throws(() => guess('1700000000', '1700000000000'), { message: /several ways.*line 1.*line 2.*--time/ })
+  t.throws(() => guess('1700000000', '1700000000000'), { message: /several formats.*line 1.*line 2.*--time/ })
   t.end()
 })
 
