@@ -51,7 +51,7 @@ const EVENT: Record<string, string> = {
   drawn: 'cityHash64(number, step, 2)',
   ms: 'started + step * 20000 + if(step = 0, 0, drawn % 20000)',
   event: `if(step = 0 OR drawn % 100 < 80, '$pageview', ${pick('intDiv(drawn, 100)', ['product added', 'product added', 'signed up', 'order placed'])})`,
-  // A product of two is more often small than large.
+  // A product of two random numbers is small more often than large.
   page: `concat('/products/', toString(intDiv(intDiv(drawn, 7) % 3000 * (intDiv(drawn, 11) % 3000), 3000)))`,
   utm: `splitByChar('&', campaign)`,
   query: `if(step = 0 AND campaign != '', concat('?utm_source=', utm[1], '&utm_medium=', utm[2], '&utm_campaign=', utm[3]), '')`,

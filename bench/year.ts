@@ -9,7 +9,7 @@ const PER_USER = 50
 /** SQL of an event of the year; `number` counts them. */
 const SQL = {
   random: 'cityHash64(number)',
-  // A product of two is more often small than large.
+  // A product of two random numbers is small more often than large.
   name: `concat('event-', toString(intDiv((random % ${NAMES}) * (intDiv(random, 97) % ${NAMES}), ${NAMES})))`,
   plan: `['free', 'free', 'free', 'pro', 'team'][1 + intDiv(random, 7) % 5]`,
   country: `concat('C', toString(intDiv(random, 11) % 60))`,

@@ -87,7 +87,7 @@ tests['mixpanel for Node.js'] = async (t, storage) => {
       for (const name of [...names, ...names]) {
         await call(sdk, 'track_batch', [{ event: name, properties: { distinct_id: fault, $insert_id: `id-${name}` } }])
       }
-      t.equal(proxy.lost, 6, 'it never repeats; these come again from the caller')
+      t.equal(proxy.lost, 6, 'the SDK never retries; the caller repeats these')
       t.strictSame((await events(`&distinct_id=${fault}`)).map(({ event }) => event).sort(), names)
     })
   }

@@ -113,18 +113,15 @@ t.test('a session has the greatest duration that the client sent', async (t) => 
   t.equal(measureDuration({ ...active, duration: 0 }), 0)
 })
 
-t.test(
-  'measureDuration returns the seconds between start and last call without a duration of the client',
-  async (t) => {
-    const started = startSession(null, 'ann', null, { now: 10_000 })
-    t.equal(measureDuration(started), 0)
-    const updated = updateSession(started, 'ann', null, { now: 11_234 })
-    t.equal(measureDuration(updated), 1.234)
-    const ended = endSession(updated, 'ann', 12_500)
-    t.equal(measureDuration(ended), 2.5, 'the end is a call too')
-    t.equal(measureDuration(endSession(ended, 'ann', 99_000)), 2.5, 'a repeated end is none')
-  },
-)
+t.test('measureDuration returns the seconds between start and last call if the client sent no duration', async (t) => {
+  const started = startSession(null, 'ann', null, { now: 10_000 })
+  t.equal(measureDuration(started), 0)
+  const updated = updateSession(started, 'ann', null, { now: 11_234 })
+  t.equal(measureDuration(updated), 1.234)
+  const ended = endSession(updated, 'ann', 12_500)
+  t.equal(measureDuration(ended), 2.5, 'the end is a call too')
+  t.equal(measureDuration(endSession(ended, 'ann', 99_000)), 2.5, 'a repeated end is none')
+})
 
 t.test('whatever the calls and the clock, durations and times never decrease', async () => {
   const call = fc.record({

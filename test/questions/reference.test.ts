@@ -82,7 +82,7 @@ test('JSON is read to the letter', (t) => {
   t.end()
 })
 
-test('a funnel is followed from each entry, and the entry that gets furthest counts', (t) => {
+test('a funnel is evaluated from each entry, and the entry that gets furthest counts', (t) => {
   t.same(passage('A1 B5 C7'), [0, 4, 6])
   t.same(passage('A1 B5 B6 C7'), [0, 4, 6])
   t.same(passage('A1 B5 A6 B7 C8'), [0, 4, 7], 'the earliest of two that get as far')
