@@ -11,6 +11,7 @@ const EVENT_OPTIONS = {
   ...TARGET_OPTIONS,
   event: { type: 'string' },
   'distinct-id': { type: 'string' },
+  'session-id': { type: 'string' },
   from: { type: 'string' },
   to: { type: 'string' },
 } as const

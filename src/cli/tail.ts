@@ -21,6 +21,7 @@ ${READ_TARGET_USAGE}
                      user and properties
   --event NAME       only events with this name
   --distinct-id ID   only events of this user
+  --session-id ID    only events of this session
   --from TIME        only events at or after this time, in milliseconds since 1970 or ISO 8601 (UTC
                      if it has no zone)
   --to TIME          only events before this time
@@ -49,7 +50,12 @@ export const command: Command = {
     io.stdout.on('error', end)
     const connection = new Connection({ url, secretKey })
     const events = liveTexts(connection, {
-      ...omitUndefined({ event: values.event, distinct_id: values['distinct-id'], lastEventId: after }),
+      ...omitUndefined({
+        event: values.event,
+        distinct_id: values['distinct-id'],
+        session_id: values['session-id'],
+        lastEventId: after,
+      }),
       ...(from !== undefined && { from: Number(from) }),
       ...(to !== undefined && { to: Number(to) }),
       signal: stop.signal,

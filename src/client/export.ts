@@ -8,6 +8,7 @@ import type { JsonText } from './event.js'
 export interface EventFilter {
   event?: string
   distinct_id?: string
+  session_id?: string
   /** the earliest event time: epoch milliseconds or a Date */
   from?: number | Date
   /** only events before this time */
@@ -15,7 +16,6 @@ export interface EventFilter {
 }
 
 export interface ExportOptions extends EventFilter, CallOptions {
-  session_id?: string
   /** `asc`, the default: in the order in which the service accepted them; `desc`: newest first */
   order?: 'asc' | 'desc'
   /** events per request, which are held in memory: 1 to 10 000; default 1000 */

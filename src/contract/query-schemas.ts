@@ -37,11 +37,6 @@ const eventFilter = {
   distinct_id: Type.Optional({ ...Name, description: 'Only events of this user.' }),
   from: time('Only events whose `timestamp` is this or later: milliseconds since 1970.'),
   to: time('Only events whose `timestamp` is before this: milliseconds since 1970.'),
-}
-
-/** Live streams do not have `session_id`. */
-const storedEventFilter = {
-  ...eventFilter,
   session_id: Type.Optional({ ...Name, description: 'Only events of this session.' }),
 }
 
@@ -101,7 +96,7 @@ export const EventsQuery = query({
       description: 'The `next` of an earlier response: resumes after it, in constant time. Use it instead of `page`.',
     }),
   ),
-  ...storedEventFilter,
+  ...eventFilter,
   order: Type.Optional(
     Type.Union([Type.Literal('asc'), Type.Literal('desc')], {
       message: 'must be asc or desc',
@@ -137,7 +132,7 @@ export const ExportQuery = query({
       description: 'The `x-next-cursor` of an earlier export. This one starts where that one ended.',
     }),
   ),
-  ...storedEventFilter,
+  ...eventFilter,
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,

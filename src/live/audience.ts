@@ -20,6 +20,7 @@ interface Group {
   /** names, encoded as in LiveEvent */
   event: string | undefined
   distinctId: string | undefined
+  sessionId: string | undefined
   /** only events after this id; empty for those that have caught up with the tail */
   after: string
   members: Set<Listener>
@@ -31,7 +32,7 @@ export class Audience {
   readonly #groups = new Map<string, Group>()
   readonly #byEvent = new Map<string, Set<Group>>()
   readonly #byUser = new Map<string, Set<Group>>()
-  /** groups without a name in their filter */
+  /** groups without an event or user in their filter */
   readonly #others = new Set<Group>()
   readonly #touched = new Set<Group>()
   readonly #groupByListener = new Map<Listener, Group>()
@@ -42,7 +43,7 @@ export class Audience {
 
   /** @param after the listener gets only events after this id */
   add(listener: Listener, after: string): void {
-    const { event, distinctId } = listener.wanted
+    const { event, distinctId, sessionId } = listener.wanted
     const key = after + listener.filterKey
     let group = this.#groups.get(key)
     if (!group) {
@@ -51,6 +52,7 @@ export class Audience {
         wanted: listener.wanted,
         event: event === undefined ? undefined : asBytes(event),
         distinctId: distinctId === undefined ? undefined : asBytes(distinctId),
+        sessionId: sessionId === undefined ? undefined : asBytes(sessionId),
         after,
         members: new Set(),
         frames: [],
@@ -146,9 +148,10 @@ export class Audience {
   }
 }
 
-function matches({ after, event, distinctId, wanted: { from, to } }: Group, live: LiveEvent): boolean {
+function matches({ after, event, distinctId, sessionId, wanted: { from, to } }: Group, live: LiveEvent): boolean {
   if (after !== '' && live.id <= after) return false
   if (event !== undefined && live.event !== event) return false
   if (distinctId !== undefined && live.distinctId !== distinctId) return false
+  if (sessionId !== undefined && live.sessionId !== sessionId) return false
   return (from === undefined || live.timestamp >= from) && (to === undefined || live.timestamp < to)
 }

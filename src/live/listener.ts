@@ -40,8 +40,8 @@ export class Listener extends Readable {
     super({ highWaterMark: 1 })
     this.projectId = projectId
     this.wanted = wanted
-    const { event, distinctId, from, to } = wanted
-    this.filterKey = JSON.stringify([projectId, event, distinctId, from, to])
+    const { event, distinctId, sessionId, from, to } = wanted
+    this.filterKey = JSON.stringify([projectId, event, distinctId, sessionId, from, to])
     this.isAllowed = isAllowed
     this.#bufferBytes = bufferBytes
     this.#onEnd = onEnd

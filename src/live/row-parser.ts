@@ -5,6 +5,8 @@ export interface LiveEvent {
   event: string
   /** its UTF-8 bytes as Latin-1 */
   distinctId: string
+  /** its UTF-8 bytes as Latin-1; empty if the event has no session */
+  sessionId: string
   /** epoch ms */
   timestamp: number
   /** the whole Server-Sent Event, with the empty line that ends it */
@@ -57,13 +59,15 @@ export class RowParser {
     const id = this.#text()
     const event = id && this.#text()
     const distinctId = event && this.#text()
-    const time = distinctId && this.#skip(8)
+    const sessionId = distinctId && this.#text()
+    const time = sessionId && this.#skip(8)
     const frame = time && this.#text()
     if (!frame) return null
     return {
       id: id.toString('latin1'),
       event: event.toString('latin1'),
       distinctId: distinctId.toString('latin1'),
+      sessionId: sessionId.toString('latin1'),
       timestamp: time.readDoubleLE(),
       frame,
     }

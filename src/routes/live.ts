@@ -47,7 +47,7 @@ const CALLS = describeCalls('Events', {
 /** Streams events as they become visible. */
 export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, admission }) => {
   app.get('/events/live', CALLS.followEvents, async ({ projectId, grant, query, headers, method }, reply) => {
-    const { event, distinct_id: distinctId, from, to } = query
+    const { event, distinct_id: distinctId, session_id: sessionId, from, to } = query
     const lastEventId = headers['last-event-id'] || null
     if (method === 'HEAD') {
       const { after } = await live.findStart({ projectId, lastEventId })
@@ -55,7 +55,7 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
     }
     const { stream, after } = await live.open({
       projectId,
-      wanted: omitUndefined({ event, distinctId, from, to }),
+      wanted: omitUndefined({ event, distinctId, sessionId, from, to }),
       lastEventId,
       isAllowed: () => grant !== null && admission.isGood(grant),
     })

@@ -23,7 +23,7 @@ export interface TailRange extends EventFilter {
 /** In a Server-Sent Event, each line break of any kind in the data begins another `data:` line. */
 const DATA_LINES = String.raw`replaceAll(replaceAll(replaceAll(properties, '\r\n', '\n'), '\r', '\n'), '\n', '\ndata: ')`
 
-const COLUMNS = String.raw`toString(event_id), event, distinct_id, timestamp,
+const COLUMNS = String.raw`toString(event_id), event, distinct_id, session_id, timestamp,
   concat('id: ', toString(event_id), '\ndata: ', ${eventJson(DATA_LINES)}, '\n\n')`
 
 /** One thread, so that live streams leave CPU to writes. */
@@ -31,7 +31,7 @@ const SETTINGS: ClickHouseSettings = { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_Q
 
 /**
  * The events of a range as Server-Sent Events.
- * @returns RowBinary of id, name, user, time and the event's frame, as `RowParser` reads it
+ * @returns RowBinary of id, name, user, session, time and the event's frame, as `RowParser` reads it
  */
 export async function readTailRange(shards: Shards, range: TailRange, reading: ReadOptions = {}): Promise<Readable> {
   const { after, limit, ...page } = range

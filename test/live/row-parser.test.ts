@@ -6,6 +6,7 @@ const event = fc.record({
   id: fc.uuid(),
   event: fc.string({ unit: 'grapheme', maxLength: 300 }),
   distinctId: fc.string({ unit: 'grapheme', maxLength: 20 }),
+  sessionId: fc.string({ unit: 'grapheme', maxLength: 20 }),
   timestamp: fc.double({ noNaN: true }),
   frame: fc.oneof(fc.string({ unit: 'grapheme' }), fc.constant('x'.repeat(20_000))),
 })
@@ -33,6 +34,7 @@ t.test('rows are the same in chunks of any size', async () => {
           text(row.id),
           text(row.event),
           text(row.distinctId),
+          text(row.sessionId),
           time(row.timestamp),
           text(row.frame),
         ]),
@@ -44,7 +46,12 @@ t.test('rows are the same in chunks of any size', async () => {
         read.push(...parser.take(bytes.subarray(at, at + size)))
         at += size
       }
-      const wanted = rows.map((row) => ({ ...row, event: asBytes(row.event), distinctId: asBytes(row.distinctId) }))
+      const wanted = rows.map((row) => ({
+        ...row,
+        event: asBytes(row.event),
+        distinctId: asBytes(row.distinctId),
+        sessionId: asBytes(row.sessionId),
+      }))
       const found = read.map((row) => ({ ...row, frame: row.frame.toString() }))
       if (JSON.stringify(found) !== JSON.stringify(wanted)) throw new Error(`read ${JSON.stringify(found)}`)
       if (!parser.isWhole) throw new Error('a part is left')
@@ -54,7 +61,7 @@ t.test('rows are the same in chunks of any size', async () => {
 
 t.test('an incomplete row is noticed', async (t) => {
   const parser = new RowParser()
-  const bytes = Buffer.concat([text('id'), text('e'), text('u'), time(1), text('frame')])
+  const bytes = Buffer.concat([text('id'), text('e'), text('u'), text(''), time(1), text('frame')])
   t.strictSame(parser.take(bytes.subarray(0, -1)), [])
   t.notOk(parser.isWhole)
   t.equal(parser.take(bytes.subarray(-1))[0]?.frame.toString(), 'frame')

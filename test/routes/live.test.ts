@@ -95,12 +95,25 @@ t.test('live events', async (t) => {
   })
 
   t.test('filters', async (t) => {
-    const queries = ['event=a', 'distinct_id=é%0A', 'event=b&distinct_id=ada', 'from=1000&to=2000', 'event=a&from=1001']
+    const queries = [
+      'event=a',
+      'distinct_id=é%0A',
+      'event=b&distinct_id=ada',
+      'from=1000&to=2000',
+      'event=a&from=1001',
+      'session_id=é%0A',
+      'event=c&session_id=s',
+    ]
     const last = (await exported(client)).at(-1)?.id ?? ''
     const streams = await Promise.all(queries.map((query) => openStream(t, url, { query: `?${query}` })))
     const events = ['a', 'b', 'c'].flatMap((event) =>
       ['ada', 'é\n'].flatMap((distinct_id) =>
-        [999, 1000, 1999.5, 2000].map((timestamp) => ({ event, distinct_id, timestamp })),
+        [999, 1000, 1999.5, 2000].map((timestamp, i) => ({
+          event,
+          distinct_id,
+          timestamp,
+          session_id: [undefined, 's', 'é\n'][i],
+        })),
       ),
     )
     await client.call('POST', '/public/track/batch', { events })

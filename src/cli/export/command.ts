@@ -60,7 +60,6 @@ export const command: Command = {
       return await transferAll(exportAll, args, io)
     }
     const values = parseEventOptions(args, {
-      'session-id': { type: 'string' },
       format: { type: 'string' },
       output: { type: 'string' },
       'rows-per-file': { type: 'string' },
