@@ -1,5 +1,5 @@
 import { ANONYMOUS } from '../model/user-names.js'
-import { ARE_LINKS, stepsSql } from '../store/aliases.js'
+import { ARE_LINKS, aliasEndsSql } from '../store/aliases.js'
 import { hashName } from '../store/fact-columns.js'
 import { newestRows } from '../store/newest-rows.js'
 import type { Statement } from './statement.js'
@@ -73,40 +73,11 @@ const CHAIN_CODE = 269
  */
 export function selectAliasEnds(statement: Statement): string {
   const { context: asked, project } = statement
-  if (asked.hasChains) return selectChainEnds(statement)
+  if (asked.hasChains) return aliasEndsSql(asked.shards, project)
   const keys = `project_id = ${project}`
   const newest = newestRows(asked.shards, 'aliases', { keys, columns: ['distinct_id', 'step_at'] })
   statement.set({ allow_custom_error_code_in_throwif: 1 })
   // ClickHouse may evaluate it for rows of other projects.
   const isStep = `throwIf(step_at > 0 AND ${keys}, 'aliases have to be followed', toInt16(${CHAIN_CODE}))`
   return `SELECT alias, distinct_id AS user FROM ${newest} WHERE ${keys} AND ${ARE_LINKS} AND NOT ${isStep}`
-}
-
-/**
- * Like `selectAliasEnds`, with chains followed to their end; each round of the recursion doubles the distance. Two
- * concurrent calls can create a cycle until the later one undoes it: its latest alias counts as the user, as in
- * `Aliases`.
- */
-function selectChainEnds({ context: { shards }, project, global }: Statement): string {
-  const keys = `project_id = ${project}`
-  const links = `SELECT alias, distinct_id FROM ${newestRows(shards, 'aliases', { keys, columns: ['distinct_id'] })}
-    WHERE ${keys} AND ${ARE_LINKS}`
-  const steps = stepsSql(shards, project)
-  return `WITH RECURSIVE ways AS (
-      SELECT alias, distinct_id AS user, (created_at, alias) AS latest, toUInt64(1) AS length, count() OVER () AS all_steps
-      FROM (${steps})
-      UNION ALL
-      SELECT
-        w.alias,
-        multiIf(n.alias = '', w.user, w.length >= w.all_steps, n.latest.2, n.user),
-        if(n.alias != '' AND n.latest > w.latest, n.latest, w.latest),
-        2 * w.length,
-        w.all_steps
-      FROM ways AS w LEFT JOIN ways AS n ON n.alias = w.user
-      WHERE w.length < 2 * w.all_steps
-    )
-    SELECT l.alias AS alias, if(e.alias = '', l.distinct_id, e.user) AS user
-    FROM (${links}) AS l
-    ${global}ANY LEFT JOIN (SELECT alias, argMax(user, length) AS user FROM ways GROUP BY alias) AS e
-      ON e.alias = l.distinct_id`
 }

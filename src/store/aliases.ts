@@ -145,11 +145,41 @@ export interface Step extends NamedAlias {
  * version costs next to nothing; the newest version then decides.
  * @param project placeholder of its name
  */
-export function stepsSql(shards: Pick<Shards, 'areSeveral'>, project: string): string {
+function stepsSql(shards: Pick<Shards, 'areSeveral'>, project: string): string {
   const found = `SELECT alias FROM ${allVersions(shards, 'aliases')} WHERE project_id = ${project} AND step_at > 0`
   const keys = `project_id = ${project} AND alias GLOBAL IN (${found})`
   const newest = newestRows(shards, 'aliases', { keys, columns: ['distinct_id', 'created_at', 'step_at'] })
   return `SELECT alias, distinct_id, created_at, step_at FROM ${newest} WHERE ${keys} AND step_at > 0 AND ${ARE_LINKS}`
+}
+
+/**
+ * SELECT of `alias` and `user`: each alias of the project with its user. Chains are followed to their end; each round of
+ * the recursion doubles the distance. Two concurrent calls can create a cycle until the later one undoes it: its latest
+ * alias counts as the user, as in `Aliases`.
+ * @param project placeholder of its name
+ */
+export function aliasEndsSql(shards: Pick<Shards, 'areSeveral'>, project: string): string {
+  const keys = `project_id = ${project}`
+  const links = `SELECT alias, distinct_id FROM ${newestRows(shards, 'aliases', { keys, columns: ['distinct_id'] })}
+    WHERE ${keys} AND ${ARE_LINKS}`
+  const steps = stepsSql(shards, project)
+  return `WITH RECURSIVE ways AS (
+      SELECT alias, distinct_id AS user, (created_at, alias) AS latest, toUInt64(1) AS length, count() OVER () AS all_steps
+      FROM (${steps})
+      UNION ALL
+      SELECT
+        w.alias,
+        multiIf(n.alias = '', w.user, w.length >= w.all_steps, n.latest.2, n.user),
+        if(n.alias != '' AND n.latest > w.latest, n.latest, w.latest),
+        2 * w.length,
+        w.all_steps
+      FROM ways AS w LEFT JOIN ways AS n ON n.alias = w.user
+      WHERE w.length < 2 * w.all_steps
+    )
+    SELECT l.alias AS alias, if(e.alias = '', l.distinct_id, e.user) AS user
+    FROM (${links}) AS l
+    ${shards.areSeveral ? 'GLOBAL ' : ''}ANY LEFT JOIN (SELECT alias, argMax(user, length) AS user FROM ways GROUP BY alias) AS e
+      ON e.alias = l.distinct_id`
 }
 
 /** The aliases of a project in ClickHouse that other aliases may point at. */

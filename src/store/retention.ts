@@ -4,7 +4,7 @@ import type { Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Kept } from '../contract/project-settings.js'
 import type { Expired } from '../contract/responses.js'
-import { ARE_LINKS, findSteps } from './aliases.js'
+import { aliasEndsSql } from './aliases.js'
 import { newestRows } from './newest-rows.js'
 import { mutate } from './rewrite.js'
 import { removeSessionFacts } from './session-facts.js'
@@ -121,8 +121,7 @@ export async function deleteExpiredSessions(
 /**
  * Finds profiles that were last changed before a time, of users who were not seen since then: neither their profile
  * changed, nor did they have an event or session, under any of their names. The profile that an alias had before it
- * became one is as old as its user, who gets it back when the alias is removed. Finds none while the project has chains
- * of aliases.
+ * became one is as old as its user, who gets it back when the alias is removed.
  * @param shards for the project's erasures
  * @param limit maximum number to return
  */
@@ -132,15 +131,11 @@ export async function findUnseenProfiles(
   before: number,
   limit: number,
 ): Promise<string[]> {
-  // Until a chain of aliases is settled, which takes seconds, the user of its names is not in one row.
-  if ((await findSteps(shards, projectId)).length > 0) return []
   const ofProject = 'project_id = {project:String}'
-  const table = (name: 'sessions' | 'profiles' | 'aliases', columns: string[], alias = '') =>
+  const table = (name: 'sessions' | 'profiles', columns: string[], alias = '') =>
     newestRows(shards, name, { keys: ofProject, columns, alias })
-  const links = `(
-      SELECT alias, distinct_id AS target FROM ${table('aliases', ['distinct_id'])} WHERE ${ofProject} AND ${ARE_LINKS}
-    ) AS links`
-  const user = (name: string) => `if(links.target = '', ${name}.distinct_id, links.target)`
+  const links = `(${aliasEndsSql(shards, '{project:String}')}) AS links`
+  const user = (name: string) => `if(links.user = '', ${name}.distinct_id, links.user)`
   const seen = `
     SELECT distinct_id FROM ${shards.table('events')} WHERE ${ofProject} AND timestamp >= {before:Float64}
     UNION DISTINCT

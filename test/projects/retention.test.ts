@@ -289,13 +289,23 @@ t.test('no response contains expired data, over several lanes and shards', async
     await call('POST', '/public/users/identify', { distinct_id, properties: { a: 1 } })
   await call('POST', '/public/users/alias', { distinct_id: 'ann', alias: 'her laptop' })
   const tomorrow = Date.now() + DAY_MS
-  const findUnseen = async () => {
+  const findUnseen = async (project = 'default') => {
     await client.events()
-    return (await findUnseenProfiles(shards, 'default', tomorrow, 10)).sort()
+    return (await findUnseenProfiles(shards, project, tomorrow, 10)).sort()
   }
   t.strictSame(await findUnseen(), ['ann', 'her laptop'])
   await call('POST', '/public/track', { event: 'e', distinct_id: 'ann', timestamp: tomorrow })
   t.strictSame(await findUnseen(), [], 'a user and its aliases are seen together')
+  // As while the names of a user that has become an alias are being redirected.
+  const { clickhouse: other } = shards.at(1)
+  await shards.first.command(`INSERT INTO aliases (project_id, alias, distinct_id, created_at, step_at, version)
+    VALUES ('chain', 'her phone', 'ann', 1, 0, 1), ('chain', 'ann', 'anna', 2, 1, 1)`)
+  await other.command(`INSERT INTO profiles (project_id, distinct_id, properties, updated_at, version)
+    VALUES ('chain', 'anna', '{}', 1, 1), ('chain', 'her phone', '{}', 1, 1)`)
+  t.strictSame(await findUnseen('chain'), ['anna', 'her phone'])
+  await other.command(`INSERT INTO events (project_id, event_id, event, distinct_id, timestamp)
+    VALUES ('chain', '01993e00-0000-7000-8000-000000000000', 'e', 'her phone', ${tomorrow})`)
+  t.strictSame(await findUnseen('chain'), [], 'at any distance')
 })
 
 t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothing when it returns', async (t) => {
