@@ -30,18 +30,22 @@ TTL claimed_at + INTERVAL 1 YEAR
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1;
 
--- What projects have used on a day (UTC), as each process has counted it; its row with the highest version counts. Used on
--- the first shard only.
+-- What projects have used on a day (UTC), as each process has counted it; its row with the highest version counts. What a
+-- project has on the disks is measured for all processes together, and is in a row of the process of zeros. Used on the
+-- first shard only.
 CREATE TABLE IF NOT EXISTS project_usage
 (
-    project_id LowCardinality(String),
-    day        Date,
-    process    UUID,
-    events     UInt64,
-    bytes      UInt64,
-    -- how long ClickHouse worked on its reads
-    read_ms    UInt64,
-    version    UInt64
+    project_id   LowCardinality(String),
+    day          Date,
+    process      UUID,
+    events       UInt64,
+    -- as they came
+    bytes        UInt64,
+    -- on the disks of all shards, as last measured
+    stored_bytes UInt64 DEFAULT 0,
+    -- CPU time of ClickHouse for its reads; null if ClickHouse does not tell
+    read_cpu_ms  Nullable(UInt64) DEFAULT 0,
+    version      UInt64
 )
 ENGINE = ReplacingMergeTree(version)
 ORDER BY (project_id, day, process)

@@ -16,14 +16,14 @@ import {
   type SettingsChange,
 } from '../contract/project-settings.js'
 import { UsageQuery } from '../contract/query-schemas.js'
-import type { Expired } from '../contract/responses.js'
+import { type Expired, USAGE_COLUMNS } from '../contract/responses.js'
 import { compileCheck } from '../contract/validation.js'
 import { DEFAULT_PROJECT } from '../keys/keys.js'
 import { toDay } from '../lib/day.js'
 import { COMMAND_LINE } from '../model/audit-entry.js'
 import { findSettingsFault } from '../projects/check-settings.js'
 import { changeProject, readProjects } from '../projects/projects.js'
-import { toUsageStart } from '../projects/usage.js'
+import { describeDay, toUsageStart } from '../projects/usage.js'
 import { listKeys } from '../store/api-keys.js'
 import { readUsage } from '../store/project-usage.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
@@ -46,8 +46,9 @@ const USAGE = `Usage: tallyhouse projects list [--json]
 list  lists the projects: those with keys, and those with settings.
 show  shows the settings of a project.
 usage prints the daily usage (UTC) of all or the named projects as CSV, or as one JSON object per
-      line: accepted events, their bytes as received, and the seconds that the store worked on
-      reads. Services store their counts every ten seconds.
+      line: accepted events, their bytes as received, bytes on the disks, and the CPU seconds of
+      ClickHouse for reads. Services store their counts every ten seconds, what they have read within
+      a minute, and what is on the disks every hour.
         --from DAY                such as 2026-11-01 (default: 30 days before the last one)
         --to DAY                  the last one (default: today)
 set   changes the named settings, then shows all of them, with --json as JSON. The value "default"
@@ -104,7 +105,6 @@ const FLAGS = {
 const MAX_PROFILES = 1_000_000
 const check = compileCheck(SettingsBody, null)
 const checkDays = compileCheck(UsageQuery, null)
-const USAGE_COLUMNS = ['day', 'project', 'events', 'bytes', 'read_seconds']
 
 export const command: Command = {
   summary: 'lists projects, changes their settings, and removes them',
@@ -158,10 +158,11 @@ async function usage(args: string[], io: CommandIo): Promise<number> {
     const rows = allDays.flatMap((day) =>
       projects.flatMap(([project, byDay]) => {
         const one = byDay.get(day)
-        return one ? [{ day, project, events: one.events, bytes: one.bytes, read_seconds: one.readMs / 1000 }] : []
+        return one ? [{ project, ...describeDay(day, one) }] : []
       }),
     )
-    const asCsv = () => csvText({ columns: USAGE_COLUMNS, rows: rows.map((row) => Object.values(row)) })
+    const columns = ['day', 'project', ...USAGE_COLUMNS.slice(1)] as const
+    const asCsv = () => csvText({ columns: [...columns], rows: rows.map((row) => columns.map((name) => row[name])) })
     io.stdout.write(isJson ? jsonLines(rows) : asCsv())
     return 0
   })

@@ -30,10 +30,8 @@ export interface StoreOptions extends ReplicasOptions {
   slotLimits?: SlotLimits | undefined
   /** the projects that send requests; one that reads a lot yields to the others. Default: none yields */
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
-  /** called after each read of a project with its duration, ms */
-  onRead?: ((project: string, ms: number) => void) | undefined
-  /** settings that hide rows of a project from its own reads; default: none */
-  hide?: ((project: string) => ClickHouseSettings) | undefined
+  /** settings of a project's own reads; default: none */
+  readSettings?: ((project: string) => ClickHouseSettings) | undefined
   /** how much may be buffered for slow clients; default: `SPOOL_LIMITS` */
   spoolLimits?: SpoolLimits
 }
@@ -102,8 +100,7 @@ export class ClickHouse {
   readonly #load = new ThreadLoad()
   readonly #priority: ReadPriority
   readonly #owners: StoreOptions['owners']
-  readonly #hide: StoreOptions['hide']
-  readonly #onRead: StoreOptions['onRead']
+  readonly #readSettings: StoreOptions['readSettings']
   readonly #life: { isClosed: boolean }
   readonly #project: string | undefined
   readonly database: string
@@ -112,8 +109,7 @@ export class ClickHouse {
     if ('of' in options) {
       const { of, project } = options
       this.#owners = of.#owners
-      this.#hide = of.#hide
-      this.#onRead = of.#onRead
+      this.#readSettings = of.#readSettings
       this.#slots = of.#slots
       this.#spooled = of.#spooled
       this.#insertTimeoutMs = of.#insertTimeoutMs
@@ -122,10 +118,9 @@ export class ClickHouse {
       this.#life = of.#life
       this.#project = project
     } else {
-      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, hide, onRead, ...replicas } = options
+      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, readSettings, ...replicas } = options
       this.#owners = owners
-      this.#onRead = onRead
-      this.#hide = hide
+      this.#readSettings = readSettings
       const limits = slotLimits ?? SLOT_LIMITS
       this.#slots = new ReadSlots(limits, (project) => this.#countAllowed(project, limits.perProject))
       this.#spooled = new SpoolMemory(spoolLimits ?? SPOOL_LIMITS)
@@ -210,7 +205,7 @@ export class ClickHouse {
     const { project = this.#project, slot, ...rest } = reading
     if (project === undefined) return await this.#rows(query, parameters, settings, rest)
     return await this.#paced({ project, slot, signal: reading.signal }, async (paced, onLeft) => {
-      const all = { ...paced, ...this.#hidden(project), ...settings }
+      const all = { ...paced, ...this.#ofProject(project), ...settings }
       return await this.#rows<Row>(query, parameters, all, { ...rest, onLeft })
     })
   }
@@ -221,7 +216,7 @@ export class ClickHouse {
     run: (settings: ClickHouseSettings, onLeft: (ended: Promise<void>) => void) => Promise<T>,
   ): Promise<T> {
     const slot = held ?? (await this.#slots.take(project, signal).catch(throwUnreachable))
-    const end = this.#begin(project)
+    const end = this.#priority.begin(project)
     let left: Promise<void> | undefined
     try {
       const settings = { ...(await this.#priority.settings(project)), ...this.#threads(project) }
@@ -324,8 +319,11 @@ export class ClickHouse {
     const consistent = this.hasReplicas ? READ_SETTINGS : {}
     const priority = project !== undefined && (await this.#priority.settings(project))
     const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(throwUnreachable)
-    if (project !== undefined) slot.onFree(this.#begin(project))
-    const paced = { ...priority, ...(project !== undefined && { ...this.#threads(project), ...this.#hidden(project) }) }
+    if (project !== undefined) slot.onFree(this.#priority.begin(project))
+    const paced = {
+      ...priority,
+      ...(project !== undefined && { ...this.#threads(project), ...this.#ofProject(project) }),
+    }
     const all = {
       database: this.database,
       wait_end_of_query: 1,
@@ -408,19 +406,9 @@ export class ClickHouse {
     return held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
   }
 
-  /** Starts counting a read. @returns a function to call when it ends */
-  #begin(name: string): () => void {
-    const began = performance.now()
-    const end = this.#priority.begin(name)
-    return () => {
-      end()
-      this.#onRead?.(toOwner(name), performance.now() - began)
-    }
-  }
-
-  /** The settings that hide rows from a read; none for erasures, which must find everything. */
-  #hidden(name: string): ClickHouseSettings {
-    return name.startsWith(ERASE) ? {} : (this.#hide?.(toOwner(name)) ?? {})
+  /** The settings of a project's own reads; none for erasures, from which nothing may be hidden. */
+  #ofProject(name: string): ClickHouseSettings {
+    return name.startsWith(ERASE) ? {} : (this.#readSettings?.(toOwner(name)) ?? {})
   }
 
   /** How many slots a project may have: fewer if it reads a lot and there are others. */

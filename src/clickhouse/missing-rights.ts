@@ -2,7 +2,7 @@ import type { Log } from '../lib/log.js'
 import { isStoreError } from './errors.js'
 import type { Shard, Shards } from './shards.js'
 
-/** The system tables that the service reads: about pending deletions, running queries, lost parts, memory and disks. */
+/** The system tables that the service reads: about pending deletions, queries, lost parts, memory and disks. */
 const READ = [
   'parts',
   'parts_columns',
@@ -10,6 +10,7 @@ const READ = [
   'mutations',
   'merge_tree_settings',
   'processes',
+  'query_log',
   'server_settings',
   'disks',
   'storage_policies',
@@ -31,7 +32,7 @@ export async function warnOfMissingRights({ all }: Shards, log: Pick<Log, 'warn'
       log.warn(
         { shard: shard.name, grant },
         'the user of CLICKHOUSE_URL lacks rights: deleted data may stay on disk, blocks that exceed the memory of ' +
-          'ClickHouse may not be divided, disks may not be measured, lost parts may go unnoticed, and facts may be missing; grant the user what `grant` says',
+          'ClickHouse may not be divided, disks and the CPU time of reads may not be measured, lost parts may go unnoticed, and facts may be missing; grant the user what `grant` says',
       )
     }),
   )

@@ -3,8 +3,8 @@ import type { Log } from '../lib/log.js'
 import { ClickHouse, type StoreOptions } from './client.js'
 import { Shards } from './shards.js'
 
-/** How the reads of projects are limited and measured, and which rows are hidden from them. */
-export type ReadingOptions = Pick<StoreOptions, 'slotLimits' | 'owners' | 'hide' | 'onRead'>
+/** How the reads of projects are limited, and with which settings. */
+export type ReadingOptions = Pick<StoreOptions, 'slotLimits' | 'owners' | 'readSettings'>
 
 export interface OpenShardsOptions extends ReadingOptions {
   /** the setting CLICKHOUSE_CLUSTER */

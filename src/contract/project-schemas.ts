@@ -291,7 +291,13 @@ export const ProjectUsage = withFields(
           day: Type.String(),
           events: Type.Integer({ description: 'Accepted events.' }),
           bytes: Type.Integer({ description: 'Their size in bytes, as received.' }),
-          read_seconds: Type.Number({ description: 'How long the store worked on reads.' }),
+          stored_bytes: Type.Integer({
+            description:
+              'Bytes on the disks of ClickHouse, estimated once an hour: the last figure of the day; 0 if there is none.',
+          }),
+          read_cpu_seconds: Type.Union([Type.Number(), Type.Null()], {
+            description: 'CPU time of ClickHouse for reads; null if its user may not read `system.query_log`.',
+          }),
         }),
       ),
       { description: 'Earliest first, without days on which nothing was used.' },

@@ -147,9 +147,20 @@ export interface UsedOnDay {
   events: number
   /** their size in bytes, as received */
   bytes: number
-  /** how long the store worked on reads, seconds */
-  read_seconds: number
+  /** bytes on the disks of ClickHouse, as last measured on that day; 0 if they were not */
+  stored_bytes: number
+  /** CPU time of ClickHouse for reads, seconds; null if ClickHouse does not tell */
+  read_cpu_seconds: number | null
 }
+
+/** The columns of a table of usage by day. */
+export const USAGE_COLUMNS = [
+  'day',
+  'events',
+  'bytes',
+  'stored_bytes',
+  'read_cpu_seconds',
+] as const satisfies (keyof UsedOnDay)[]
 
 export interface ProjectUsage {
   /** earliest first, without days on which nothing was used */

@@ -2,6 +2,7 @@ import { BACKGROUND } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Appends, CommitMetrics } from '../ingest/group-commit.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { ReadLog } from '../store/read-log.js'
 import { hideExpired } from '../store/retention.js'
 import { DailyVisitors } from '../users/daily-visitors.js'
 import type { Purge } from '../users/erasure/purge.js'
@@ -28,24 +29,21 @@ export interface OpenProjectsOptions extends ProjectsOptions {
 }
 
 /**
- * Opens the parts that know the settings of projects, in two steps: the store needs the settings to hide expired data,
- * and the other parts need the store.
+ * Opens the parts that know the settings of projects, in two steps: the store needs the settings to hide expired data
+ * and to name the project of a read, and the other parts need the store.
  */
 export function openProjects({ retentionEveryMs, ...options }: OpenProjectsOptions) {
   const projects = new Projects(options)
-  let usage: Usage | undefined
-  const reads = {
-    hide: (projectId: string) => hideExpired(projects.kept(projectId)),
-    onRead: (projectId: string, ms: number) => {
-      if (projectId !== BACKGROUND) usage?.countRead(projectId, ms)
-    },
-  }
+  const readLog = new ReadLog()
+  const readSettings = (projectId: string) => ({
+    ...hideExpired(projects.kept(projectId)),
+    ...(projectId !== BACKGROUND && readLog.label(projectId)),
+  })
   /** @returns `limited`, which appends to the journals within the quotas, and `start`, which may be called again */
   const open = ({ all, ...parts }: ProjectsParts) => {
     const { log, closing, now } = options
     const own = { ...parts, projects, log, closing, now }
-    const counted = new Usage({ ...own, commits: all.map(({ commits }) => commits) })
-    usage = counted
+    const counted = new Usage({ ...own, readLog, commits: all.map(({ commits }) => commits) })
     const quotas = new QuotaWatch({ ...own, usage: counted })
     const limited = new Quotas({ ...own, usage: counted, storedBytes: (projectId) => quotas.storedBytes(projectId) })
     const retention = new Retention({ ...own, everyMs: retentionEveryMs })
@@ -62,5 +60,5 @@ export function openProjects({ retentionEveryMs, ...options }: OpenProjectsOptio
     }
     return { projects, usage: counted, quotas, limited, retention, visitors, start }
   }
-  return { projects, reads, open }
+  return { projects, reads: { readSettings }, open }
 }

@@ -266,7 +266,7 @@ export class Quotas implements Appends {
     const [tightest] = found.toSorted((a, b) => a.rest - b.rest)
     const least = Math.min(NO_LIMIT, ...found.map(({ quota }) => quota.limit))
     // The processes of the last day that had any: at the start of a day, that is the day before.
-    const processes = 1 + ([...others.values()].at(-1)?.processes ?? 0)
+    const processes = 1 + ([...others.values()].findLast(({ processes }) => processes > 0)?.processes ?? 0)
     allowance.share = Math.max(1, Math.floor(least / (SHARES * processes)))
     const rest = tightest?.rest ?? NO_LIMIT
     noteRest(allowance, rest)

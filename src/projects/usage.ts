@@ -1,15 +1,29 @@
 import { randomUUID } from 'node:crypto'
 import type { Shards } from '../clickhouse/shards.js'
+import type * as responses from '../contract/responses.js'
 import type { CommitMetrics } from '../ingest/group-commit.js'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { pause } from '../lib/pause.js'
-import { readUsage, type UsageCount, type Used, type UsedOnDay, writeUsage } from '../store/project-usage.js'
+import {
+  readStoredBytes,
+  readUsage,
+  type UsageCount,
+  type UsedOnDay,
+  writeStoredBytes,
+  writeUsage,
+} from '../store/project-usage.js'
+import type { ReadLog } from '../store/read-log.js'
+import { claimTurn } from '../store/turns.js'
 
 /** How often the counts are stored. A process that is killed loses what it has counted since. */
 const WRITE_MS = 10_000
-const DAY_MS = 86_400_000
-const NOTHING: Used = { events: 0, bytes: 0, readMs: 0 }
+/** How often the CPU time of reads is asked for. */
+const READ_LOG_MS = 30_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+/** The turn of the process that measures what the projects have on the disks. */
+const MEASURING = 'stored bytes'
 
 export interface UsageOptions {
   shards: Shards
@@ -17,11 +31,22 @@ export interface UsageOptions {
   commits: readonly { metrics: Pick<CommitMetrics, 'byProject'> }[]
   log: Pick<Log, 'warn'>
   closing: AbortSignal
+  /** default: none, so the CPU time of reads is unknown */
+  readLog?: Pick<ReadLog, 'readNew'> | undefined
   /** default: ten seconds */
   everyMs?: number | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
 }
+
+/** What one process has counted. */
+interface Counted {
+  events: number
+  bytes: number
+  readCpuMs: number
+}
+
+const NOTHING: Counted = { events: 0, bytes: 0, readCpuMs: 0 }
 
 /** Events of a project that are being accepted. */
 export interface Accepting {
@@ -39,6 +64,12 @@ export function toUsageStart(to: string): string {
   return toDay(Math.max(0, Date.parse(to) - 30 * DAY_MS))
 }
 
+/** What a project has used on a day, as answers have it. */
+export function describeDay(day: string, { events, bytes, storedBytes, readCpuMs }: UsedOnDay): responses.UsedOnDay {
+  const read_cpu_seconds = readCpuMs === null ? null : Math.round(readCpuMs) / 1000
+  return { day, events, bytes, stored_bytes: storedBytes, read_cpu_seconds }
+}
+
 /** Finds the end of the day or month of a time, which is the first moment of the next one, epoch ms. */
 export function findPeriodEnd(period: 'day' | 'month', ms: number): number {
   const time = new Date(ms)
@@ -47,27 +78,33 @@ export function findPeriodEnd(period: 'day' | 'month', ms: number): number {
 }
 
 /**
- * Counts what projects use by day: the events and bytes that the journal has accepted, and the time of their reads.
- * Each process stores its own counts every few seconds; the usage is the sum over all processes.
+ * Counts what projects use by day: the events and bytes that the journal has accepted, and the CPU time of their reads.
+ * Each process stores its own counts every few seconds; the usage is the sum over all processes. Once an hour, one of
+ * them measures what each project has on the disks.
  *
- * Not promised: a process that is killed loses the counts of its last seconds, and events that it accepted just before
+ * Not promised: a process that ends loses the counts of its last seconds, and events that it accepted just before
  * midnight may count for the next day.
  */
 export class Usage {
   readonly #options: UsageOptions
   /** the day of the last count, and the id of this process on it */
   #current = { day: '', process: randomUUID() }
+  /** by project: CPU time of its reads, ms */
   readonly #reads = new Map<string, number>()
+  /** whether ClickHouse tells the CPU time of reads */
+  #knowsReads = true
+  /** the last hour in which this process asked for the turn to measure, epoch ms */
+  #hour = 0
   /** by project: the earlier counts of the journals and the reads */
-  readonly #noted = new Map<string, Used>()
+  readonly #noted = new Map<string, Counted>()
   /** by project: what this process has counted on its last day */
-  readonly #today = new Map<string, UsageCount>()
+  readonly #today = new Map<string, UsageCount & Counted>()
   readonly #accepting = new Map<string, Accepting>()
   /** projects whose stored counts include events that were still being accepted */
   readonly #ahead = new Set<string>()
   readonly #changed = new Set<string>()
   /** counts of days that ended before they were stored */
-  #late: UsageCount[] = []
+  #late: (UsageCount & Counted)[] = []
   #writing: Promise<void> = Promise.resolve()
   #isFailing = false
 
@@ -75,22 +112,60 @@ export class Usage {
     this.#options = options
   }
 
-  /** Counts a read of a project. */
-  countRead(projectId: string, ms: number): void {
-    this.#reads.set(projectId, (this.#reads.get(projectId) ?? 0) + ms)
+  /** Stores the counts every few seconds, counts reads, and measures what is on the disks. */
+  async start(): Promise<void> {
+    const { everyMs = WRITE_MS } = this.#options
+    await Promise.all([
+      this.#repeat(everyMs, () => this.write()),
+      this.#repeat(READ_LOG_MS, () => this.countReads()),
+      this.#repeat(everyMs, () => this.measure()),
+    ])
   }
 
-  /** Stores the counts every few seconds. */
-  async start(): Promise<void> {
-    const { everyMs = WRITE_MS, closing } = this.#options
+  async #repeat(ms: number, run: () => Promise<void>): Promise<void> {
+    const { closing } = this.#options
     while (!closing.aborted) {
-      await pause(everyMs, closing)
-      await this.write().catch(() => undefined)
+      await pause(ms, closing)
+      await run().catch(() => undefined)
+    }
+  }
+
+  /** Counts the reads that ClickHouse has logged since the last call. @throws StoreUnreachableError, StoreError */
+  async countReads(): Promise<void> {
+    const { readLog, shards } = this.#options
+    const found = (await readLog?.readNew(shards)) ?? null
+    const isKnown = found !== null
+    if (isKnown !== this.#knowsReads) {
+      this.#knowsReads = isKnown
+      // The stored counts say whether it is known.
+      const { process } = this.#now()
+      for (const [projectId, last] of this.#today) if (last.process === process) this.#add(projectId, NOTHING)
+    }
+    for (const [projectId, ms] of found ?? []) this.#reads.set(projectId, (this.#reads.get(projectId) ?? 0) + ms)
+  }
+
+  /**
+   * Stores what each project has on the disks, if nobody has done so in this hour.
+   * @throws StoreUnreachableError, StoreError
+   */
+  async measure(): Promise<void> {
+    const { shards, log, now = Date.now } = this.#options
+    const hour = Math.floor(now() / HOUR_MS) * HOUR_MS
+    if (hour === this.#hour) return
+    const isDue = await claimTurn(shards, MEASURING, hour)
+    this.#hour = hour
+    if (!isDue) return
+    try {
+      const bytes = await readStoredBytes(shards, null)
+      await writeStoredBytes(shards, toDay(hour), bytes, hour)
+    } catch (error) {
+      log.warn({ err: error }, 'what the projects have on the disks could not be measured; retrying in the next hour')
+      throw error
     }
   }
 
   /** This process's counts of a project for today. */
-  own(projectId: string): Used {
+  own(projectId: string): Counted {
     this.#note(projectId)
     const count = this.#today.get(projectId)
     return count?.process === this.#now().process ? count : NOTHING
@@ -119,8 +194,9 @@ export class Usage {
     const late = this.#late.splice(0)
     const latest = ids.flatMap((id) => this.#today.get(id) ?? [])
     const counts = [...late, ...latest.map((count) => this.#withPending(count))]
+    const rows = counts.map((count): UsageCount => ({ ...count, readCpuMs: this.#ifKnown(count.readCpuMs) }))
     // One after the other, so that an older count never follows a newer one.
-    const written = this.#writing.then(() => writeUsage(shards, counts))
+    const written = this.#writing.then(() => writeUsage(shards, rows))
     this.#writing = written.catch(() => undefined)
     try {
       await written
@@ -143,17 +219,19 @@ export class Usage {
    * @param from the first day, such as `2026-11-26`
    * @param to the last one
    */
-  async read(projectId: string, { from, to }: { from: string; to: string }): Promise<Map<string, Used>> {
+  async read(projectId: string, { from, to }: { from: string; to: string }): Promise<Map<string, UsedOnDay>> {
     const without = this.#now()
-    const { events, bytes, readMs } = this.own(projectId)
+    const { events, bytes, readCpuMs } = this.own(projectId)
     const found = await readUsage(this.#options.shards, [projectId], { from, to, without })
-    const days = new Map<string, Used>(found.get(projectId))
-    if (events + bytes + readMs > 0 && from <= without.day && without.day <= to) {
-      const others = days.get(without.day) ?? NOTHING
+    const days = new Map(found.get(projectId))
+    if (events + bytes + readCpuMs > 0 && from <= without.day && without.day <= to) {
+      const others = days.get(without.day) ?? { ...NOTHING, storedBytes: 0, processes: 0 }
       days.set(without.day, {
         events: others.events + events,
         bytes: others.bytes + bytes,
-        readMs: others.readMs + readMs,
+        storedBytes: others.storedBytes,
+        readCpuMs: others.readCpuMs === null ? null : this.#ifKnown(others.readCpuMs + readCpuMs),
+        processes: others.processes + 1,
       })
     }
     return new Map([...days].sort(([a], [b]) => (a < b ? -1 : 1)))
@@ -179,14 +257,14 @@ export class Usage {
     const added = {
       events: now.events - before.events,
       bytes: now.bytes - before.bytes,
-      readMs: now.readMs - before.readMs,
+      readCpuMs: now.readCpuMs - before.readCpuMs,
     }
-    if (added.events === 0 && added.bytes === 0 && added.readMs === 0) return
+    if (added.events === 0 && added.bytes === 0 && added.readCpuMs === 0) return
     this.#noted.set(projectId, now)
     this.#add(projectId, added)
   }
 
-  #add(projectId: string, added: Used): void {
+  #add(projectId: string, added: Counted): void {
     const { day, process } = this.#now()
     const last = this.#today.get(projectId)
     if (last && last.process !== process && this.#changed.has(projectId)) this.#late.push(last)
@@ -197,19 +275,23 @@ export class Usage {
       process,
       events: base.events + added.events,
       bytes: base.bytes + added.bytes,
-      readMs: base.readMs + added.readMs,
+      readCpuMs: base.readCpuMs + added.readCpuMs,
       version: base.version + 1,
     })
     this.#changed.add(projectId)
   }
 
-  #withPending(count: UsageCount): UsageCount {
+  #ifKnown(readCpuMs: number): number | null {
+    return this.#knowsReads ? readCpuMs : null
+  }
+
+  #withPending(count: UsageCount & Counted): UsageCount & Counted {
     const { pending = 0 } = this.#accepting.get(count.projectId) ?? {}
     return pending === 0 ? count : { ...count, events: count.events + pending }
   }
 
-  #count(projectId: string): Used {
-    const sums = { ...NOTHING, readMs: this.#reads.get(projectId) ?? 0 }
+  #count(projectId: string): Counted {
+    const sums = { ...NOTHING, readCpuMs: this.#reads.get(projectId) ?? 0 }
     for (const { metrics } of this.#options.commits) {
       const own = metrics.byProject.get(projectId)
       sums.events += own?.events ?? 0

@@ -32,12 +32,14 @@ export const CALLS = describeCalls('Operation', {
     schema: { querystring: UsageQuery },
     summary: 'Read what the project has used, by day',
     description:
-      'Events and bytes as they were accepted, and the time that the store worked on reads; as JSON with the quotas, or as CSV. ' +
-      'The counts of other processes from the last seconds are missing.',
+      'Events and bytes as they were accepted, bytes on the disks, and the CPU time of reads; as JSON with the quotas, or as CSV. ' +
+      'The counts of other processes from the last seconds, and reads of the last minute, are missing.',
     response: {
       schema: ProjectUsage,
       example: {
-        days: [{ day: '2026-11-25', events: 120_000, bytes: 24_000_000, read_seconds: 3.2 }],
+        days: [
+          { day: '2026-11-25', events: 120_000, bytes: 24_000_000, stored_bytes: 9_000_000, read_cpu_seconds: 3.2 },
+        ],
         stored_bytes: 9_000_000,
         quotas: [{ name: 'events_per_month', limit: 10_000_000, mode: 'soft', used: 2_400_000 }],
       },

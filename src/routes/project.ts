@@ -4,13 +4,14 @@ import type { Shards } from '../clickhouse/shards.js'
 import { invalidField } from '../contract/errors.js'
 import type { ProjectAnswer, ProjectErased, ProjectUsage } from '../contract/project-schemas.js'
 import { changeSettings } from '../contract/project-settings.js'
+import { USAGE_COLUMNS } from '../contract/responses.js'
 import { toActor } from '../keys/keys.js'
 import { toDay } from '../lib/day.js'
 import { checkSettings } from '../projects/check-settings.js'
 import { type Project, type Projects, readProject, refuseLocked } from '../projects/projects.js'
 import type { QuotaWatch } from '../projects/quota-watch.js'
 import type { Retention } from '../projects/retention.js'
-import { toUsageStart, type Usage } from '../projects/usage.js'
+import { describeDay, toUsageStart, type Usage } from '../projects/usage.js'
 import { readStoredBytes } from '../store/project-usage.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { ProjectErasure } from '../users/erasure/project-erasure.js'
@@ -56,16 +57,11 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
     const from = query.from ?? toUsageStart(to)
     if (from > to) throw invalidField('/from', 'must not be after to, whose default is today')
     const used = await usage.read(projectId, { from, to })
-    const days = [...used].map(([day, { events, bytes, readMs }]) => ({
-      day,
-      events,
-      bytes,
-      read_seconds: Math.round(readMs) / 1000,
-    }))
+    const days = [...used].map(([day, one]) => describeDay(day, one))
     if (format === 'csv') {
       reply.header('content-type', 'text/csv; charset=utf-8')
-      const lines = days.map((one) => `${one.day},${one.events},${one.bytes},${one.read_seconds}\r\n`)
-      return `day,events,bytes,read_seconds\r\n${lines.join('')}`
+      const lines = days.map((one) => USAGE_COLUMNS.map((name) => one[name] ?? ''))
+      return [USAGE_COLUMNS, ...lines].map((line) => `${line.join(',')}\r\n`).join('')
     }
     // Counts within the slots of the project, and includes expired data that is still on the disk.
     const counting = reserveErasureSlots(shards, projectId)

@@ -3,17 +3,19 @@ import type { Shards } from '../clickhouse/shards.js'
 import { formatEventId } from '../model/event-id.js'
 
 /** The usage of a project. */
-export interface Used {
+interface Used {
   /** accepted events */
   events: number
   /** bytes of their entries in the journal */
   bytes: number
-  /** how long ClickHouse worked on the project's reads, ms */
-  readMs: number
+  /** CPU time of ClickHouse for the project's reads, ms; null if ClickHouse does not tell */
+  readCpuMs: number | null
 }
 
 /** The usage of a project on one day. */
 export interface UsedOnDay extends Used {
+  /** bytes on the disks of all shards, as last measured; 0 if they were not */
+  storedBytes: number
   /** number of processes that have counted it */
   processes: number
 }
@@ -30,12 +32,37 @@ export interface UsageCount extends Used {
 
 /** Replaces counts with counts of higher versions. */
 export async function writeUsage(shards: Shards, counts: readonly UsageCount[]): Promise<void> {
-  if (counts.length === 0) return
-  const rows = counts.map(({ projectId: project_id, readMs, ...rest }) =>
-    JSON.stringify({ project_id, read_ms: Math.round(readMs), ...rest }),
-  )
+  const rows = counts.map(({ projectId: project_id, readCpuMs, ...rest }) => {
+    return { project_id, read_cpu_ms: readCpuMs && Math.round(readCpuMs), ...rest }
+  })
+  await insertRows(shards, rows)
+}
+
+/**
+ * Replaces what all projects have on the disks on a day.
+ * @param version higher than that of earlier measurements
+ */
+export async function writeStoredBytes(
+  shards: Shards,
+  day: string,
+  bytes: ReadonlyMap<string, number>,
+  version: number,
+): Promise<void> {
+  const rows = [...bytes].map(([project_id, stored_bytes]) => ({
+    project_id,
+    day,
+    ...ALL_PROCESSES,
+    stored_bytes,
+    version,
+  }))
+  await insertRows(shards, rows)
+}
+
+async function insertRows(shards: Shards, rows: readonly object[]): Promise<void> {
+  if (rows.length === 0) return
+  const lines = rows.map((row) => JSON.stringify(row)).join('\n')
   await shards.onFirst((clickhouse) =>
-    clickhouse.command(`INSERT INTO project_usage FORMAT JSONEachRow\n${rows.join('\n')}`, {}, {}, WRITE_LIMIT_MS),
+    clickhouse.command(`INSERT INTO project_usage FORMAT JSONEachRow\n${lines}`, {}, {}, WRITE_LIMIT_MS),
   )
 }
 
@@ -57,9 +84,11 @@ export async function readUsage(
   const fields = new QueryParameters()
   const isWanted = projectIds === null ? '1' : `project_id IN ${fields.array([...projectIds])}`
   const rows = await shards.onFirst((clickhouse) =>
-    clickhouse.rows<Record<'project' | 'date' | 'all_events' | 'all_bytes' | 'all_ms' | 'processes', string>>(
+    clickhouse.rows<UsageRow>(
       `SELECT project_id AS project, toString(day) AS date,
-         sum(events) AS all_events, sum(bytes) AS all_bytes, sum(read_ms) AS all_ms, count() AS processes
+         sum(events) AS all_events, sum(bytes) AS all_bytes, sum(stored_bytes) AS stored,
+         if(countIf(isNull(read_cpu_ms)) > 0, NULL, sum(read_cpu_ms)) AS cpu_ms,
+         countIf(process != '${ALL_PROCESSES.process}') AS processes
        FROM project_usage FINAL
        WHERE ${isWanted} AND day BETWEEN {from:Date} AND {to:Date}
          AND NOT (process = {process:UUID} AND day = {day:Date})
@@ -70,31 +99,47 @@ export async function readUsage(
     ),
   )
   const used = new Map((projectIds ?? []).map((id) => [id, new Map<string, UsedOnDay>()]))
-  for (const { project, date, all_events, all_bytes, all_ms, processes } of rows) {
-    const sums = { events: Number(all_events), bytes: Number(all_bytes), readMs: Number(all_ms) }
+  for (const { project, date, all_events, all_bytes, stored, cpu_ms, processes } of rows) {
     const days = used.get(project) ?? new Map<string, UsedOnDay>()
-    used.set(project, days.set(date, { ...sums, processes: Number(processes) }))
+    const day = {
+      events: Number(all_events),
+      bytes: Number(all_bytes),
+      storedBytes: Number(stored),
+      readCpuMs: cpu_ms === null ? null : Number(cpu_ms),
+      processes: Number(processes),
+    }
+    used.set(project, days.set(date, day))
   }
   return used
+}
+
+interface UsageRow extends Record<'project' | 'date' | 'all_events' | 'all_bytes' | 'stored' | 'processes', string> {
+  cpu_ms: string | null
 }
 
 /** The last day that ClickHouse's Date can hold. */
 const LAST_DAY = '2149-06-06'
 
-const NOTHING = { process: '00000000-0000-0000-0000-000000000000', day: '1970-01-01' }
+/** In place of a process, for what is measured for all of them together. */
+const ALL_PROCESSES = { process: '00000000-0000-0000-0000-000000000000' }
+const NOTHING = { ...ALL_PROCESSES, day: '1970-01-01' }
 
 /** The tables that grow with what a project sends, including the copies for questions. */
 const TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'event_facts', 'session_facts']
 
-/** Time limit for a check of all projects with a quota, ms. */
+/** Time limit for a check of all projects, ms. */
 const LOOK_LIMIT_MS = 5 * 60_000
 
 /**
  * Estimates the bytes that projects have on the disks of all shards, from their share of the rows of each partition.
+ * @param projectIds null: all that have any
  */
-export async function readStoredBytes(shards: Shards, projectIds: readonly string[]): Promise<Map<string, number>> {
+export async function readStoredBytes(
+  shards: Shards,
+  projectIds: readonly string[] | null,
+): Promise<Map<string, number>> {
   const fields = new QueryParameters()
-  const wanted = `project_id IN ${fields.array([...projectIds])}`
+  const wanted = projectIds === null ? '1' : `project_id IN ${fields.array([...projectIds])}`
   const found = await shards.each(({ clickhouse }) =>
     clickhouse.rows<{ project: string; bytes: string }>(
       TABLES.map(
@@ -115,7 +160,7 @@ export async function readStoredBytes(shards: Shards, projectIds: readonly strin
       { limitMs: LOOK_LIMIT_MS },
     ),
   )
-  const sums = new Map(projectIds.map((id) => [id, 0]))
+  const sums = new Map((projectIds ?? []).map((id) => [id, 0]))
   for (const { project, bytes } of found.flat()) sums.set(project, (sums.get(project) ?? 0) + Number(bytes))
   return sums
 }

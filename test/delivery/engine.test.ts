@@ -40,9 +40,9 @@ function basic(username: string, password: string): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 }
 
-async function ask(engine: EmbeddedClickHouse, sql: string): Promise<string> {
+async function ask(engine: EmbeddedClickHouse, sql: string, settings = ''): Promise<string> {
   const { origin } = new URL(engine.url)
-  const response = await fetch(`${origin}/?database=analytics`, {
+  const response = await fetch(`${origin}/?database=analytics${settings}`, {
     method: 'POST',
     body: sql,
     headers: { authorization: authorizationOf(engine), connection: 'close' },
@@ -70,7 +70,7 @@ function pidOf(engine: EmbeddedClickHouse): number {
   return pid
 }
 
-t.test('answers over HTTP, in UTC, and writes no log tables', async (t) => {
+t.test('answers over HTTP, in UTC, and logs no texts of queries', async (t) => {
   const before = performance.now()
   const engine = await start(t, await tempDir(t))
   t.comment(`started in ${Math.round(performance.now() - before)} ms`)
@@ -78,7 +78,16 @@ t.test('answers over HTTP, in UTC, and writes no log tables', async (t) => {
   t.equal(engine.state(), 'up')
   t.equal(await ask(engine, 'SELECT timezone(), currentDatabase(), currentUser()'), 'UTC\tanalytics\ttallyhouse')
   await ask(engine, 'SYSTEM FLUSH LOGS')
-  t.equal(await ask(engine, `SELECT count() FROM system.tables WHERE database = 'system' AND name LIKE '%\\_log'`), '0')
+  t.equal(
+    await ask(
+      engine,
+      `SELECT name, engine, total_rows FROM system.tables WHERE database = 'system' AND name LIKE '%\\_log'`,
+    ),
+    'query_log\tMemory\t0',
+  )
+  await ask(engine, "SELECT 'ann'", '&log_queries_probability=1')
+  await ask(engine, 'SYSTEM FLUSH LOGS')
+  t.equal(await ask(engine, "SELECT count(), countIf(query LIKE '%ann%') FROM system.query_log"), '1\t0')
 })
 
 t.test('refuses clients without the password', async (t) => {

@@ -45,12 +45,12 @@ for (const storage of LANES) {
       await call('POST', '/public/track', { event: '', distinct_id: 'u' })
       const { days, stored_bytes, quotas } = await usage()
       t.match(days, [{ day: new Date().toISOString().slice(0, 10), events: 12 }])
-      t.ok(days[0].bytes > 12 * 30 && days[0].read_seconds >= 0)
+      t.ok(days[0].bytes > 12 * 30 && days[0].read_cpu_seconds >= 0)
       await client.events()
       t.ok((await usage()).stored_bytes > 0, `${stored_bytes}`)
       t.strictSame(quotas, [])
       const csv = await call('GET', '/public/usage?format=csv')
-      t.match(csv.body, /^day,events,bytes,read_seconds\r\n20\d\d-\d\d-\d\d,12,\d+,[\d.]+\r\n$/)
+      t.match(csv.body, /^day,events,bytes,stored_bytes,read_cpu_seconds\r\n20\d\d-\d\d-\d\d,12,\d+,\d+,[\d.]+\r\n$/)
       const wrong: [string, string, RegExp][] = [
         ['from=yesterday', '/from', /must be a date such as 2026-11-26/],
         ['from=2026-02-30', '/from', /must be a date/],
@@ -240,7 +240,7 @@ function startQuotas({ limit, sent, ids = { isRepetition: async () => false } }:
   const quotas = new Quotas({
     projects: { get: () => ({ settings, revision: 1, updatedAt: 0 }) },
     usage: {
-      own: () => ({ events: sent ?? 0, bytes: 0, readMs: 0 }),
+      own: () => ({ events: sent ?? 0, bytes: 0, readCpuMs: 0 }),
       others: () => (sent === undefined ? never : Promise.resolve(new Map())),
       include: () => undefined,
       write: () => {

@@ -346,9 +346,8 @@ for (const storage of LANES) {
       const today = new Date().toISOString().slice(0, 10)
       await until('the usage', async () => {
         const { printed } = await projects('usage', 'default')
-        return new RegExp(`^day,project,events,bytes,read_seconds\r\n${today},default,3,\\d+,[\\d.]+\r\n$`).test(
-          printed,
-        )
+        const heading = 'day,project,events,bytes,stored_bytes,read_cpu_seconds'
+        return new RegExp(`^${heading}\r\n${today},default,3,\\d+,\\d+,[\\d.]+\r\n$`).test(printed)
       })
       const [line = '{}'] = (await projects('usage', '--from', today, '--json')).printed.split('\n')
       t.match(JSON.parse(line), { day: today, project: 'default', events: 3 })

@@ -5,7 +5,9 @@ import { QuotaWatch } from '../../src/projects/quota-watch.js'
 import { Usage } from '../../src/projects/usage.js'
 import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
+import { STREAMED } from '../../src/store/page.js'
 import { readStoredBytes, readUsage } from '../../src/store/project-usage.js'
+import { ReadLog } from '../../src/store/read-log.js'
 import { until } from '../helper.js'
 import { sharedApp } from '../shared-app.js'
 
@@ -93,6 +95,59 @@ t.test('usage includes the counts of this process, and reading it costs no INSER
   await usage.write()
   t.strictSame(await read('2026-05-02', '2026-05-02'), [['2026-05-02', 5, 50]], 'once')
   t.strictSame(await read('2026-05-03', '2026-05-04'), [])
+})
+
+t.test('the CPU time of reads is counted once, and what is on the disks is measured once an hour', async (t) => {
+  const { shards, close } = await openStore((await sharedApp()).config)
+  t.teardown(close)
+  const day = '2026-04-05'
+  const now = () => Date.parse(`${day}T06:30:00Z`)
+  const options = { shards, commits: [], log: quiet, closing: new AbortController().signal, now }
+  const readLog = new ReadLog(3_000)
+  const usage = new Usage({ ...options, readLog })
+  const work = 'SELECT sum(sipHash64(number)) AS n FROM numbers(30000000) GROUP BY number % 2'
+  await shards.rows(work, {}, readLog.label('reader'))
+  // Its first rows are there long before its last ones.
+  const all = 'SELECT sipHash64(number) FROM numbers(2000000) FORMAT TSV'
+  const streamed = await shards.bytes(all, {}, { ...STREAMED, ...readLog.label('exporter') })
+  for await (const _ of streamed);
+  await shards.rows(work, {}, new ReadLog().label('other'))
+  await until('the reads', async () => {
+    await usage.countReads()
+    return usage.own('reader').readCpuMs > 0 && usage.own('exporter').readCpuMs > 0
+  })
+  const { readCpuMs } = usage.own('reader')
+  t.ok(readCpuMs > 20 && usage.own('exporter').readCpuMs > 20, `${readCpuMs} ${usage.own('exporter').readCpuMs}`)
+  await usage.countReads()
+  t.equal(usage.own('reader').readCpuMs, readCpuMs)
+  t.equal(usage.own('other').readCpuMs, 0, 'reads of another process')
+  const insert = async (project: string) =>
+    await shards.first.command(`INSERT INTO aliases (project_id) VALUES ('${project}')`)
+  const other = new Usage(options)
+  await insert('reader')
+  await other.measure()
+  await insert('late')
+  await usage.measure()
+  await usage.write()
+  const read = async (project: string) => (await other.read(project, { from: day, to: day })).get(day)
+  const { storedBytes = 0, ...rest } = (await read('reader')) ?? {}
+  t.ok(storedBytes > 0)
+  t.strictSame(rest, { events: 0, bytes: 0, readCpuMs: Math.round(readCpuMs), processes: 1 })
+  t.equal(await read('late'), undefined)
+  const byProject = new Map([['reader', { events: 1, bytes: 2 }]])
+  let found: Map<string, number> | null = null
+  const blind = new Usage({
+    ...options,
+    commits: [{ metrics: { byProject } }],
+    readLog: { readNew: async () => found },
+  })
+  await blind.countReads()
+  await blind.write()
+  t.match(await read('reader'), { events: 1, bytes: 2, readCpuMs: null }, 'if a process does not know, nobody does')
+  found = new Map()
+  await blind.countReads()
+  await blind.write()
+  t.match(await read('reader'), { events: 1, readCpuMs: Math.round(readCpuMs) })
 })
 
 t.test('events that are being accepted are stored with the counts, until they are counted or refused', async (t) => {

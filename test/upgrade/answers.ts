@@ -92,6 +92,6 @@ export async function send(call: Call, requests: readonly Request[]): Promise<Ex
 
 function withoutTimes(text: string): string {
   return text
-    .replace(/"(elapsed_ms|read_seconds|stored_bytes|used)":[\d.]+/g, '"$1":0')
+    .replace(/"(elapsed_ms|read_cpu_seconds|stored_bytes|used)":[\d.]+/g, '"$1":0')
     .replace(/"(last_used|last_refused)":(?:null|"[^"]*")/g, '"$1":null')
 }

@@ -312,7 +312,10 @@ t.test('the settings of a project', async (t) => {
     await findKind(page, 'Changes').getByText('the quota of events per day from none to 5.000 (hard)').waitFor()
     const today = new Date().toISOString().slice(0, 8)
     await usage.getByRole('rowheader', { name: today }).first().waitFor()
-    t.match(await download(page, 'Download CSV'), /^\uFEFF?day,events,bytes,read_seconds\r\n\d{4}-\d\d-\d\d,\d+,/)
+    t.match(
+      await download(page, 'Download CSV'),
+      /^\uFEFF?day,events,bytes,stored_bytes,read_cpu_seconds\r\n\d{4}-\d\d-\d\d,\d+,/,
+    )
   })
 
   t.test('a quota of the operator is shown, and cannot be changed', async (t) => {

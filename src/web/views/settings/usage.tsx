@@ -1,5 +1,5 @@
 import { QUOTAS } from '../../../contract/project-settings.js'
-import type { ProjectUsage, UsedOnDay } from '../../../contract/responses.js'
+import { type ProjectUsage, USAGE_COLUMNS, type UsedOnDay } from '../../../contract/responses.js'
 import { readUsage } from '../../api/project.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { formatBytes, formatDuration, formatNumber, formatShare } from '../../lib/format.js'
@@ -61,7 +61,7 @@ function Days({ days }: { days: UsedOnDay[] }) {
         <thead>
           <tr>
             <th scope="col">Day (UTC)</th>
-            {['Events', 'Data', 'Reading time'].map((title) => (
+            {['Events', 'Data received', 'Data on the disk', 'CPU time of reads'].map((title) => (
               <th key={title} scope="col" class={tableStyles.number}>
                 {title}
               </th>
@@ -69,12 +69,15 @@ function Days({ days }: { days: UsedOnDay[] }) {
           </tr>
         </thead>
         <tbody>
-          {days.toReversed().map(({ day, events, bytes, read_seconds }) => (
+          {days.toReversed().map(({ day, events, bytes, stored_bytes, read_cpu_seconds }) => (
             <tr key={day}>
               <th scope="row">{day}</th>
               <td class={tableStyles.number}>{formatNumber(events)}</td>
               <td class={tableStyles.number}>{formatBytes(bytes)}</td>
-              <td class={tableStyles.number}>{formatDuration(read_seconds * 1000)}</td>
+              <td class={tableStyles.number}>{formatBytes(stored_bytes)}</td>
+              <td class={tableStyles.number}>
+                {read_cpu_seconds === null ? '–' : formatDuration(read_cpu_seconds * 1000)}
+              </td>
             </tr>
           ))}
         </tbody>
@@ -84,6 +87,5 @@ function Days({ days }: { days: UsedOnDay[] }) {
 }
 
 function toCsv(days: UsedOnDay[]): CsvRow[] {
-  const rows = days.map(({ day, events, bytes, read_seconds }) => [day, events, bytes, read_seconds])
-  return [['day', 'events', 'bytes', 'read_seconds'], ...rows]
+  return [[...USAGE_COLUMNS], ...days.map((one) => USAGE_COLUMNS.map((name) => one[name]))]
 }
