@@ -10,10 +10,9 @@ import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Log } from '../lib/log.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import { checkPart, listPartsToCheck } from '../store/check-parts.js'
-import { requestFacts } from '../store/event-changes.js'
-import { detachNotes } from '../store/fact-check.js'
+import { repairFacts } from '../store/fact-check.js'
 import type { KnownPart } from '../store/part-notes.js'
-import { FACT_NOTES, FACT_TABLES, findLaggingTables, listParts, type PartList } from '../store/parts.js'
+import { FACT_TABLES, findLaggingTables, listParts, type PartList } from '../store/parts.js'
 import { lookForLost } from './look-for-lost.js'
 import { describeLoss, type Loss, WHAT_TO_DO } from './loss.js'
 import { noteParts } from './note-parts.js'
@@ -173,7 +172,8 @@ export class PartsWatch {
       if (watched.unreadable.has(key) || watched.repaired.has(key)) continue
       if (FACT_TABLES.includes(table)) {
         watched.repaired.add(key)
-        void this.#repair(watched, { table, part }).catch((err: unknown) => {
+        this.#options.log.warn({ table, part }, 'a part of the facts is damaged; copying them again')
+        void repairFacts(watched.shard.clickhouse, { table, part }).catch((err: unknown) => {
           watched.repaired.delete(key)
           this.#options.log.warn({ err, table, part }, 'a damaged part of the facts could not be replaced; retrying')
         })
@@ -184,14 +184,6 @@ export class PartsWatch {
       watched.unreadable.set(key, { shard, table, part, partition, state: 'unreadable', reason: '', rows, projects })
       this.#logNew(watched)
     }
-  }
-
-  /** Has the facts rebuilt without an unreadable part. */
-  async #repair({ shard: { clickhouse } }: Watched, damaged: UnreadablePart): Promise<void> {
-    const { table, part } = damaged
-    this.#options.log.warn({ table, part }, 'a part of the facts is damaged; copying them again')
-    if (FACT_NOTES.includes(table ?? '')) await detachNotes(clickhouse, damaged)
-    else await requestFacts(clickhouse, 'rebuild', '')
   }
 
   async close(): Promise<void> {

@@ -262,8 +262,8 @@ export class FactCopier {
   }
 
   async #takeLead(): Promise<FactLead | null> {
-    const { clickhouse, isShared } = this.#options
-    const lead = await FactLead.take(clickhouse, { process: this.#process, isShared, signal: this.#stop.signal })
+    const { clickhouse, isShared, log } = this.#options
+    const lead = await FactLead.take(clickhouse, { process: this.#process, isShared, log, signal: this.#stop.signal })
     if (lead) await this.#resetBacklog()
     // The other process may have succeeded where this one failed.
     if (lead && !lead.isContinued) {

@@ -6,6 +6,7 @@ import {
   isTooLarge,
   StoreError,
   type StoreErrorName,
+  type UnreadablePart,
 } from '../clickhouse/errors.js'
 import type { PageSettings } from '../contract/page-fields.js'
 import type { Position } from '../model/position.js'
@@ -28,7 +29,6 @@ export interface FactsReadsOptions {
         | 'noteUsed'
         | 'noteSessions'
         | 'noteDamage'
-        | 'noteDamagedSessions'
       >
     | undefined
   /** epoch ms before which events or sessions of a project may have expired; null or default: none have */
@@ -48,6 +48,8 @@ interface FactsRead {
 
 /** Errors of a query that depend on the events that it has read. */
 const OF_EVENTS: StoreErrorName[] = ['FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 'AMBIGUOUS_IDENTIFIER', 'TOO_MANY_ROWS']
+/** Tables whose rows can be computed from other tables instead. */
+const DERIVED = ['event_facts', 'session_facts']
 /** How often a question reads facts that change in the meantime before it reads `events` instead. */
 const MAX_FACTS_READS = 2
 /** A question that takes longer than this would benefit from columns for its properties, ms. */
@@ -106,8 +108,7 @@ export class FactsReads {
         const damaged = findUnreadablePart(error)
         // A column was dropped.
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
-        else if (damaged?.table === 'event_facts') void facts.noteDamage('event_facts').catch(() => undefined)
-        else if (damaged?.table === 'session_facts') void facts.noteDamagedSessions(projectId).catch(() => undefined)
+        else if (damaged?.table && DERIVED.includes(damaged.table)) this.#noteDamage(damaged)
         // If the damaged table is unknown, it may be the facts; `events` has the same data.
         else if (!damaged || damaged.table !== null) {
           if (isTooLarge(error)) noteSlow()
@@ -148,7 +149,11 @@ export class FactsReads {
     // Some table about facts may be damaged.
     else if (!(error instanceof StoreError) || isPassing(error)) throw error
     const damaged = findUnreadablePart(error)
-    if (damaged?.table) void this.#options.facts?.noteDamage(damaged.table).catch(() => undefined)
+    if (damaged) this.#noteDamage(damaged)
     return null
+  }
+
+  #noteDamage(damaged: UnreadablePart): void {
+    void this.#options.facts?.noteDamage(damaged).catch(() => undefined)
   }
 }

@@ -1,11 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { StoreUnreachableError } from '../clickhouse/errors.js'
+import { StoreUnreachableError, type UnreadablePart } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
+import { checkPart } from '../store/check-parts.js'
 import { readShardOrder } from '../store/distributed.js'
-import { noteCalls, requestColumn, requestFacts } from '../store/event-changes.js'
-import { checkFactsAgain } from '../store/fact-check.js'
+import { requestColumn } from '../store/event-changes.js'
+import { repairFacts } from '../store/fact-check.js'
 import { compareWithPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
 import {
   type ColumnSource,
@@ -14,7 +15,7 @@ import {
   noteColumnsUsed,
   readValueColumns,
 } from '../store/fact-values.js'
-import { FACT_NOTES } from '../store/parts.js'
+import { FACT_TABLES } from '../store/parts.js'
 import { readSessionDays, requestSessionFacts, type SessionDay } from '../store/session-facts.js'
 
 /** How long a point is reused, ms; questions read later events from `events`. */
@@ -113,7 +114,6 @@ export class FactsReader {
   readonly #ofSessions = new Map<string, { questions: number; askedAt: number }>()
   /** by table: when damage was reported */
   readonly #damagedAt = new Map<string, number>()
-  #sessionsDamagedAt = Number.NEGATIVE_INFINITY
   #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
 
   /** @param journals to wake the process that copies */
@@ -237,26 +237,19 @@ export class FactsReader {
   }
 
   /**
-   * Requests that the facts are copied again, because a question could not read a part of them; or that they are
-   * compared again, because it could not read another table about them. The copier meets the damage then.
+   * Has a part of facts, or of a table about them, replaced, because a question could not read it. The copier may never
+   * meet the damage, because it reads other columns.
    */
-  async noteDamage(table: string): Promise<void> {
-    const isOfFacts = table === 'event_facts'
-    if (!isOfFacts && !FACT_NOTES.includes(table)) return
+  async noteDamage(damaged: UnreadablePart): Promise<void> {
+    const { table, part: name } = damaged
+    if (table === null || !FACT_TABLES.includes(table)) return
     if (performance.now() - (this.#damagedAt.get(table) ?? Number.NEGATIVE_INFINITY) < DAMAGE_MS) return
     this.#damagedAt.set(table, performance.now())
-    await this.#shards.each(({ clickhouse }) => {
-      return isOfFacts ? requestFacts(clickhouse, 'rebuild', '') : checkFactsAgain(clickhouse)
+    await this.#shards.each(async ({ clickhouse }) => {
+      // Other shards may have an intact part of the same name.
+      const isHere = !this.#shards.areSeveral || (await checkPart(clickhouse, { table, name })) !== null
+      if (isHere) await repairFacts(clickhouse, damaged)
     })
-    for (const journal of this.#journals) journal.wakeWriter()
-  }
-
-  /** Requests that a project's session facts are filled again, because a question could not read a part of them. */
-  async noteDamagedSessions(projectId: string): Promise<void> {
-    this.#points.delete(projectId)
-    if (performance.now() - this.#sessionsDamagedAt < DAMAGE_MS) return
-    this.#sessionsDamagedAt = performance.now()
-    await this.#shards.each(({ clickhouse }) => noteCalls(clickhouse, projectId, { keys: null }))
     for (const journal of this.#journals) journal.wakeWriter()
   }
 

@@ -20,7 +20,7 @@ export type ChangeScope =
   | { kind: 'entry'; deleted: string[] }
   /**
    * no events, but session calls that were stored out of order or will leave the disk: calls of these sessions
-   * (hashes), or of any (null)
+   * (hashes), or of any (null). If there is no project, all session facts are filled again
    */
   | { kind: 'calls'; keys: string[] | null }
   /** no events, but session calls last changed before a time (epoch ms) are deleted */

@@ -3,6 +3,7 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { findUnreadablePart, orIfDenied, StoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, literalRows, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import type { Log } from '../lib/log.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ABANDONED, type ChangeScope, type EventChange, SETTLED } from './event-changes.js'
 import { matchEntries } from './events.js'
@@ -63,11 +64,17 @@ const COPYING: ClickHouseSettings = {
   min_insert_block_size_bytes: String(256 * 1024 * 1024),
 }
 
+/** Of a table that says which events facts have, a detached part voids facts at each start of ClickHouse. */
+const NOT_DROPPED =
+  'detached parts of a table about facts cannot be removed, so facts may be copied again at each start of ClickHouse: ' +
+  'allow the user of CLICKHOUSE_URL the setting allow_drop_detached, or drop these parts'
+
 export interface LeadOptions {
   /** identifies this process */
   process: string
   /** whether other processes may lead */
   isShared: boolean
+  log: Pick<Log, 'warn'>
   /** ends the wait for statements of other processes */
   signal: AbortSignal
 }
@@ -88,9 +95,11 @@ export class FactLead {
   readonly #clickhouse: ClickHouse
   readonly #comparison: FactCheck
   readonly #state: LeadState
+  readonly #log: Pick<Log, 'warn'>
 
-  private constructor(clickhouse: ClickHouse, state: LeadState) {
+  private constructor(clickhouse: ClickHouse, state: LeadState, log: Pick<Log, 'warn'>) {
     this.#clickhouse = clickhouse
+    this.#log = log
     this.#comparison = new FactCheck(clickhouse)
     this.#state = state
     this.columns = new LeadColumns(clickhouse, () => this.assertLeads())
@@ -119,10 +128,10 @@ export class FactLead {
    * Takes the lead, and removes everything that the previous leader left unfinished.
    * @returns null if another process leads
    */
-  static async take(clickhouse: ClickHouse, { process, isShared, signal }: LeadOptions): Promise<FactLead | null> {
+  static async take(clickhouse: ClickHouse, { process, isShared, log, signal }: LeadOptions): Promise<FactLead | null> {
     const state = await LeadState.claim(clickhouse, process, isShared)
     if (!state) return null
-    const lead = new FactLead(clickhouse, state)
+    const lead = new FactLead(clickhouse, state, log)
     // Without this, another process would take over during a long wait or statement, and processes might replace each
     // other forever.
     const beating = isShared && setInterval(() => void state.beat().catch(() => undefined), BEAT_MS)
@@ -220,9 +229,10 @@ export class FactLead {
     await this.assertLeads()
     for (const table of FACT_TABLES) {
       const drop = `ALTER TABLE ${table} DROP DETACHED PARTITION ALL`
-      await this.#clickhouse.command(drop, {}, { allow_drop_detached: 1 }).catch((error: unknown) => {
-        // The next start tries again.
+      await this.#clickhouse.command(drop, {}, { allow_drop_detached: 1 }).catch(async (error: unknown) => {
         if (!(error instanceof StoreError)) throw error
+        // The next start tries again.
+        if (await hasDetachedParts(this.#clickhouse, [table])) this.#log.warn({ err: error, table }, NOT_DROPPED)
       })
     }
   }
@@ -335,7 +345,8 @@ export class FactLead {
     if (scope.kind === 'rebuild') await this.rebuild()
     if (scope.kind === 'column') await this.columns.tryToAdd(scope.source)
     if (scope.kind === 'calls') {
-      if ('before' in scope) await this.sessions.expire(projectId, scope.before)
+      if (projectId === '') await this.sessions.discard()
+      else if ('before' in scope) await this.sessions.expire(projectId, scope.before)
       else await this.sessions.eraseCalls(projectId, scope.keys)
     }
     // Events that are not copied yet will be copied in their changed form.

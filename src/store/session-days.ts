@@ -135,7 +135,7 @@ export class SessionDays {
       await this.#change(`ALTER TABLE session_facts DELETE WHERE ${which}`, {}, { mutations_sync: '2' })
     } catch (error) {
       if (!(error instanceof StoreError) && !isTimeout(error)) throw error
-      await this.#discard()
+      await this.discard()
     }
   }
 
@@ -149,13 +149,13 @@ export class SessionDays {
        WHERE database = currentDatabase() AND table = 'session_facts' AND NOT is_done HAVING count() > 0`,
     )
     const earlier = await orIfDenied(removals, [])
-    if (earlier[0]?.failed === 1) await this.#discard()
+    if (earlier[0]?.failed === 1) await this.discard()
     if (earlier.length > 0) return
     await this.#change(`ALTER TABLE session_facts DELETE WHERE ${which}`, {}, { mutations_sync: '0' })
   }
 
   /** Removes all rows. Running questions may be reading them, so a change of each project is logged first. */
-  async #discard(): Promise<void> {
+  async discard(): Promise<void> {
     await this.#void('1')
     await this.#change(
       `INSERT INTO event_changes (project_id, id, kind, scope, state)
@@ -271,7 +271,7 @@ export class SessionDays {
       return await read()
     } catch (error) {
       if (findUnreadablePart(error)?.table !== 'session_facts') throw error
-      await this.#discard()
+      await this.discard()
       return otherwise
     }
   }

@@ -227,5 +227,11 @@ t.test('PartsWatch compares checksums when three reads took too long, and finds 
   await until('a request to copy the facts again', async () => {
     return (await shards.first.rows("SELECT 1 FROM event_changes WHERE kind = 'rebuild'")).length > 0
   })
+  const ofSessions = ofFacts.replace('event_facts', 'session_facts')
+  watch.noteError(new StoreError(40, new Error(ofSessions)))
+  await until('a request to fill only the session facts again', async () => {
+    return (await shards.first.rows("SELECT 1 FROM event_changes WHERE kind = 'calls' AND project_id = ''")).length > 0
+  })
+  t.equal((await shards.first.rows("SELECT 1 FROM event_changes WHERE kind = 'rebuild'")).length, 1)
   t.equal(watch.losses.length, 1, 'the facts need no operator')
 })

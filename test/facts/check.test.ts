@@ -11,7 +11,7 @@ import { EventEdits } from '../../src/store/event-edits.js'
 import { isDiskShort } from '../../src/store/fact-backlog.js'
 import { checkFactsAgain, FactCheck } from '../../src/store/fact-check.js'
 import { readFactsPoint } from '../../src/store/fact-points.js'
-import { ACCIDENTS, damage } from '../damage/damaged-store.js'
+import { ACCIDENTS, damage, keepLog } from '../damage/damaged-store.js'
 import { dataFolder, silent, startClickHouse, until } from '../helper.js'
 import { openShard } from './shard.js'
 
@@ -167,8 +167,29 @@ t.test('questions are answered although a table about facts is damaged, and it i
   for (const table of ['facts_columns_used', ...tables]) {
     await damageTable(clickhouse, table)
     t.equal(await count(), 3, table)
+    if (!['facts_progress', 'facts_state', 'event_changes'].includes(table)) continue
+    await until(`${table} to be without the damaged part, which the copier might not read`, async () => {
+      const aside = 'SELECT 1 FROM system.detached_parts WHERE table = {table:String}'
+      return (await clickhouse.rows(aside, { table })).length > 0
+    })
   }
   await requestFacts(clickhouse, 'take_in', 'a')
+  const denied = shard.open()
+  const command = denied.command.bind(denied)
+  denied.command = async (query, ...rest) => {
+    if (query.includes('DROP DETACHED')) throw new StoreError(452, new Error('Setting should not be changed'))
+    await command(query, ...rest)
+  }
+  const { log, lines } = keepLog()
+  const refused = shard.copier({ clickhouse: denied, log })
+  await until('the facts', async () => {
+    return await shard.complete(['a']).then(
+      () => true,
+      () => false,
+    )
+  })
+  await refused.close()
+  t.match(JSON.stringify(lines), /detached parts of a table about facts cannot be removed/)
   shard.copier({ log: silent })
   // First several damaged together, then two while they are in use.
   for (const table of [null, 'facts_state', 'event_changes']) {

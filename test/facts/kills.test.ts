@@ -76,7 +76,7 @@ t.test('facts that a leader copies while another one takes over are not read', a
   t.teardown(() => next.close())
   const claim = proxyOfNext.hold('INSERT INTO facts_state')
   const process = randomUUID()
-  const taking = FactLead.take(next, { process, isShared: false, signal: new AbortController().signal })
+  const taking = FactLead.take(next, { process, isShared: false, log: silent, signal: new AbortController().signal })
   // The state has been read, and the leader begins a step now.
   await claim.held
   const finish = proxy.hold('INSERT INTO facts_progress')

@@ -5,6 +5,7 @@ import { type ChangeScope, logChange, readOpenChanges } from '../../src/store/ev
 import { EventEdits } from '../../src/store/event-edits.js'
 import { findStepEnd } from '../../src/store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../../src/store/fact-lead.js'
+import { silent } from '../helper.js'
 import { openShard } from './shard.js'
 
 function some(count: number, event = 'e') {
@@ -121,7 +122,7 @@ t.test('a restarted copier does not count the events in facts', async (t) => {
 t.test('a replaced leader finds out even if all changes are in projects without facts', async (t) => {
   const { clickhouse } = await openShard(t)
   const take = async () => {
-    const options = { process: randomUUID(), isShared: false, signal: new AbortController().signal }
+    const options = { process: randomUUID(), isShared: false, log: silent, signal: new AbortController().signal }
     const lead = await FactLead.take(clickhouse, options)
     if (!lead) throw new Error('another process leads')
     return lead

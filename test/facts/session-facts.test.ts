@@ -323,7 +323,9 @@ t.test('the next leader continues, and rows of one that was lost while it made t
   t.ok((await count('session_fact_days')) > days, 'there are old days')
   const rows = await shard.countRows()
   t.ok(rows > days, 'and old rows')
-  const lead = await FactLead.take(clickhouse, { process: crypto.randomUUID(), isShared: false, signal: UNINTERRUPTED })
+  const lead = await FactLead.take(clickhouse, {
+    ...{ process: crypto.randomUUID(), isShared: false, log: silent, signal: UNINTERRUPTED },
+  })
   await lead?.sessions.prune()
   t.equal(await shard.countRows(), rows, 'questions may still read them')
   for (let i = 0; i < 2; i++) {

@@ -108,7 +108,7 @@ export class Copiers {
       started.start()
       return started
     }
-    const hold = () => FactLead.take(clickhouse, { process: randomUUID(), isShared: false, signal })
+    const hold = () => FactLead.take(clickhouse, { process: randomUUID(), isShared: false, log: silent, signal })
     switch (this.#habit) {
       case 'off':
       case 'complete':

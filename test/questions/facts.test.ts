@@ -347,7 +347,6 @@ t.test('questions have the same answers from facts, from facts and events, and f
           noteSlow: async () => undefined,
           noteUsed: async () => undefined,
           noteSessions: async () => undefined,
-          noteDamagedSessions: async () => undefined,
         },
       }),
     })
@@ -448,7 +447,6 @@ t.test('a result from facts is discarded if they have changed in the meantime', 
       noteUsed: async () => undefined,
       noteSessions: async () => undefined,
       noteDamage: async () => undefined,
-      noteDamagedSessions: async () => undefined,
     },
   })
   const range = { from: '2026-04-20', to: '2026-04-21' }

@@ -190,7 +190,6 @@ t.test('questions about sessions have the same answers from their facts, whateve
               if (isUsed) used++
             },
             noteDamage: async () => undefined,
-            noteDamagedSessions: async () => undefined,
           },
         }),
       })

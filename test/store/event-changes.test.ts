@@ -11,6 +11,7 @@ import {
   SETTLED,
 } from '../../src/store/event-changes.js'
 import { FactLead } from '../../src/store/fact-lead.js'
+import { silent } from '../helper.js'
 import { emptyClickHouse } from '../shared-engine.js'
 
 const MINUTE_S = 60
@@ -104,7 +105,7 @@ t.test('the log has changes of events only, once they are settled', async (t) =>
   t.strictSame(await idsIn('event_change_log', 'logged'), [])
 
   const { signal } = new AbortController()
-  const lead = await FactLead.take(clickhouse, { process: randomUUID(), isShared: false, signal })
+  const lead = await FactLead.take(clickhouse, { process: randomUUID(), isShared: false, log: silent, signal })
   for (let i = 0; i < changes.length; ) i += (await lead?.follow(changes.slice(i))) ?? changes.length
   t.strictSame(await openIds(), [])
   t.strictSame(await idsIn('event_change_log', 'logged'), [id])
