@@ -375,7 +375,7 @@ function registerApi(
   const nameVisitor: NameVisitor = (visit) => visitors.name(visit)
   const { shards } = store
   const { buffers, profiles, aliases, links, entries, noteDeletion } = lanes
-  const keptSince = (projectId: string) => projects.kept(projectId).events
+  const keptSince = (projectId: string, at?: number) => projects.kept(projectId, at).events
   const barrier = withAging(lanes.barrier, keptSince)
   const sessions = hideExpiredSessions(lanes.sessions, (projectId) => projects.kept(projectId).sessions)
   const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config

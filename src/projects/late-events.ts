@@ -7,8 +7,11 @@ import { insertIdAt } from '../model/insert-id.js'
 import { ScannedBody } from '../model/scanned-body.js'
 import type { Sender } from '../model/sender.js'
 
-/** The time since which a project's events are kept, epoch ms; undefined: all are. */
-export type KeptSince = (projectId: string) => number | undefined
+/**
+ * The time since which a project's events are kept, epoch ms; undefined: all are.
+ * @param at when, epoch ms; a time in the future means now; default: now
+ */
+export type KeptSince = (projectId: string, at?: number) => number | undefined
 
 /** Explains the refusal of an event that is past its project's retention. */
 export function tooOldReason(since: number): string {

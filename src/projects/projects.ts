@@ -79,15 +79,18 @@ export class Projects {
     return this.#byId
   }
 
-  /** The times since which a project's data is kept. */
-  kept(projectId: string): KeptTimes {
+  /**
+   * The times since which a project's data is kept.
+   * @param at when, epoch ms; a time in the future means now
+   */
+  kept(projectId: string, at = Number.POSITIVE_INFINITY): KeptTimes {
     const project = this.#byId.get(projectId)
     if (project === undefined) return {}
     const { events, sessions } = project.settings.keep
-    const now = this.#options.now?.() ?? Date.now()
+    const time = Math.min(this.#options.now?.() ?? Date.now(), at)
     return {
-      ...(events !== null && { events: keptSince(events, now) }),
-      ...(sessions !== null && { sessions: keptSince(sessions, now) }),
+      ...(events !== null && { events: keptSince(events, time) }),
+      ...(sessions !== null && { sessions: keptSince(sessions, time) }),
     }
   }
 

@@ -133,7 +133,8 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     if (storedBefore !== undefined) requireSecretKey(request)
     const kept = chooseContexts(contexts, request, checkContexts)
     const sender = getSender(request)
-    const expired = findExpiredEvents(keptSince(request.projectId), rawBody, body)
+    // An import that resumes must meet the same refusals: it sends the other events with the key of the first attempt.
+    const expired = findExpiredEvents(keptSince(request.projectId, storedBefore), rawBody, body)
     const idempotencyKey = parseIdempotencyKey(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
     const found = readInsertIds(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)

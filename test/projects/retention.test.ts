@@ -178,7 +178,17 @@ t.test('a repetition of an event that has expired since is answered like the fir
   const firsts = []
   for (const request of requests) firsts.push(await call('POST', ...request))
   t.ok(firsts.every(({ statusCode }) => statusCode === 200))
+  const begunAt = Date.now()
+  const older = { ...event, timestamp: timestamp - DAY_MS }
+  const findRefused = async (storedBefore: number) => {
+    const path = `/public/track/batch?stored_before=${storedBefore}`
+    const { details } = (await call('POST', path, { events: [older, event] })).json()
+    return details.map(({ path }: { path: string }) => path)
+  }
+  t.strictSame(await findRefused(begunAt), ['/events/0/timestamp'])
   ahead = 1_200_000
+  t.strictSame(await findRefused(begunAt), ['/events/0/timestamp'], 'an import that resumes meets the same refusals')
+  t.equal((await findRefused(begunAt + DAY_MS)).length, 2, 'a time in the future means now')
   for (const [i, request] of requests.entries()) {
     const again = await call('POST', ...request)
     const name = JSON.stringify(request)
