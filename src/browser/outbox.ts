@@ -43,13 +43,14 @@ export class Outbox {
     const { key, storage } = this.#options
     this.#lastAt = Math.max(this.#lastAt + 1, Date.now())
     const name = `${key} ${kind} ${this.#lastAt} ${newId()}`
-    const kept = storage.list(key)
-    if (kept.length >= MAX_KEPT) {
-      const oldest = kept[0] as string
+    const due = this.#listDue()
+    if (due.length >= MAX_KEPT) {
+      const oldest = due[0] as string
       // The outbox is full. If its oldest entry is new, the page has recorded all of them at the same time and sent
       // none yet; after an outage, they wait for the next beat.
       if (computeAge(oldest) < CALL_MS) void this.send(isLeaving, Infinity)
-      storage.remove(oldest)
+      // An entry in flight stays, because its batch may be refused for another one, or not be answered.
+      if (!this.#inFlight.has(oldest)) storage.remove(oldest)
     }
     this.#own.add(name)
     storage.write(name, JSON.stringify(body))
@@ -64,21 +65,26 @@ export class Outbox {
    */
   async send(isLeaving?: boolean, room = MAX_BODY): Promise<void> {
     if (this.#inFlight.size > 0 && !isLeaving) return
-    const { key, storage } = this.#options
-    const due = storage.list(key).filter((name) => {
-      const age = computeAge(name)
-      if (age > KEPT_MS) return storage.remove(name)
-      return (age > CALL_MS || this.#own.has(name)) && !this.#inFlight.has(name)
-    })
-    const names = due.filter((name, index) => {
+    const { storage } = this.#options
+    const names = this.#listDue().filter((name, index) => {
       room -= (storage.read(name) ?? '').length
       // Aliases come last, each in a separate request.
-      return !index || (room > 0 && !isAlias(name))
+      return !index || (index < MAX_KEPT && room > 0 && !isAlias(name))
     })
     if (!names[0]) return
     const isDone = this.#deliver(names)
     // A page that is being left cannot wait.
     if (isLeaving || (await isDone)) void this.send(isLeaving)
+  }
+
+  /** The names of the entries that this page may send, or remove to make room, oldest first. */
+  #listDue(): string[] {
+    const { key, storage } = this.#options
+    return storage.list(key).filter((name) => {
+      const age = computeAge(name)
+      if (age > KEPT_MS) return storage.remove(name)
+      return (age > CALL_MS || this.#own.has(name)) && !this.#inFlight.has(name)
+    })
   }
 
   /**
@@ -91,23 +97,31 @@ export class Outbox {
 
   /** @returns whether the service has decided about all of them */
   async #deliver(names: string[]): Promise<boolean> {
-    const { storage } = this.#options
     for (const name of names) this.#inFlight.add(name)
+    const isDecided = await this.#attempt(names)
+    for (const name of names) this.#inFlight.delete(name)
+    return isDecided
+  }
+
+  async #attempt(names: string[]): Promise<boolean> {
+    const { storage } = this.#options
     const texts = names.map((name) => this.#toText(name))
     const [status, text] = await (isAlias(names[0] as string)
       ? this.call('users/alias', texts.join())
       : this.call('track/batch', `{"events":[${texts}]}`))
-    for (const name of names) this.#inFlight.delete(name)
     // No answer, a failure of the service, a proxy that cannot find the service while it restarts, a timeout, or too
     // many requests.
     if (status > 499 || [0, 404, 408, 429].includes(status)) return false
-    if (status < 400) for (const name of names) storage.remove(name)
-    // The service refuses a whole batch for one bad event.
-    else if (names[1]) for (const name of names) await this.#deliver([name])
-    else {
+    if (status > 399) {
+      // The service refuses a whole batch for one bad event.
+      if (names[1]) {
+        // What is gone was removed by `optOut`.
+        for (const name of names) if (storage.read(name) && !(await this.#attempt([name]))) return false
+        return true
+      }
       console.error('Tallyhouse:', text)
-      storage.remove(names[0] as string)
     }
+    for (const name of names) storage.remove(name)
     return true
   }
 
