@@ -44,7 +44,7 @@ export class Outbox {
     this.#lastAt = Math.max(this.#lastAt + 1, Date.now())
     const name = `${key} ${kind} ${this.#lastAt} ${newId()}`
     const due = this.#listDue()
-    if (due.length >= MAX_KEPT) {
+    if (due[MAX_KEPT - 1]) {
       const oldest = due[0] as string
       // The outbox is full. If its oldest entry is new, the page has recorded all of them at the same time and sent
       // none yet; after an outage, they wait for the next beat.
@@ -65,9 +65,8 @@ export class Outbox {
    */
   async send(isLeaving?: boolean, room = MAX_BODY): Promise<void> {
     if (this.#inFlight.size > 0 && !isLeaving) return
-    const { storage } = this.#options
     const names = this.#listDue().filter((name, index) => {
-      room -= (storage.read(name) ?? '').length
+      room -= (this.#options.storage.read(name) ?? '').length
       // Aliases come last, each in a separate request.
       return !index || (index < MAX_KEPT && room > 0 && !isAlias(name))
     })
@@ -97,32 +96,25 @@ export class Outbox {
 
   /** @returns whether the service has decided about all of them */
   async #deliver(names: string[]): Promise<boolean> {
-    for (const name of names) this.#inFlight.add(name)
-    const isDecided = await this.#attempt(names)
-    for (const name of names) this.#inFlight.delete(name)
-    return isDecided
-  }
-
-  async #attempt(names: string[]): Promise<boolean> {
     const { storage } = this.#options
+    for (const name of names) this.#inFlight.add(name)
     const texts = names.map((name) => this.#toText(name))
     const [status, text] = await (isAlias(names[0] as string)
       ? this.call('users/alias', texts.join())
       : this.call('track/batch', `{"events":[${texts}]}`))
-    // No answer, a failure of the service, a proxy that cannot find the service while it restarts, a timeout, or too
-    // many requests.
-    if (status > 499 || [0, 404, 408, 429].includes(status)) return false
-    if (status > 399) {
-      // The service refuses a whole batch for one bad event.
-      if (names[1]) {
-        // What is gone was removed by `optOut`.
-        for (const name of names) if (storage.read(name) && !(await this.#attempt([name]))) return false
-        return true
+    // Otherwise there was no answer, a failure of the service, a proxy that cannot find the service while it restarts,
+    // a timeout, or too many requests.
+    let isDecided = status < 500 && ![0, 404, 408, 429].includes(status)
+    for (const name of names) {
+      // The service refuses a whole batch for one bad event. What is gone was removed by `optOut`.
+      if (isDecided && status > 399 && names[1]) isDecided = !storage.read(name) || (await this.#deliver([name]))
+      else if (isDecided) {
+        if (status > 399) console.error('Tallyhouse:', text)
+        storage.remove(name)
       }
-      console.error('Tallyhouse:', text)
+      this.#inFlight.delete(name)
     }
-    for (const name of names) storage.remove(name)
-    return true
+    return isDecided
   }
 
   /** Clocks of browsers may be wrong, so an event has its time only if it is late. */
