@@ -68,7 +68,7 @@ export class Outbox {
     const names = this.#listDue().filter((name, index) => {
       room -= (this.#options.storage.read(name) ?? '').length
       // Aliases come last, each in a separate request.
-      return !index || (index < MAX_KEPT && room > 0 && !isAlias(name))
+      return !index || (room > 0 && !isAlias(name))
     })
     if (!names[0]) return
     const isDone = this.#deliver(names)
@@ -106,8 +106,8 @@ export class Outbox {
     // a timeout, or too many requests.
     let isDecided = status < 500 && ![0, 404, 408, 429].includes(status)
     for (const name of names) {
-      // The service refuses a whole batch for one bad event. What is gone was removed by `optOut`.
-      if (isDecided && status > 399 && names[1]) isDecided = !storage.read(name) || (await this.#deliver([name]))
+      // The service refuses a whole batch for one bad event.
+      if (isDecided && status > 399 && names[1]) isDecided = await this.#deliver([name])
       else if (isDecided) {
         if (status > 399) console.error('Tallyhouse:', text)
         storage.remove(name)
