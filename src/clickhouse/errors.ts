@@ -290,9 +290,12 @@ const PART_NAME = '((?:patch-[0-9a-f]+-)?[0-9A-Za-z]+(?:_\\d+){3,4})'
 const NAMED_PART = new RegExp(`(?:\\b(?:reading|data) part |/)${PART_NAME}(?=[/\\s:.,')]|$)`)
 const NAMED_TABLE = / in table (?:[^\s.]+\.)?([\w-]+)/
 
+/** The system was short of memory or open files (ENOMEM, ENFILE, EMFILE): the file is not damaged. */
+const SHORTAGE = /\berrno: (?:12|23|24)\b/
+
 /** The damaged part that ClickHouse could not read; null for any other error. */
 export function findUnreadablePart(error: unknown): UnreadablePart | null {
-  if (!(error instanceof StoreError) || !DAMAGE_ERRORS.has(error.code)) return null
+  if (!(error instanceof StoreError) || !DAMAGE_ERRORS.has(error.code) || SHORTAGE.test(error.words)) return null
   const part = NAMED_PART.exec(error.words)?.[1]
   return part === undefined ? null : { part, table: NAMED_TABLE.exec(error.words)?.[1] ?? null }
 }

@@ -205,6 +205,8 @@ t.test('PartsWatch compares checksums when three reads took too long, and finds 
   })
   await watch.start(() => 0)
   watch.noteError(new Error('something else'))
+  const shortage = `Cannot open file /store/${parts[0]?.name}/data.bin, errno: 24, strerror: Too many open files`
+  watch.noteError(new StoreError(76, new Error(`${shortage}: (while reading from part /store/${parts[0]?.name}/)`)))
   t.equal(watch.unreadable, null)
   const asked: string[] = []
   for (const { clickhouse } of shards.all) {
