@@ -70,7 +70,7 @@ function pidOf(engine: EmbeddedClickHouse): number {
   return pid
 }
 
-t.test('answers over HTTP, in UTC, and logs no texts of queries', async (t) => {
+t.test('answers over HTTP, in UTC, and logs only queries that ask for it, in memory', async (t) => {
   const before = performance.now()
   const engine = await start(t, await tempDir(t))
   t.comment(`started in ${Math.round(performance.now() - before)} ms`)
@@ -87,7 +87,7 @@ t.test('answers over HTTP, in UTC, and logs no texts of queries', async (t) => {
   )
   await ask(engine, "SELECT 'ann'", '&log_queries_probability=1')
   await ask(engine, 'SYSTEM FLUSH LOGS')
-  t.equal(await ask(engine, "SELECT count(), countIf(query LIKE '%ann%') FROM system.query_log"), '1\t0')
+  t.equal(await ask(engine, "SELECT query LIKE '%ann%' FROM system.query_log"), '1')
 })
 
 t.test('refuses clients without the password', async (t) => {

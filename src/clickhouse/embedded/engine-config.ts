@@ -8,8 +8,8 @@ export const USER = 'tallyhouse'
 /**
  * The engine's configuration as XML. It sets what must differ from the defaults of ClickHouse as a library, or from
  * those of a large server. The `system.*_log` tables exist only if a configuration names them, so none of them fills
- * the disk. `query_log` has the CPU time of reads (store/read-log.ts): it is in memory, without the texts of queries,
- * and only of those that ask to be logged.
+ * the disk. `query_log` has the CPU time of reads (store/read-log.ts): it is in memory, and has only the queries that ask
+ * to be logged. Their texts cannot be left out, because `system.processes` would lack them, too.
  *
  * The engine's own session logs in as `default` without a password, from 127.0.0.1, whatever is set: neither a password
  * nor a network can keep HTTP clients from being `default`. So the HTTP rules admit only requests with the exact
@@ -47,7 +47,7 @@ export function buildConfiguration({ readsFiles }: { readsFiles: boolean }): str
     <number_of_free_entries_in_pool_to_execute_mutation>${threads}</number_of_free_entries_in_pool_to_execute_mutation>
   </merge_tree>
   <query_log>
-    <engine>ENGINE = Memory SETTINGS max_rows_to_keep = 20000</engine>
+    <engine>ENGINE = Memory SETTINGS compress = 1, max_rows_to_keep = 20000, max_bytes_to_keep = 33554432</engine>
     <flush_interval_milliseconds>1000</flush_interval_milliseconds>
     <reserved_size_rows>1024</reserved_size_rows>
   </query_log>
@@ -92,7 +92,6 @@ export function buildConfiguration({ readsFiles }: { readsFiles: boolean }): str
     <default>
       <log_queries_probability>0</log_queries_probability>
       <log_queries_min_type>QUERY_FINISH</log_queries_min_type>
-      <log_queries_cut_to_length>1</log_queries_cut_to_length>
     </default>
   </profiles>
   <quotas><default/></quotas>
