@@ -47,7 +47,7 @@ list  lists the projects: those with keys, and those with settings.
 show  shows the settings of a project.
 usage prints the daily usage (UTC) of all or the named projects as CSV, or as one JSON object per
       line: accepted events, their bytes as received, bytes on the disks, and the CPU seconds of
-      ClickHouse for reads. Services store their counts every ten seconds, what they have read within
+      ClickHouse for reads. Services store their counts every ten seconds, the CPU time of reads within
       a minute, and what is on the disks every hour.
         --from DAY                such as 2026-11-01 (default: 30 days before the last one)
         --to DAY                  the last one (default: today)

@@ -296,7 +296,8 @@ export const ProjectUsage = withFields(
               'Bytes on the disks of ClickHouse, estimated once an hour: the last figure of the day; 0 if there is none.',
           }),
           read_cpu_seconds: Type.Union([Type.Number(), Type.Null()], {
-            description: 'CPU time of ClickHouse for reads; null if its user may not read `system.query_log`.',
+            description:
+              'CPU time of ClickHouse for reads; null if it has no `system.query_log`, or its user may not read it.',
           }),
         }),
       ),

@@ -172,7 +172,7 @@ export class PartsWatch {
       if (watched.unreadable.has(key) || watched.repaired.has(key)) continue
       if (FACT_TABLES.includes(table)) {
         watched.repaired.add(key)
-        this.#options.log.warn({ table, part }, 'a part of the facts is damaged; copying them again')
+        this.#options.log.warn({ table, part }, 'a part of the facts is damaged; replacing it')
         void repairFacts(watched.shard.clickhouse, { table, part }).catch((err: unknown) => {
           watched.repaired.delete(key)
           this.#options.log.warn({ err, table, part }, 'a damaged part of the facts could not be replaced; retrying')

@@ -68,11 +68,9 @@ export class FactBacklog {
    * Counts new events.
    * @param upTo everything up to this id is stored, and nothing lower will be
    * @param progress by project: facts have its events up to here
-   * @returns the number of events that were stored since the last call; 0 for the first call
    */
-  async look(upTo: bigint, progress: ReadonlyMap<string, bigint>): Promise<number> {
-    const isFirst = this.#counted === null
-    if (this.#counted !== null && upTo <= this.#counted) return 0
+  async look(upTo: bigint, progress: ReadonlyMap<string, bigint>): Promise<void> {
+    if (this.#counted !== null && upTo <= this.#counted) return
     const found =
       this.#counted === null
         ? await countEvents(this.#clickhouse, progress)
@@ -89,7 +87,6 @@ export class FactBacklog {
       const list = isSmall ? this.#small : this.#waiting
       list.set(projectId, all)
     }
-    return isFirst ? 0 : [...found.values()].reduce((sum, { rows }) => sum + rows, 0)
   }
 
   /**

@@ -30,7 +30,6 @@ import { detachNotes } from '../store/fact-check.js'
 import { BEAT_MS, FactLead, LeadLostError } from '../store/fact-lead.js'
 import { FACT_NOTES } from '../store/parts.js'
 import type { SessionFactsMaker } from '../store/session-facts.js'
-import { type BurstLimits, Bursts } from './bursts.js'
 import { type CountedRange, FactBacklog } from './fact-backlog.js'
 import { SessionFiller, type SessionsPace } from './session-filler.js'
 import { Setbacks } from './setbacks.js'
@@ -58,8 +57,6 @@ export interface FactCopierOptions {
   sessionsPace?: SessionsPace | undefined
   /** pauses before a project that failed is tried again; default: a second up to five minutes */
   setbackPauses?: Backoff
-  /** which arrivals are a burst, during which copying pauses */
-  burst?: BurstLimits
   /** pause between two checks for new events, ms */
   pauseMs?: number
   /** how long to wait for a change that has not ended, ms */
@@ -110,8 +107,7 @@ const BACKOFF: Backoff = { firstMs: 200, maxMs: 30_000 }
  * Copies stored events into the facts of a shard in the background, and applies changes of events to the facts. Only
  * one process does this at a time.
  *
- * Copying does not delay events: it runs on one thread, and pauses during bursts of events and while the journals have a
- * backlog.
+ * Copying does not delay events: it runs on one thread, and pauses while the journals have a backlog.
  */
 export class FactCopier {
   readonly #options: FactCopierOptions
@@ -130,7 +126,6 @@ export class FactCopier {
   #lookedAt = Number.NEGATIVE_INFINITY
   #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
   readonly #size: StepSize
-  readonly #bursts: Bursts
   readonly #copies: Setbacks
   readonly #changes: Setbacks
   /** projects whose changes facts cannot follow */
@@ -144,7 +139,6 @@ export class FactCopier {
   constructor(options: FactCopierOptions) {
     this.#options = options
     this.#size = new StepSize(options.maxStep ?? MAX_STEP)
-    this.#bursts = new Bursts(options.burst)
     this.#copies = new Setbacks(options.setbackPauses)
     this.#changes = new Setbacks(options.setbackPauses)
     const { sessions: maker, sessionsPace: pace } = options
@@ -376,8 +370,7 @@ export class FactCopier {
     const stored = await this.#findStored()
     if (stored === null) return false
     this.#lookedAt = performance.now()
-    const arrived = await this.#backlog.look(idNumber(lastIdAt(stored)), lead.progress)
-    if (this.#bursts.count(arrived)) return false
+    await this.#backlog.look(idNumber(lastIdAt(stored)), lead.progress)
     if (this.#backlog.dueRows > 0 && (await this.#lacksDisk())) return false
     const ranges = await this.#backlog.next(lead.progress)
     if (ranges.length === 0) return false

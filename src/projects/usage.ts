@@ -93,6 +93,7 @@ export class Usage {
   readonly #reads = new Map<string, number>()
   /** whether ClickHouse tells the CPU time of reads */
   #knowsReads = true
+  #cannotReadLog = false
   /** the last hour in which this process asked for the turn to measure, epoch ms */
   #hour = 0
   /** by project: the earlier counts of the journals and the reads */
@@ -133,7 +134,8 @@ export class Usage {
   /** Counts the reads that ClickHouse has logged since the last call. @throws StoreUnreachableError, StoreError */
   async countReads(): Promise<void> {
     const { readLog, shards } = this.#options
-    const found = (await readLog?.readNew(shards)) ?? null
+    const found = (await readLog?.readNew(shards).catch(this.#noteUnreadLog)) ?? null
+    this.#cannotReadLog = false
     const isKnown = found !== null
     if (isKnown !== this.#knowsReads) {
       this.#knowsReads = isKnown
@@ -144,22 +146,36 @@ export class Usage {
     for (const [projectId, ms] of found ?? []) this.#reads.set(projectId, (this.#reads.get(projectId) ?? 0) + ms)
   }
 
+  readonly #noteUnreadLog = (error: unknown): never => {
+    const { closing, log } = this.#options
+    if (!this.#cannotReadLog && !closing.aborted) {
+      log.warn({ err: error }, 'the CPU time of reads could not be asked for; retrying')
+    }
+    this.#cannotReadLog = true
+    throw error
+  }
+
   /**
    * Stores what each project has on the disks, if nobody has done so in this hour.
    * @throws StoreUnreachableError, StoreError
    */
   async measure(): Promise<void> {
-    const { shards, log, now = Date.now } = this.#options
+    const { shards, log, closing, now = Date.now } = this.#options
     const hour = Math.floor(now() / HOUR_MS) * HOUR_MS
     if (hour === this.#hour) return
     const isDue = await claimTurn(shards, MEASURING, hour)
     this.#hour = hour
     if (!isDue) return
     try {
+      const day = toDay(hour)
       const bytes = await readStoredBytes(shards, null)
-      await writeStoredBytes(shards, toDay(hour), bytes, hour)
+      const earlier = await readUsage(shards, null, { from: day, to: day })
+      for (const projectId of earlier.keys()) if (!bytes.has(projectId)) bytes.set(projectId, 0)
+      await writeStoredBytes(shards, day, bytes, hour)
     } catch (error) {
-      log.warn({ err: error }, 'what the projects have on the disks could not be measured; retrying in the next hour')
+      if (!closing.aborted) {
+        log.warn({ err: error }, 'what the projects have on the disks could not be measured; retrying in the next hour')
+      }
       throw error
     }
   }

@@ -112,7 +112,7 @@ export class FactsReader {
   readonly #used = new Map<string, number>()
   /** by project whose questions need session facts: number of slow ones, and when session facts were requested */
   readonly #ofSessions = new Map<string, { questions: number; askedAt: number }>()
-  /** by table: when damage was reported */
+  /** by table or part: when damage was reported */
   readonly #damagedAt = new Map<string, number>()
   #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
 
@@ -243,13 +243,22 @@ export class FactsReader {
   async noteDamage(damaged: UnreadablePart): Promise<void> {
     const { table, part: name } = damaged
     if (table === null || !FACT_TABLES.includes(table)) return
-    if (performance.now() - (this.#damagedAt.get(table) ?? Number.NEGATIVE_INFINITY) < DAMAGE_MS) return
-    this.#damagedAt.set(table, performance.now())
-    await this.#shards.each(async ({ clickhouse }) => {
-      // Other shards may have an intact part of the same name.
-      const isHere = !this.#shards.areSeveral || (await checkPart(clickhouse, { table, name })) !== null
-      if (isHere) await repairFacts(clickhouse, damaged)
-    })
+    if (table === 'session_facts') this.#points.clear()
+    // After a rebuild, all parts of the facts are new.
+    const key = table === 'event_facts' ? table : `${table} ${name}`
+    if (performance.now() - (this.#damagedAt.get(key) ?? Number.NEGATIVE_INFINITY) < DAMAGE_MS) return
+    this.#damagedAt.set(key, performance.now())
+    try {
+      await this.#shards.each(async ({ clickhouse }) => {
+        // Other shards may have an intact part of the same name.
+        const isHere = !this.#shards.areSeveral || (await checkPart(clickhouse, { table, name })) !== null
+        if (isHere) await repairFacts(clickhouse, damaged)
+      })
+    } catch (error) {
+      // The next question that meets the damage tries again.
+      this.#damagedAt.delete(key)
+      throw error
+    }
     for (const journal of this.#journals) journal.wakeWriter()
   }
 

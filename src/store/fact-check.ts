@@ -37,8 +37,8 @@ export async function detachNotes(clickhouse: ClickHouse, { table, part }: Unrea
 }
 
 /**
- * Has an unreadable part of a table about facts replaced: session facts are filled again, and after any other damage,
- * all facts are rebuilt.
+ * Has an unreadable part of a table about facts replaced: session facts are filled again, facts are rebuilt, and a part of
+ * the other tables is detached, after which the leader rebuilds the facts.
  */
 export async function repairFacts(clickhouse: ClickHouse, damaged: UnreadablePart): Promise<void> {
   if (damaged.table === 'event_facts') await requestFacts(clickhouse, 'rebuild', '')

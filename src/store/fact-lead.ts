@@ -215,7 +215,10 @@ export class FactLead {
     // If a change was lost, facts may lack an edit, which does not show in their number.
     if (await hasDetachedParts(this.#clickhouse, FACT_NOTES)) return 'different'
     const found = await this.#comparison.run(generation)
-    if (found === 'equal') await this.#noteChecked()
+    if (found !== 'equal') return found
+    // A question may have detached an unreadable part in the meantime.
+    if (await hasDetachedParts(this.#clickhouse, FACT_NOTES)) return 'different'
+    await this.#noteChecked()
     return found
   }
 

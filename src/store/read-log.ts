@@ -4,10 +4,12 @@ import { isStoreError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 
 /**
- * How old the entries are that are read, ms. By default, a server adds entries to the table every 7.5 s, and what comes
- * after later ones would be missed.
+ * Minimum age of the entries that are read, ms. Servers add entries every 7.5 s by default; one that is added after a
+ * later one would be missed.
  */
 const SETTLED_MS = 20_000
+/** The table exists from its first entry on. If it does not exist this long after the first read, there is none, ms. */
+const CREATED_MS = 60_000
 /** Entries are read from this long before the start of this process, ms: the clock of a server may be behind. */
 const CLOCK_MS = 3_600_000
 
@@ -22,20 +24,22 @@ export class ReadLog {
   readonly #settledMs: number
   /** begins the labels of this process's reads */
   readonly #process = randomUUID()
-  /** by shard: the time of the last entry that was read, µs */
-  readonly #last = new Map<number, number>()
+  /** by shard: the time up to which entries were read, µs, by its clock */
+  readonly #readUpTo = new Map<number, number>()
   readonly #since = (Date.now() - CLOCK_MS) * 1000
-  #isUsed = false
+  readonly #createdMs: number
+  /** when the first read began; null before that */
+  #usedAt: number | null = null
 
-  constructor(settledMs = SETTLED_MS) {
+  constructor(settledMs = SETTLED_MS, createdMs = CREATED_MS) {
     this.#settledMs = settledMs
+    this.#createdMs = createdMs
   }
 
   /** Settings by which the log names the process and the project of a read. */
   label(projectId: string): ClickHouseSettings {
-    this.#isUsed = true
-    // The embedded engine logs nothing else.
-    return { log_comment: `${this.#process}${projectId}`, log_queries_probability: 1 }
+    this.#usedAt ??= performance.now()
+    return { log_comment: `${this.#process}${projectId}`, ...LOGGED }
   }
 
   /**
@@ -44,36 +48,47 @@ export class ReadLog {
    * @throws StoreUnreachableError, StoreError
    */
   async readNew(shards: Shards): Promise<Map<string, number> | null> {
-    // The first entry creates the table.
-    if (!this.#isUsed) return new Map()
+    if (this.#usedAt === null) return new Map()
     const values = { process: this.#process, settled: this.#settledMs }
     try {
       const found = await shards.each(async ({ number, clickhouse }) => {
-        const since = this.#last.get(number) ?? this.#since
-        const rows = await clickhouse.rows<{ label: string; us: string; last: string }>(READ, { ...values, since })
-        return rows.map((row) => ({ ...row, number }))
+        const since = this.#readUpTo.get(number) ?? this.#since
+        const [clock] = await clickhouse.rows<{ us: string }>(CLOCK, values)
+        const upTo = Math.max(since, Number(clock?.us ?? 0))
+        const rows = await clickhouse.rows<{ label: string; us: string }>(READ, { ...values, since, upTo })
+        this.#readUpTo.set(number, upTo)
+        return rows
       })
       const sums = new Map<string, number>()
-      for (const { label, us, last, number } of found.flat()) {
+      for (const { label, us } of found.flat()) {
         const projectId = label.slice(this.#process.length)
         sums.set(projectId, (sums.get(projectId) ?? 0) + Number(us) / 1000)
-        this.#last.set(number, Math.max(this.#last.get(number) ?? 0, Number(last)))
       }
       return sums
     } catch (error) {
-      if (isStoreError(error, 'ACCESS_DENIED', 'UNKNOWN_TABLE')) return null
-      throw error
+      if (isStoreError(error, 'ACCESS_DENIED')) return null
+      if (!isStoreError(error, 'UNKNOWN_TABLE')) throw error
+      return performance.now() - this.#usedAt < this.#createdMs ? new Map() : null
     }
   }
 }
 
+/** Settings that log a query, whatever the user's profile says. The embedded engine logs nothing else. */
+const LOGGED: ClickHouseSettings = {
+  log_queries: 1,
+  log_queries_probability: 1,
+  log_queries_min_type: 'QUERY_FINISH',
+  log_queries_min_query_duration_ms: 0,
+}
+
+const CLOCK = 'SELECT toUnixTimestamp64Micro(now64(6) - toIntervalMillisecond({settled:UInt32})) AS us'
+
 const READ = `
-  WITH fromUnixTimestamp64Micro({since:Int64}) AS since
+  WITH fromUnixTimestamp64Micro({since:Int64}) AS since, fromUnixTimestamp64Micro({upTo:Int64}) AS until
   SELECT log_comment AS label,
-    sum(ProfileEvents['UserTimeMicroseconds'] + ProfileEvents['SystemTimeMicroseconds']) AS us,
-    max(toUnixTimestamp64Micro(event_time_microseconds)) AS last
+    sum(ProfileEvents['UserTimeMicroseconds'] + ProfileEvents['SystemTimeMicroseconds']) AS us
   FROM system.query_log
   WHERE event_date >= toDate(since) - 1 AND event_time >= toDateTime(since) AND event_time_microseconds > since
-    AND event_time_microseconds <= now64(6) - toIntervalMillisecond({settled:UInt32})
+    AND event_time_microseconds <= until
     AND startsWith(log_comment, {process:String}) AND type != 'QueryStart'
   GROUP BY label`

@@ -96,21 +96,6 @@ t.test('a project with many events takes turns with the others, in steps of a li
   )
 })
 
-t.test('copying waits for the end of a burst', async (t) => {
-  const shard = await openShard(t)
-  await shard.store('a', events(5))
-  const copier = shard.copier({ burst: { perSecond: 1, limitMs: Number.POSITIVE_INFINITY } })
-  await shard.complete(['a'])
-  let stored = 5
-  await until('many events to wait', async () => {
-    await shard.store('a', events(5))
-    stored += 5
-    return (copier.waiting ?? 0) >= 100
-  })
-  await shard.complete(['a'])
-  t.equal(await shard.countFacts(), stored)
-})
-
 t.test('with facts turned off, existing ones are removed, and changes are settled', async (t) => {
   const shard = await openShard(t)
   const ids = await shard.store('a', events(10))

@@ -47,8 +47,8 @@ export function buildConfiguration({ readsFiles }: { readsFiles: boolean }): str
     <number_of_free_entries_in_pool_to_execute_mutation>${threads}</number_of_free_entries_in_pool_to_execute_mutation>
   </merge_tree>
   <query_log>
-    <engine>ENGINE = Memory SETTINGS compress = 1, max_rows_to_keep = 20000, max_bytes_to_keep = 33554432</engine>
-    <flush_interval_milliseconds>1000</flush_interval_milliseconds>
+    <engine>ENGINE = Memory SETTINGS compress = 1, max_rows_to_keep = 5000, max_bytes_to_keep = 33554432</engine>
+    <flush_interval_milliseconds>7500</flush_interval_milliseconds>
     <reserved_size_rows>1024</reserved_size_rows>
   </query_log>
   <http_handlers>
