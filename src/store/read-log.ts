@@ -27,13 +27,11 @@ export class ReadLog {
   /** by shard: the time up to which entries were read, µs, by its clock */
   readonly #readUpTo = new Map<number, number>()
   readonly #since = (Date.now() - CLOCK_MS) * 1000
-  readonly #createdMs: number
   /** when the first read began; null before that */
   #usedAt: number | null = null
 
-  constructor(settledMs = SETTLED_MS, createdMs = CREATED_MS) {
+  constructor(settledMs = SETTLED_MS) {
     this.#settledMs = settledMs
-    this.#createdMs = createdMs
   }
 
   /** Settings by which the log names the process and the project of a read. */
@@ -56,19 +54,22 @@ export class ReadLog {
         const [clock] = await clickhouse.rows<{ us: string }>(CLOCK, values)
         const upTo = Math.max(since, Number(clock?.us ?? 0))
         const rows = await clickhouse.rows<{ label: string; us: string }>(READ, { ...values, since, upTo })
-        this.#readUpTo.set(number, upTo)
-        return rows
+        return { number, upTo, rows }
       })
       const sums = new Map<string, number>()
-      for (const { label, us } of found.flat()) {
-        const projectId = label.slice(this.#process.length)
-        sums.set(projectId, (sums.get(projectId) ?? 0) + Number(us) / 1000)
+      // If a shard fails, the entries of all shards are read again.
+      for (const { number, upTo, rows } of found) {
+        this.#readUpTo.set(number, upTo)
+        for (const { label, us } of rows) {
+          const projectId = label.slice(this.#process.length)
+          sums.set(projectId, (sums.get(projectId) ?? 0) + Number(us) / 1000)
+        }
       }
       return sums
     } catch (error) {
       if (isStoreError(error, 'ACCESS_DENIED')) return null
       if (!isStoreError(error, 'UNKNOWN_TABLE')) throw error
-      return performance.now() - this.#usedAt < this.#createdMs ? new Map() : null
+      return performance.now() - this.#usedAt < CREATED_MS ? new Map() : null
     }
   }
 }
