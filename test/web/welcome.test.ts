@@ -71,6 +71,21 @@ t.test('the line of the welcome page records the views of a website, which are t
   t.match(await later.title(), /^Web /)
 })
 
+t.test('the welcome page creates a write key, and puts it into the code', async (t) => {
+  const secret = await site.addKey('secret', 'new')
+  const page = await site.visit(t, '#/', secret)
+  await page.getByText('Replace YOUR_WRITE_KEY').waitFor()
+  await page.getByRole('button', { name: 'Create a write key' }).click()
+  await page.getByText('It is shown only this once').waitFor()
+  await checkAccessibility(t, page, 'the welcome with a key')
+  t.notMatch(await page.content(), 'YOUR_WRITE_KEY')
+  await page.getByRole('tab', { name: 'curl' }).click()
+  const code = (await page.getByRole('region', { name: 'An event from curl' }).textContent()) ?? ''
+  t.match(code, /x-api-key: wk_/)
+  await run('bash', ['-c', `${code} -sf`])
+  await page.getByRole('heading', { name: 'Overview' }).waitFor()
+})
+
 t.test('the code of the welcome page sends an event', async (t) => {
   for (const { title, install, code } of buildSnippets(site.url)) {
     if (title === 'curl' || title === 'Website') continue

@@ -1,15 +1,19 @@
 import { useEffect, useState } from 'preact/hooks'
+import { createKey } from '../../api/keys.js'
 import { followEvents } from '../../api/live-events.js'
 import type { Access } from '../../api/sign-in.js'
 import { BASE_URL } from '../../lib/base-url.js'
 import { linkTo } from '../../lib/navigation.js'
+import { useAction } from '../../lib/use-action.js'
 import { useLatest } from '../../lib/use-latest.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { Code } from '../../ui/code.js'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
+import { Failure } from '../../ui/notice.js'
 import { Tabs } from '../../ui/tabs.js'
 import * as textStyles from '../../ui/text.module.css'
-import { buildSnippets } from './snippets.js'
+import { buildSnippets, PLACEHOLDER } from './snippets.js'
 import * as styles from './welcome.module.css'
 
 interface WelcomeProps {
@@ -21,6 +25,7 @@ interface WelcomeProps {
 /** Shows how to send a first event, until one arrives. */
 export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
   const [selected, setSelected] = useState(0)
+  const [key, setKey] = useState<string | null>(null)
   const arrived = useLatest(onFirstEvent)
   useEffect(() => {
     const stop = new AbortController()
@@ -32,9 +37,8 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
     void followEvents({ event: '', distinctId: '' }, listener, stop.signal)
     return () => stop.abort()
   }, [arrived])
-  const snippets = buildSnippets(BASE_URL)
-  const mayCreate = access.keyKind === 'secret'
-  const { title = '', install, code = '', page, note } = snippets[selected] ?? {}
+  const snippets = buildSnippets(BASE_URL, key ?? PLACEHOLDER)
+  const { title = '', install, code = '', note, more } = snippets[selected] ?? {}
   return (
     <div class={styles.welcome}>
       <h1>Send your first event</h1>
@@ -49,31 +53,38 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
       >
         {install && <Code text={install} label="What to install" />}
         <Code key={title} text={code} label={`An event from ${title}`} />
-        {page && (
+        {note && <p class={textStyles.hint}>{note}</p>}
+        {more && (
           <>
-            <p class={textStyles.hint}>Or from a web page:</p>
-            <Code key={`${title} page`} text={page} label={`${title} in a web page`} />
+            <p class={textStyles.hint}>{more[0]}</p>
+            <Code key={`${title} more`} text={more[1]} label={`More from ${title}`} />
           </>
         )}
-        {note && <p class={textStyles.hint}>{note}</p>}
       </Tabs>
-      <section class={cardStyles.card}>
+      <section class={cardStyles.card} aria-label="The key">
         <h2>The key</h2>
-        <p>
-          Replace <code>YOUR_WRITE_KEY</code> with a write key, which can send data but not read any.{' '}
-          {mayCreate ? (
-            <>
-              Create one in <a href={linkTo(['settings'])}>Settings</a>.
-            </>
-          ) : (
-            'To create one, run this on the machine of the service; the key is shown only once:'
-          )}
-        </p>
-        {!mayCreate && (
-          <Code
-            text={`npx tallyhouse keys create --project ${access.project} --kind write`}
-            label="How to create a write key"
-          />
+        {key !== null ? (
+          <p role="status">
+            The code above has your new write key. <strong>It is shown only this once.</strong> You can limit it to your
+            sites, or revoke it, in <a href={linkTo(['settings'])}>Settings</a>.
+          </p>
+        ) : (
+          <>
+            <p>
+              Replace <code>{PLACEHOLDER}</code> with a write key, which can send data but not read any.
+            </p>
+            {access.keyKind === 'secret' ? (
+              <CreateKey onCreated={setKey} />
+            ) : (
+              <>
+                <p>To create one, run this on the machine of the service; the key is shown only once:</p>
+                <Code
+                  text={`npx tallyhouse keys create --project ${access.project} --kind write`}
+                  label="How to create a write key"
+                />
+              </>
+            )}
+          </>
         )}
       </section>
       <section class={cardStyles.card}>
@@ -88,5 +99,21 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
         In other languages, send the same JSON as with curl: see the <a href={`${BASE_URL}/docs/`}>API reference</a>.
       </p>
     </div>
+  )
+}
+
+function CreateKey({ onCreated }: { onCreated: (key: string) => void }) {
+  const { error, isBusy, run } = useAction()
+  const create = async () => {
+    const { apiKey } = await createKey({ kind: 'write', label: 'First write key', origins: [], events_only: false })
+    onCreated(apiKey)
+  }
+  return (
+    <>
+      <button type="button" class={buttonStyles.primary} disabled={isBusy} onClick={() => void run(create)}>
+        Create a write key
+      </button>
+      {error && <Failure error={error} />}
+    </>
   )
 }
