@@ -92,6 +92,8 @@ function callsText(url: string, secret: string): string {
   curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/track -d '{"event":"signed up","distinct_id":"ada","properties":{"plan":"pro"}}'
   curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/users/profile -d '{"distinct_id":"ada","operations":{"$set":{"name":"Ada"}}}'
   curl -H "x-api-key: ${secret}" '${url}/public/events?limit=10'
+
+For a website, create a write key at ${url}/#/settings: it comes with the line to put into your pages.
 `
 }
 

@@ -23,9 +23,10 @@ async function printed(
 
 t.test('a start prints the address of the page, unless the process has no API', async (t) => {
   t.match(await printed('all', '127.0.0.1'), 'See your events at http://127.0.0.1:3000/\n')
+  t.match(await printed('all', '127.0.0.1'), 'create a write key at http://127.0.0.1:3000/#/settings')
   t.match(await printed('api', '0.0.0.0'), 'See your events at http://127.0.0.1:3000/\n', 'the wildcard works here')
   t.match(await printed('all', '2001:db8::1'), 'See your events at http://[2001:db8::1]:3000/\n')
-  t.notMatch(await printed('writer', '127.0.0.1'), /See your events/)
+  t.notMatch(await printed('writer', '127.0.0.1'), /See your events|For a website/)
 })
 
 t.test('a start with only a public key says what is missing', async (t) => {

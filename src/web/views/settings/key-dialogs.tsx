@@ -1,7 +1,9 @@
 import { useState } from 'preact/hooks'
 import type { ListedKey } from '../../../contract/key-schemas.js'
 import { changeKey, createKey, type KeyDraft, revokeKey, rotateKey } from '../../api/keys.js'
+import { BASE_URL } from '../../lib/base-url.js'
 import { formatDaysAgo, formatTime } from '../../lib/format.js'
+import { scriptLine } from '../../lib/script-line.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Code } from '../../ui/code.js'
 import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
@@ -108,6 +110,12 @@ export function NewKeyDialog({ text, made, replaced, onClose }: ShownKey & { onC
       <div class={styles.newKey}>
         <Code text={text} label="New key" />
       </div>
+      {made.kind === 'write' && (
+        <>
+          <p>For a website, put this line into every page, before &lt;/head&gt;:</p>
+          <Code text={scriptLine(BASE_URL, text)} label="The line for a website" />
+        </>
+      )}
       {replaced?.revoked_at != null && (
         <p>
           {replaced.state === 'revoked'

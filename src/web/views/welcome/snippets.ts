@@ -1,3 +1,5 @@
+import { scriptLine } from '../../lib/script-line.js'
+
 /** A way to send a first event. */
 export interface Snippet {
   title: string
@@ -25,7 +27,7 @@ export function buildSnippets(base: string, key = PLACEHOLDER): Snippet[] {
   return [
     {
       title: 'Website',
-      code: `<script defer src="${base}/t.js" data-key="${key}"></script>`,
+      code: scriptLine(base, key),
       note: 'Put this line into every page, before </head>. It records page views and visits, and where they come from.',
       more: ['Your own events, in the code of a page:', `tallyhouse.track('signed up', { plan: 'pro' })`],
     },
