@@ -1,8 +1,6 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { parseRoute, type Route } from './route.js'
 
-export { linkTo, type Route } from './route.js'
-
 /** Navigates to a route. @param how whether it adds a history entry */
 export function navigate(link: string, how: 'push' | 'replace' = 'push'): void {
   if (how === 'push') location.hash = link

@@ -32,9 +32,5 @@ const GAP = '30m'
 export function chooseSessions(by: string | null): SessionsDefinition {
   const { sessions } = getProjectSettings()
   if (by === 'id') return 'id'
-  return by === 'gap' && isById(sessions) ? { gap: GAP } : sessions
-}
-
-export function isById(sessions: SessionsDefinition): sessions is 'id' {
-  return sessions === 'id'
+  return by === 'gap' && sessions === 'id' ? { gap: GAP } : sessions
 }

@@ -1,7 +1,16 @@
+import { useRef } from 'preact/hooks'
+
 /** The rows of a list at the last render, with their keys. */
-export interface KeyedRows {
+interface KeyedRows {
   rows: readonly string[]
   keys: readonly number[]
+}
+
+/** Keys for the rows of an editable list; see `keyRows`. */
+export function useRowKeys(rows: readonly string[]): readonly number[] {
+  const shown = useRef<KeyedRows>({ rows: [], keys: [] })
+  shown.current = keyRows(shown.current, rows)
+  return shown.current.keys
 }
 
 /**

@@ -2,7 +2,6 @@ import { parseDuration } from '../../contract/durations.js'
 import type { SessionsDefinition } from '../../contract/questions.js'
 import type { Session } from '../../contract/responses.js'
 import { formatDay } from './format.js'
-import { isById } from './project-settings.js'
 
 /** The fields of an event that place it in the timeline. */
 export interface Placed {
@@ -78,11 +77,11 @@ function buildVisits<E extends Placed>(
   sessions: readonly Session[],
   definition: SessionsDefinition,
 ): Visit<E>[] {
-  const gapMs = isById(definition) ? 0 : (parseDuration(definition.gap) ?? 0)
+  const gapMs = definition === 'id' ? 0 : (parseDuration(definition.gap) ?? 0)
   const visits: Visit<E>[] = []
   for (const event of events) {
-    const sessionId = isById(definition) ? (event.session_id ?? findSessionAt(event.timestamp, sessions)) : null
-    const of = isById(definition) ? (sessionId === null ? 'none' : 'id') : 'gap'
+    const sessionId = definition === 'id' ? (event.session_id ?? findSessionAt(event.timestamp, sessions)) : null
+    const of = definition === 'id' ? (sessionId === null ? 'none' : 'id') : 'gap'
     const last = visits.at(-1)
     const after = last?.events.at(-1)?.timestamp ?? 0
     const isNext = {

@@ -1,5 +1,5 @@
 import type { Access } from '../api/sign-in.js'
-import type { Route } from '../lib/navigation.js'
+import type { Route } from '../lib/route.js'
 
 /** The props of every view. */
 export interface ViewProps {

@@ -4,10 +4,11 @@ import type { EventName } from '../../../contract/responses.js'
 import { listEvents } from '../../api/events.js'
 import { listEventNames } from '../../api/schema.js'
 import { formatControls, parseControls, readControls } from '../../lib/board-controls.js'
-import { linkTo, navigate } from '../../lib/navigation.js'
+import { navigate } from '../../lib/navigation.js'
 import { findPageViews } from '../../lib/page-views.js'
-import { chooseSessions, getProjectSettings, isById } from '../../lib/project-settings.js'
+import { chooseSessions, getProjectSettings } from '../../lib/project-settings.js'
 import { omitProjectDefaults } from '../../lib/question.js'
+import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { CopyButton } from '../../ui/copy-button.js'
 import { NameDialog } from '../../ui/name-dialog.js'
@@ -106,7 +107,7 @@ export function useSuggestedBoard() {
 /** Page views without session ids belong to no visit, unless visits are separated by pauses. */
 async function chooseVisits(events: EventName[], signal: AbortSignal): Promise<SessionsDefinition | null> {
   const [pageView] = findPageViews(events)
-  if (pageView === undefined || !isById(getProjectSettings().sessions)) return null
+  if (pageView === undefined || getProjectSettings().sessions !== 'id') return null
   const newest = await listEvents({ event: pageView, order: 'desc', limit: NEWEST }, signal)
   return newest.events.some(({ session_id }) => session_id !== undefined) ? null : chooseSessions('gap')
 }

@@ -1,4 +1,4 @@
-import { linkTo } from '../../lib/navigation.js'
+import { linkTo } from '../../lib/route.js'
 import type { ViewProps } from '../view-props.js'
 import * as styles from './data.module.css'
 import { DeadLetters } from './dead-letters.js'

@@ -3,7 +3,7 @@ import { type ExactProperty, listProperties, listValues } from '../../api/schema
 import type { CsvRow } from '../../lib/csv.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatCount, formatNumber, formatShare } from '../../lib/format.js'
-import { linkTo } from '../../lib/navigation.js'
+import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'

@@ -2,7 +2,7 @@ import type { ExactEvent } from '../../api/events.js'
 import { readSession } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatTime } from '../../lib/format.js'
-import { linkTo } from '../../lib/navigation.js'
+import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as factsStyles from '../../ui/facts.module.css'
 

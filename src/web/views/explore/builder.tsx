@@ -9,7 +9,7 @@ import {
   listSplitDefinitions,
   type SeriesDraft,
 } from '../../lib/question.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
+import { useRowKeys } from '../../lib/row-keys.js'
 import * as formStyles from '../../ui/form.module.css'
 import { NumberField } from '../../ui/number-field.js'
 import * as styles from './builder.module.css'

@@ -1,5 +1,5 @@
 import type { Definition } from '../../../contract/questions.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
+import { useRowKeys } from '../../lib/row-keys.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
 import { RemoveButton } from '../../ui/remove-button.js'

@@ -1,4 +1,3 @@
-import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Warning } from '../../../contract/warning.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
@@ -34,7 +33,7 @@ import { Builder } from './builder.js'
 import * as builderStyles from './builder.module.css'
 import { applySuggestion, DoubtsContext, findDoubts } from './doubts.js'
 import * as styles from './explore.module.css'
-import { type FieldError, FieldErrorsContext } from './field-errors.js'
+import { FieldErrorsContext } from './field-errors.js'
 import { JsonEditor } from './json-editor.js'
 import { SavedBar } from './saved-bar.js'
 import { Suggestions, SuggestionsContext } from './suggestions.js'
@@ -57,16 +56,12 @@ export default function Explore({ access, route }: ViewProps) {
     if (first.error) return <Failure error={first.error} onRetry={first.reload} />
     if (first.isLoading) return <Loading what="the names of events" />
   }
-  const text = shown.text || JSON.stringify(firstQuestion(first.value?.[0]?.value ?? ''))
+  const text = shown.text || JSON.stringify(toQuestion(createDraft('series', first.value?.[0]?.value ?? '')))
   return (
     <SuggestionsContext.Provider value={suggestions}>
       <Question {...shown} text={text} canSave={access.keyKind === 'secret'} />
     </SuggestionsContext.Provider>
   )
-}
-
-function firstQuestion(event: string): object {
-  return toQuestion(createDraft('series', event))
 }
 
 interface QuestionProps extends ExploreState {
@@ -93,65 +88,58 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
     if (next !== undefined) show(next)
   }
   return (
-    <Contexts errors={fieldErrors} doubts={doubts}>
-      <header class={styles.header}>
-        <h1>Explore</h1>
-        <SavedBar
-          question={gaps.length > 0 ? undefined : dropUnfinishedFilters(question, draft)}
-          display={display}
-          saved={saved}
-          canSave={canSave}
-        />
-      </header>
-      <div class={styles.explore}>
-        <div class={`${cardStyles.card} ${builderStyles.builder}`}>
-          {draft && !isText ? (
-            <>
-              <SegmentedControl
-                label="Kind of question"
-                value={draft.kind}
-                options={KINDS}
-                onChange={(kind) => change(convertDraft(draft, kind))}
+    <FieldErrorsContext.Provider value={fieldErrors}>
+      <DoubtsContext.Provider value={doubts}>
+        <header class={styles.header}>
+          <h1>Explore</h1>
+          <SavedBar
+            question={gaps.length > 0 ? undefined : dropUnfinishedFilters(question, draft)}
+            display={display}
+            saved={saved}
+            canSave={canSave}
+          />
+        </header>
+        <div class={styles.explore}>
+          <div class={`${cardStyles.card} ${builderStyles.builder}`}>
+            {draft && !isText ? (
+              <>
+                <SegmentedControl
+                  label="Kind of question"
+                  value={draft.kind}
+                  options={KINDS}
+                  onChange={(kind) => change(convertDraft(draft, kind))}
+                />
+                <Builder draft={draft} onChange={change} />
+              </>
+            ) : (
+              <JsonEditor
+                text={text}
+                reason={draft ? '' : 'This question can only be edited as JSON.'}
+                onChange={show}
               />
-              <Builder draft={draft} onChange={change} />
-            </>
-          ) : (
-            <JsonEditor text={text} reason={draft ? '' : 'This question can only be edited as JSON.'} onChange={show} />
-          )}
-          {draft && (
-            <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => setText(!isText)}>
-              {isText ? 'Edit it field by field' : 'Edit it as JSON'}
-            </button>
-          )}
+            )}
+            {draft && (
+              <button
+                type="button"
+                class={`${buttonStyles.link} ${buttonStyles.small}`}
+                onClick={() => setText(!isText)}
+              >
+                {isText ? 'Edit it field by field' : 'Edit it as JSON'}
+              </button>
+            )}
+          </div>
+          <AnswerPanel
+            question={question}
+            draft={draft}
+            display={display}
+            moment={moment}
+            result={result}
+            gap={gaps[0]?.message}
+            onChange={change}
+            onAccept={accept}
+          />
         </div>
-        <AnswerPanel
-          question={question}
-          draft={draft}
-          display={display}
-          moment={moment}
-          result={result}
-          gap={gaps[0]?.message}
-          onChange={change}
-          onAccept={accept}
-        />
-      </div>
-    </Contexts>
-  )
-}
-
-/** The help texts of the form's fields. */
-function Contexts({
-  errors,
-  doubts,
-  children,
-}: {
-  errors: FieldError[]
-  doubts: ReadonlySet<string>
-  children: ComponentChildren
-}) {
-  return (
-    <FieldErrorsContext.Provider value={errors}>
-      <DoubtsContext.Provider value={doubts}>{children}</DoubtsContext.Provider>
+      </DoubtsContext.Provider>
     </FieldErrorsContext.Provider>
   )
 }

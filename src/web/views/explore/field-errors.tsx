@@ -2,7 +2,7 @@ import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import * as formStyles from '../../ui/form.module.css'
 
-export interface FieldError {
+interface FieldError {
   /** a JSON pointer into the question */
   path: string
   message: string

@@ -12,7 +12,7 @@ import {
   toFilter,
   toGroup,
 } from '../../lib/filters.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
+import { useRowKeys } from '../../lib/row-keys.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as formStyles from '../../ui/form.module.css'
 import { RemoveButton } from '../../ui/remove-button.js'

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { CallError, send } from '../../api/call.js'
 import { formatTime } from '../../lib/format.js'
-import { linkTo } from '../../lib/navigation.js'
+import { linkTo } from '../../lib/route.js'
 import { usePoll } from '../../lib/use-poll.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'

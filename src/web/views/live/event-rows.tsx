@@ -3,7 +3,7 @@ import type { ExactEvent } from '../../api/events.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatMoment } from '../../lib/format.js'
 import { labelCountry } from '../../lib/intl.js'
-import { linkTo } from '../../lib/navigation.js'
+import { linkTo } from '../../lib/route.js'
 import * as eventLinkStyles from '../event/event-link.module.css'
 import * as styles from './event-rows.module.css'
 

@@ -1,5 +1,6 @@
 import { formatCount } from '../../lib/format.js'
-import { linkTo, navigate } from '../../lib/navigation.js'
+import { navigate } from '../../lib/navigation.js'
+import { linkTo } from '../../lib/route.js'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { EventDialog } from '../event/event-dialog.js'

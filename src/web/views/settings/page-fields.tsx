@@ -2,7 +2,7 @@ import { useId, useState } from 'preact/hooks'
 import { PAGE_PLACES } from '../../../contract/page-fields.js'
 import { DEFAULT_SETTINGS, type ProjectSettings } from '../../../contract/project-settings.js'
 import { formatField, parseField } from '../../lib/fields.js'
-import { chooseSessions, isById } from '../../lib/project-settings.js'
+import { chooseSessions } from '../../lib/project-settings.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -29,11 +29,11 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
       <div class={styles.fields}>
         <Select
           label="Tell visits apart"
-          value={isById(sessions) ? 'id' : 'gap'}
+          value={sessions === 'id' ? 'id' : 'gap'}
           options={WAYS}
           onChange={(way) => onChange({ sessions: chooseSessions(way) })}
         />
-        {!isById(sessions) && (
+        {sessions !== 'id' && (
           <div>
             <label for={gapId}>Longest pause within a visit</label>
             <input

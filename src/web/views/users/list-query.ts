@@ -1,8 +1,7 @@
 import type { Filter } from '../../../contract/filters.js'
 import { isFilter } from '../../lib/filters.js'
 import { parseJson } from '../../lib/json-text.js'
-import { linkTo } from '../../lib/navigation.js'
-import { parsePage } from '../../lib/route.js'
+import { linkTo, parsePage } from '../../lib/route.js'
 
 /** The state of the list of users, which is kept in the URL. */
 export interface ListQuery {

@@ -2,8 +2,9 @@ import type { ExactEvent } from '../../api/events.js'
 import type { Access } from '../../api/sign-in.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatClock, formatCount, formatDay, formatDuration } from '../../lib/format.js'
-import { linkTo, navigate } from '../../lib/navigation.js'
-import { getProjectSettings, isById } from '../../lib/project-settings.js'
+import { navigate } from '../../lib/navigation.js'
+import { getProjectSettings } from '../../lib/project-settings.js'
+import { linkTo } from '../../lib/route.js'
 import { buildTimeline, findSessionsFrom, measureVisit, type Visit } from '../../lib/timeline.js'
 import { findVisitOrigin } from '../../lib/visit-origin.js'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -29,7 +30,7 @@ export function Timeline({ names, eventId, access }: TimelineProps) {
   const [distinctId = ''] = names
   const { events, hasMore, isLoading, error, readMore, change } = useUserEvents(names)
   const definition = getProjectSettings().sessions
-  const sessions = useSessionsSince(names, isById(definition) ? findSessionsFrom(events) : null)
+  const sessions = useSessionsSince(names, definition === 'id' ? findSessionsFrom(events) : null)
   return (
     <section class={styles.timeline} aria-label="Events" aria-busy={isLoading}>
       <h2>Events</h2>

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useRef } from 'preact/hooks'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
+import { useRowKeys } from '../../lib/row-keys.js'
 import { RemoveButton } from '../../ui/remove-button.js'
 import * as styles from './pills.module.css'
 

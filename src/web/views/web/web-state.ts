@@ -2,7 +2,7 @@ import type { SessionsDefinition } from '../../../contract/questions.js'
 import { type BoardControls, formatControls, parseControls, readControls } from '../../lib/board-controls.js'
 import { parseJson } from '../../lib/json-text.js'
 import { NO_BOTS } from '../../lib/page-views.js'
-import { chooseSessions, getProjectSettings, isById } from '../../lib/project-settings.js'
+import { chooseSessions, getProjectSettings } from '../../lib/project-settings.js'
 import { linkTo } from '../../lib/route.js'
 import { MAX_GOALS, PANELS } from './web-questions.js'
 
@@ -44,7 +44,7 @@ export function linkToState({ controls, number, tabs, goals, sessions }: WebStat
     number: number === 'visitors' ? '' : number,
     ...tabs,
     goals: goals === null ? '' : JSON.stringify(goals),
-    visits: isById(sessions) === isById(getProjectSettings().sessions) ? '' : isById(sessions) ? 'id' : 'gap',
+    visits: (sessions === 'id') === (getProjectSettings().sessions === 'id') ? '' : sessions === 'id' ? 'id' : 'gap',
   })
 }
 

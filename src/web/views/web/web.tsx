@@ -12,7 +12,7 @@ import { joinFilters } from '../../lib/filters.js'
 import { formatCount, formatWindow } from '../../lib/format.js'
 import { navigate } from '../../lib/navigation.js'
 import { findPageViews, NO_BOTS } from '../../lib/page-views.js'
-import { chooseSessions, getProjectSettings, isById } from '../../lib/project-settings.js'
+import { chooseSessions, getProjectSettings } from '../../lib/project-settings.js'
 import { useAction } from '../../lib/use-action.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
@@ -210,9 +210,9 @@ interface VisitsNoteProps {
 /** Explains how visits are separated, unless that is the default way, and offers the alternative. */
 function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNoteProps) {
   const { error, isBusy, run } = useAction()
-  const isDefault = isById(sessions) === isById(getProjectSettings().sessions)
-  if (isById(sessions) && isDefault && !areMissing) return null
-  const other = chooseSessions(isById(sessions) ? 'gap' : 'id')
+  const isDefault = (sessions === 'id') === (getProjectSettings().sessions === 'id')
+  if (sessions === 'id' && isDefault && !areMissing) return null
+  const other = chooseSessions(sessions === 'id' ? 'gap' : 'id')
   const keep = async () => {
     const { revision } = await readProject()
     await changeProject({ sessions }, revision)
@@ -221,11 +221,11 @@ function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNotePro
   }
   return (
     <div role="status">
-      {isById(sessions)
+      {sessions === 'id'
         ? areMissing && 'The page views of this range have no session ids, so they do not belong to any visits. '
         : `A visit ends with a pause of ${formatWindow(sessions.gap)}. `}
       <button type="button" class={buttonStyles.link} onClick={() => onChange(other)}>
-        Tell visits apart by {isById(other) ? 'session ids' : `pauses of ${formatWindow(other.gap)}`}
+        Tell visits apart by {other === 'id' ? 'session ids' : `pauses of ${formatWindow(other.gap)}`}
       </button>
       {!isDefault && canChange && (
         <>

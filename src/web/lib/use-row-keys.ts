@@ -1,9 +1,0 @@
-import { useRef } from 'preact/hooks'
-import { type KeyedRows, keyRows } from './row-keys.js'
-
-/** Keys for the rows of an editable list; see `keyRows`. */
-export function useRowKeys(rows: readonly string[]): readonly number[] {
-  const shown = useRef<KeyedRows>({ rows: [], keys: [] })
-  shown.current = keyRows(shown.current, rows)
-  return shown.current.keys
-}
