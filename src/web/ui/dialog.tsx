@@ -3,7 +3,9 @@ import { useEffect, useRef } from 'preact/hooks'
 import { useAction } from '../lib/use-action.js'
 import * as buttonStyles from './button.module.css'
 import * as styles from './dialog.module.css'
+import * as formStyles from './form.module.css'
 import { Failure } from './notice.js'
+import { RemoveButton } from './remove-button.js'
 
 interface DialogProps {
   title: string
@@ -38,47 +40,65 @@ export function Dialog({ title, onClose, isWide = false, children }: DialogProps
     >
       <header>
         <h2>{title}</h2>
-        <button type="button" class={buttonStyles.plain} aria-label="Close" onClick={onClose}>
-          ✕
-        </button>
+        <RemoveButton label="Close" onClick={onClose} />
       </header>
       {children}
     </dialog>
   )
 }
 
-interface ConfirmProps {
+interface ActionDialogProps {
   title: string
   children: ComponentChildren
   /** text of the button, such as “Delete event” */
   action: string
   /** called by the button; the dialog stays open if it fails */
-  onConfirm: () => Promise<void>
+  onConfirm: () => Promise<void> | void
+  /** an alternative action, with a button of its own */
+  other?: { text: string; act: () => Promise<void> | void } | undefined
   /** whether required input is missing */
   isBlocked?: boolean
+  /** whether the action can be undone, so that its button need not warn */
+  isHarmless?: boolean
   onClose: () => void
 }
 
-/** Asks for confirmation before an action that cannot be undone. */
-export function ConfirmDialog({ title, children, action, onConfirm, isBlocked = false, onClose }: ConfirmProps) {
+/** Asks for confirmation of an action, or for what it needs, and closes after it. */
+export function ActionDialog({ title, children, action, onConfirm, other, onClose, ...props }: ActionDialogProps) {
   const { error, isBusy, run } = useAction()
-  const confirm = () =>
+  const isDisabled = isBusy || props.isBlocked
+  const start = (act: ActionDialogProps['onConfirm']) =>
     run(async () => {
-      await onConfirm()
+      await act()
       onClose()
     })
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    void start(onConfirm)
+  }
   return (
     <Dialog title={title} onClose={onClose}>
-      {children}
-      {error && <Failure error={error} />}
-      <footer>
-        <button type="button" onClick={onClose}>
-          Cancel
-        </button>
-        <button type="button" class={buttonStyles.danger} disabled={isBusy || isBlocked} onClick={confirm}>
-          {action}
-        </button>
-      </footer>
+      <form class={formStyles.form} onSubmit={submit}>
+        {children}
+        {error && <Failure error={error} />}
+        <footer>
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+          {other && (
+            <button type="button" disabled={isDisabled} onClick={() => start(other.act)}>
+              {other.text}
+            </button>
+          )}
+          <button
+            type="submit"
+            class={props.isHarmless ? buttonStyles.primary : buttonStyles.danger}
+            disabled={isDisabled}
+          >
+            {action}
+          </button>
+        </footer>
+      </form>
     </Dialog>
   )
 }

@@ -1,9 +1,6 @@
-import { useId, useState } from 'preact/hooks'
-import { useAction } from '../lib/use-action.js'
-import * as buttonStyles from './button.module.css'
-import { Dialog } from './dialog.js'
-import * as formStyles from './form.module.css'
-import { Failure } from './notice.js'
+import { useState } from 'preact/hooks'
+import { ActionDialog } from './dialog.js'
+import { NameField } from './text-field.js'
 
 /** An action that takes a name; the dialog stays open if it fails. */
 interface NameAction {
@@ -24,47 +21,19 @@ interface NameDialogProps {
 
 /** Asks for a name. */
 export function NameDialog({ title, name: proposed = '', action, other, onClose }: NameDialogProps) {
-  const id = useId()
-  const [name, setName] = useState(proposed)
-  const { error, isBusy, run } = useAction()
-  const choose = ({ act }: NameAction) =>
-    run(async () => {
-      await act(name.trim())
-      onClose()
-    })
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault()
-    void choose(action)
-  }
-  const isBlocked = isBusy || !name.trim()
+  const [text, setText] = useState(proposed)
+  const name = text.trim()
   return (
-    <Dialog title={title} onClose={onClose}>
-      <form onSubmit={submit} class={formStyles.nameForm}>
-        <label for={id}>Name</label>
-        <input
-          id={id}
-          value={name}
-          maxLength={255}
-          required
-          autofocus
-          onFocus={({ currentTarget }) => currentTarget.select()}
-          onInput={(event) => setName(event.currentTarget.value)}
-        />
-        {error && <Failure error={error} />}
-        <footer>
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
-          {other && (
-            <button type="button" disabled={isBlocked} onClick={() => choose(other)}>
-              {other.text}
-            </button>
-          )}
-          <button type="submit" class={buttonStyles.primary} disabled={isBlocked}>
-            {action.text}
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <ActionDialog
+      title={title}
+      action={action.text}
+      onConfirm={() => action.act(name)}
+      other={other && { text: other.text, act: () => other.act(name) }}
+      isBlocked={name === ''}
+      isHarmless
+      onClose={onClose}
+    >
+      <NameField label="Name" value={text} autofocus onChange={setText} />
+    </ActionDialog>
   )
 }

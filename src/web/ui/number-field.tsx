@@ -1,5 +1,5 @@
 import { useEffect, useId, useState } from 'preact/hooks'
-import * as styles from './number-field.module.css'
+import * as formStyles from './form.module.css'
 
 interface NumberFieldProps {
   label: string
@@ -18,7 +18,7 @@ export function NumberField({ label, value, min, max, onChange }: NumberFieldPro
   const [text, setText] = useState(String(value))
   useEffect(() => setText(String(value)), [value])
   return (
-    <div class={styles.numberField}>
+    <div class={formStyles.field}>
       <label for={id}>{label}</label>
       <input
         id={id}

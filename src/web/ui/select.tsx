@@ -1,4 +1,5 @@
 import { useId } from 'preact/hooks'
+import * as formStyles from './form.module.css'
 import * as styles from './select.module.css'
 import * as textStyles from './text.module.css'
 
@@ -16,7 +17,7 @@ interface SelectProps<T extends string> {
 export function Select<T extends string>({ label, value, options, onChange, hidesLabel }: SelectProps<T>) {
   const id = useId()
   return (
-    <div class={styles.select}>
+    <div class={formStyles.field}>
       <label for={id} class={hidesLabel ? textStyles.hidden : undefined}>
         {label}
       </label>

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { guardRoute } from '../lib/navigation.js'
-import { ConfirmDialog } from './dialog.js'
+import { ActionDialog } from './dialog.js'
 
 /** Asks before the user leaves unsaved changes. @param what was changed, such as “board” */
 export function UnsavedChangesGuard({ what }: { what: string }) {
@@ -17,13 +17,13 @@ export function UnsavedChangesGuard({ what }: { what: string }) {
   }, [])
   if (!leave) return null
   return (
-    <ConfirmDialog
+    <ActionDialog
       title="Leave without saving?"
       action="Discard changes"
       onConfirm={async () => leave()}
       onClose={() => setLeave(null)}
     >
       <p>Your changes to this {what} have not been saved.</p>
-    </ConfirmDialog>
+    </ActionDialog>
   )
 }

@@ -1,4 +1,4 @@
-import { useId, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { Board, BoardCard } from '../../../contract/saved-schemas.js'
 import { deleteBoard, saveBoard } from '../../api/boards.js'
 import { isConflict } from '../../api/call.js'
@@ -11,9 +11,10 @@ import { useAction } from '../../lib/use-action.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { ConflictDialog } from '../../ui/conflict.js'
-import { ConfirmDialog } from '../../ui/dialog.js'
+import { ActionDialog } from '../../ui/dialog.js'
 import { Failure } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
+import { TextField } from '../../ui/text-field.js'
 import { UnsavedChangesGuard } from '../../ui/unsaved-changes.js'
 import { AddCard } from './add-card.js'
 import { BoardBar } from './board-bar.js'
@@ -90,7 +91,7 @@ export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSav
         />
       )}
       {open === 'delete' && (
-        <ConfirmDialog
+        <ActionDialog
           title="Delete board"
           action="Delete board"
           onClose={close}
@@ -101,7 +102,7 @@ export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSav
           }}
         >
           <p>This deletes “{board.name}” for everyone. Saved questions stay.</p>
-        </ConfirmDialog>
+        </ActionDialog>
       )}
       {open === 'conflict' && (
         <ConflictDialog what="board" onLoad={onReload} onOverwrite={() => save(null)} onClose={close} />
@@ -121,7 +122,6 @@ interface ToolbarProps {
 }
 
 function Toolbar({ name, isBusy, onName, onAdd, onDelete, onSave, onCancel }: ToolbarProps) {
-  const id = useId()
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     onSave()
@@ -129,8 +129,7 @@ function Toolbar({ name, isBusy, onName, onAdd, onDelete, onSave, onCancel }: To
   return (
     <form class={`${boardHeaderStyles.header} ${boardHeaderStyles.editing}`} onSubmit={submit}>
       <div class={boardHeaderStyles.name}>
-        <label for={id}>Name of the board</label>
-        <input id={id} value={name} maxLength={255} required onInput={(event) => onName(event.currentTarget.value)} />
+        <TextField label="Name of the board" value={name} maxLength={255} required onChange={onName} />
       </div>
       <button type="button" onClick={onAdd}>
         Add card

@@ -1,8 +1,7 @@
-import { useId } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
-import * as textStyles from '../../ui/text.module.css'
+import { TextField } from '../../ui/text-field.js'
 import * as styles from './card-controls.module.css'
 
 const WIDTHS = [
@@ -24,7 +23,6 @@ export interface CardControlsProps {
 
 /** Edits the title, position and width of a card, or removes it. */
 export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardControlsProps) {
-  const id = useId()
   const drag = (event: DragEvent & { currentTarget: HTMLElement }) => {
     const article = event.currentTarget.closest('article')
     event.dataTransfer?.setData('text/plain', card.name)
@@ -37,15 +35,13 @@ export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardC
         ⠿
       </span>
       <div class={styles.title}>
-        <label for={id} class={textStyles.hidden}>
-          Title of the card
-        </label>
-        <input
-          id={id}
+        <TextField
+          label="Title of the card"
+          hidesLabel
           value={card.name}
           maxLength={255}
           required
-          onInput={(event) => onChange({ name: event.currentTarget.value })}
+          onChange={(name) => onChange({ name })}
         />
       </div>
       <button

@@ -12,7 +12,7 @@ import { useLoaded } from '../../lib/use-loaded.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { TextBlock } from '../../ui/code.js'
 import { CsvButton } from '../../ui/csv-button.js'
-import { ConfirmDialog } from '../../ui/dialog.js'
+import { ActionDialog } from '../../ui/dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import * as noticeStyles from '../../ui/notice.module.css'
 import { Pagination } from '../../ui/pagination.js'
@@ -81,14 +81,14 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
         onChange={(next) => navigate(linkTo(['data', 'dead-letters'], { page: String(next) }))}
       />
       {idsToReplay && (
-        <ConfirmDialog
+        <ActionDialog
           title={idsToReplay.length === 1 ? 'Replay this dead letter?' : `Replay ${idsToReplay.length} dead letters?`}
           action="Replay"
           onConfirm={() => replay(idsToReplay)}
           onClose={() => setIdsToReplay(null)}
         >
           <p>Reports will include their events. Whatever still cannot be stored stays here.</p>
-        </ConfirmDialog>
+        </ActionDialog>
       )}
     </div>
   )

@@ -4,7 +4,7 @@ import type { Access } from '../../api/sign-in.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
-import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
+import { ActionDialog, Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { PropertiesView } from '../../ui/properties-view.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -48,14 +48,14 @@ export function EventDialog({ eventId, access, onClose, onChange }: EventDialogP
         </>
       )}
       {mode === 'delete' && (
-        <ConfirmDialog
+        <ActionDialog
           title="Delete this event?"
           action="Delete event"
           onConfirm={remove}
           onClose={() => setMode('look')}
         >
           <p>This permanently deletes the event. Reports no longer count it.</p>
-        </ConfirmDialog>
+        </ActionDialog>
       )}
     </Dialog>
   )

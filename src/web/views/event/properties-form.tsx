@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { replaceProperties } from '../../api/events.js'
 import * as buttonStyles from '../../ui/button.module.css'
-import { ConfirmDialog } from '../../ui/dialog.js'
+import { ActionDialog } from '../../ui/dialog.js'
 import * as formStyles from '../../ui/form.module.css'
 
 interface PropertiesFormProps {
@@ -26,41 +26,43 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
     if (!problem) setAsking(true)
   }
   return (
-    <form onSubmit={submit}>
-      <label for="properties">Properties (JSON)</label>
-      <textarea
-        id="properties"
-        class={`${formStyles.editor} ${formStyles.full}`}
-        value={typed}
-        rows={12}
-        spellcheck={false}
-        autofocus
-        aria-invalid={problem !== null}
-        aria-describedby="properties-problem"
-        onInput={(event) => setTyped(event.currentTarget.value)}
-      />
-      <p id="properties-problem" class={formStyles.error} role="status">
-        {problem}
-      </p>
-      <footer>
-        <button type="button" onClick={onCancel}>
-          Cancel
-        </button>
-        <button type="submit" class={buttonStyles.primary} disabled={problem !== null || typed === text}>
-          Save…
-        </button>
-      </footer>
+    <>
+      <form onSubmit={submit}>
+        <label for="properties">Properties (JSON)</label>
+        <textarea
+          id="properties"
+          class={formStyles.editor}
+          value={typed}
+          rows={12}
+          spellcheck={false}
+          autofocus
+          aria-invalid={problem !== null}
+          aria-describedby="properties-problem"
+          onInput={(event) => setTyped(event.currentTarget.value)}
+        />
+        <p id="properties-problem" class={formStyles.error} role="status">
+          {problem}
+        </p>
+        <footer>
+          <button type="button" onClick={onCancel}>
+            Cancel
+          </button>
+          <button type="submit" class={buttonStyles.primary} disabled={problem !== null || typed === text}>
+            Save…
+          </button>
+        </footer>
+      </form>
       {isAsking && (
-        <ConfirmDialog
+        <ActionDialog
           title="Replace the properties?"
           action="Replace properties"
           onConfirm={save}
           onClose={() => setAsking(false)}
         >
           <p>Reports will use the new properties. The current ones are not kept.</p>
-        </ConfirmDialog>
+        </ActionDialog>
       )}
-    </form>
+    </>
   )
 }
 

@@ -1,4 +1,4 @@
-import { useId, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { addCard, listBoards, saveBoard } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
@@ -13,6 +13,7 @@ import { Dialog } from '../../ui/dialog.js'
 import * as formStyles from '../../ui/form.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import { Select } from '../../ui/select.js'
+import { NameField } from '../../ui/text-field.js'
 
 const NEW = ''
 
@@ -63,7 +64,6 @@ interface FieldsProps {
 }
 
 function Fields({ title: proposed, options, onAdd }: FieldsProps) {
-  const ids = [useId(), useId()]
   const [title, setTitle] = useState(proposed)
   const [boardId, setBoardId] = useState(options[0]?.[0] ?? NEW)
   const [newName, setNewName] = useState('')
@@ -72,25 +72,12 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
     event.preventDefault()
     void run(() => onAdd(title.trim(), boardId, newName.trim()))
   }
-  const field = (id: string, label: string, value: string, onInput: (value: string) => void) => (
-    <>
-      <label for={id}>{label}</label>
-      <input
-        id={id}
-        value={value}
-        maxLength={255}
-        required
-        onFocus={({ currentTarget }) => currentTarget.select()}
-        onInput={(event) => onInput(event.currentTarget.value)}
-      />
-    </>
-  )
   const isBlocked = isBusy || !title.trim() || (boardId === NEW && !newName.trim())
   return (
-    <form class={formStyles.nameForm} onSubmit={submit}>
-      {field(ids[0] ?? '', 'Title of the card', title, setTitle)}
+    <form class={formStyles.form} onSubmit={submit}>
+      <NameField label="Title of the card" value={title} onChange={setTitle} />
       <Select label="Board" value={boardId} options={options} onChange={setBoardId} />
-      {boardId === NEW && field(ids[1] ?? '', 'Name of the new board', newName, setNewName)}
+      {boardId === NEW && <NameField label="Name of the new board" value={newName} onChange={setNewName} />}
       {error && <Failure error={error} />}
       <footer>
         <button type="submit" class={buttonStyles.primary} disabled={isBlocked}>

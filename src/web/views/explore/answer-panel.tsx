@@ -24,11 +24,11 @@ import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { CopyButton } from '../../ui/copy-button.js'
 import { CsvButton } from '../../ui/csv-button.js'
-import * as formStyles from '../../ui/form.module.css'
 import * as loadingStyles from '../../ui/loading.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import { SegmentedControl } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
+import { Checkbox } from '../../ui/text-field.js'
 import * as styles from './answer-panel.module.css'
 import { RangeBar } from './range-bar.js'
 
@@ -93,25 +93,19 @@ function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
         onChange={(as) => onChange(draft, { ...display, as })}
       />
       {draft.kind === 'series' && (
-        <label class={formStyles.check}>
-          <input
-            type="checkbox"
-            checked={canCompare && (display.compare ?? false)}
-            disabled={!canCompare}
-            onChange={(event) => onChange(draft, { ...display, compare: event.currentTarget.checked })}
-          />
-          Compare to previous period
-        </label>
+        <Checkbox
+          label="Compare to previous period"
+          checked={canCompare && (display.compare ?? false)}
+          disabled={!canCompare}
+          onChange={(compare) => onChange(draft, { ...display, compare })}
+        />
       )}
       {currency !== null && canBeMoney(draft) && (
-        <label class={formStyles.check}>
-          <input
-            type="checkbox"
-            checked={display.money ?? false}
-            onChange={(event) => onChange(draft, { ...display, money: event.currentTarget.checked })}
-          />
-          Amounts in {currency}
-        </label>
+        <Checkbox
+          label={`Amounts in ${currency}`}
+          checked={display.money ?? false}
+          onChange={(money) => onChange(draft, { ...display, money })}
+        />
       )}
     </div>
   )

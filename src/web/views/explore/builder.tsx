@@ -10,8 +10,8 @@ import {
   type SeriesDraft,
 } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/row-keys.js'
-import * as formStyles from '../../ui/form.module.css'
 import { NumberField } from '../../ui/number-field.js'
+import { Checkbox } from '../../ui/text-field.js'
 import * as styles from './builder.module.css'
 import { FunnelBuilder } from './builder-funnel.js'
 import { PathsBuilder } from './builder-paths.js'
@@ -100,14 +100,11 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
             onChange={(next) => onChange({ ...draft, limit: next })}
           />
           {draft.kind === 'series' && (
-            <label class={formStyles.check}>
-              <input
-                type="checkbox"
-                checked={draft.other}
-                onChange={(event) => onChange({ ...draft, other: event.currentTarget.checked })}
-              />
-              Group the rest as Other
-            </label>
+            <Checkbox
+              label="Group the rest as Other"
+              checked={draft.other}
+              onChange={(other) => onChange({ ...draft, other })}
+            />
           )}
         </div>
       )}

@@ -14,7 +14,7 @@ import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { ConflictDialog } from '../../ui/conflict.js'
-import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
+import { ActionDialog, Dialog } from '../../ui/dialog.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { RemoveButton } from '../../ui/remove-button.js'
@@ -94,14 +94,14 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
       reload()
     }
     return (
-      <ConfirmDialog
+      <ActionDialog
         title="Delete saved question"
         action="Delete question"
         onConfirm={remove}
         onClose={() => setToDelete(null)}
       >
         <p>This deletes “{toDelete.name}” for everyone and removes it from boards.</p>
-      </ConfirmDialog>
+      </ActionDialog>
     )
   }
   return (

@@ -6,7 +6,7 @@ import { formatDaysAgo, formatTime } from '../../lib/format.js'
 import { scriptLine } from '../../lib/script-line.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Code } from '../../ui/code.js'
-import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
+import { ActionDialog, Dialog } from '../../ui/dialog.js'
 import { Select } from '../../ui/select.js'
 import { KeyForm } from './key-form.js'
 import { nameKey } from './key-text.js'
@@ -68,14 +68,14 @@ export function RotateDialog({ item, onDone, onClose }: ItemProps) {
     onDone({ text, made: key, replaced })
   }
   return (
-    <ConfirmDialog title={`Rotate ${nameKey(item)}?`} action="Rotate key" onConfirm={rotate} onClose={onClose}>
+    <ActionDialog title={`Rotate ${nameKey(item)}?`} action="Rotate key" onConfirm={rotate} onClose={onClose}>
       <p>
         This creates a new key with the same rights and label, and shows it once. Replace the old key wherever it is
         used while it still works.
       </p>
       <Select label="The old key works" value={grace} options={GRACES} onChange={setGrace} />
       {item.current && grace === '0' && <p class={styles.ending}>{SIGNED_IN_WITH_IT}</p>}
-    </ConfirmDialog>
+    </ActionDialog>
   )
 }
 
@@ -89,14 +89,14 @@ export function RevokeDialog({ item, onDone, onClose }: ItemProps) {
     onDone(null)
   }
   return (
-    <ConfirmDialog title={`Revoke ${nameKey(item)}?`} action="Revoke key" onConfirm={revoke} onClose={onClose}>
+    <ActionDialog title={`Revoke ${nameKey(item)}?`} action="Revoke key" onConfirm={revoke} onClose={onClose}>
       <p>
         Requests with <code>{id}</code> are refused within 10 seconds, and the key cannot be restored. To switch to a
         new key without a gap, rotate it instead.
       </p>
       <p>{last_used === null ? 'It was never used.' : `It was last used ${formatDaysAgo(last_used)}.`}</p>
       {current && <p class={styles.ending}>{SIGNED_IN_WITH_IT}</p>}
-    </ConfirmDialog>
+    </ActionDialog>
   )
 }
 

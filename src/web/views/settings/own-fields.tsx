@@ -1,4 +1,3 @@
-import { useId } from 'preact/hooks'
 import {
   DEFAULT_SETTINGS,
   FIRST_VIEWS,
@@ -8,6 +7,7 @@ import {
 import { suggestTimeZones } from '../../lib/intl.js'
 import { Combobox } from '../../ui/combobox.js'
 import { Select } from '../../ui/select.js'
+import { TextField } from '../../ui/text-field.js'
 import { WEEKS } from '../range-fields.js'
 import { type OwnSetting, SETTING_NAMES } from './setting-text.js'
 import * as styles from './settings-form.module.css'
@@ -83,31 +83,6 @@ export function OwnFields({ id, settings, onChange }: OwnFieldsProps) {
         value={context ?? 'default'}
         options={CONTEXTS}
         onChange={(mode) => onChange({ context: mode === 'default' ? null : mode })}
-      />
-    </div>
-  )
-}
-
-interface TextFieldProps {
-  label: string
-  value: string
-  placeholder: string
-  maxLength: number
-  onChange: (text: string) => void
-}
-
-function TextField({ label, value, placeholder, maxLength, onChange }: TextFieldProps) {
-  const id = useId()
-  return (
-    <div>
-      <label for={id}>{label}</label>
-      <input
-        id={id}
-        value={value}
-        placeholder={placeholder}
-        maxLength={maxLength}
-        autocomplete="off"
-        onInput={(event) => onChange(event.currentTarget.value)}
       />
     </div>
   )

@@ -6,6 +6,7 @@ import { chooseSessions } from '../../lib/project-settings.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
+import { TextField } from '../../ui/text-field.js'
 import { PAGE_FIELD_NAMES, type PageSetting } from './setting-text.js'
 import * as styles from './settings-form.module.css'
 
@@ -23,7 +24,6 @@ interface PageFieldsProps {
 
 /** The definitions of visits and page views, and the properties with details of the page. */
 export function PageFields({ settings: { sessions, page_views, page_fields }, onChange }: PageFieldsProps) {
-  const gapId = useId()
   return (
     <>
       <div class={styles.fields}>
@@ -35,14 +35,12 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
         />
         {sessions !== 'id' && (
           <div>
-            <label for={gapId}>Longest pause within a visit</label>
-            <input
-              id={gapId}
+            <TextField
+              label="Longest pause within a visit"
               value={sessions.gap}
               placeholder="30m, or 2h"
               maxLength={20}
-              autocomplete="off"
-              onInput={(event) => onChange({ sessions: { ...sessions, gap: event.currentTarget.value.trim() } })}
+              onChange={(gap) => onChange({ sessions: { ...sessions, gap: gap.trim() } })}
             />
             {sessions.where && <p class={textStyles.hint}>Of the events that match {JSON.stringify(sessions.where)}</p>}
           </div>

@@ -3,7 +3,7 @@ import { KEPT, type Kept, keptSince, type ProjectSettings } from '../../../contr
 import { type ExpiredData, previewChange } from '../../api/project.js'
 import { formatBytes, formatCount, formatDate } from '../../lib/format.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { ConfirmDialog } from '../../ui/dialog.js'
+import { ActionDialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { NumberField } from '../../ui/number-field.js'
 import { Select } from '../../ui/select.js'
@@ -108,7 +108,7 @@ interface ExpiryDialogProps {
 function ExpiryDialog({ changed, shortened, onConfirm, onClose }: ExpiryDialogProps) {
   const { value, error, reload } = useLoaded('expired', (signal) => previewChange({ keep: changed }, signal))
   return (
-    <ConfirmDialog
+    <ActionDialog
       title="Keep data for a shorter time?"
       action="Save and remove"
       isBlocked={value === null}
@@ -121,7 +121,7 @@ function ExpiryDialog({ changed, shortened, onConfirm, onClose }: ExpiryDialogPr
       <p>
         Older data is hidden immediately and removed from the disk within a day. <strong>This cannot be undone.</strong>
       </p>
-    </ConfirmDialog>
+    </ActionDialog>
   )
 }
 

@@ -3,7 +3,7 @@ import { canRemove, type FoundUser, removeAlias } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
-import { ConfirmDialog } from '../../ui/dialog.js'
+import { ActionDialog } from '../../ui/dialog.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './aliases.module.css'
 
@@ -43,7 +43,7 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
       {hasMoreAliases && <p class={textStyles.hint}>Only the first 1,000 are shown.</p>}
       {hint !== '' && <p class={textStyles.hint}>{hint}</p>}
       {aliasToRemove !== null && (
-        <ConfirmDialog
+        <ActionDialog
           title="Remove this name?"
           action="Remove name"
           onConfirm={async () => {
@@ -63,7 +63,7 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
             . It gets back its former profile and the events and sessions sent under its name. Later changes of the
             profile stay with this user. Nothing is deleted.
           </p>
-        </ConfirmDialog>
+        </ActionDialog>
       )}
     </section>
   )

@@ -4,9 +4,9 @@ import type { Access } from '../../api/sign-in.js'
 import { eraseUser, toExportUrl } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import * as buttonStyles from '../../ui/button.module.css'
-import { ConfirmDialog } from '../../ui/dialog.js'
-import * as formStyles from '../../ui/form.module.css'
+import { ActionDialog } from '../../ui/dialog.js'
 import * as pageHeaderStyles from '../../ui/page-header.module.css'
+import { TextField } from '../../ui/text-field.js'
 
 interface UserActionsProps {
   distinctId: string
@@ -38,7 +38,7 @@ export function UserActions({ distinctId, access, onErased }: UserActionsProps) 
 function ConfirmErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'access'> & { onClose: () => void }) {
   const [typed, setTyped] = useState('')
   return (
-    <ConfirmDialog
+    <ActionDialog
       title="Erase this user?"
       action="Erase permanently"
       // Also accept the id as displayed, because nobody can type invisible characters.
@@ -50,17 +50,16 @@ function ConfirmErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 
         This permanently deletes the user’s profile, other names, sessions and events. It cannot be undone. Export the
         user first if you may need the data.
       </p>
-      <label for="erase-id">
-        To confirm, type the user’s id: <code>{escapeInvisible(distinctId)}</code>
-      </label>
-      <input
-        id="erase-id"
-        class={formStyles.full}
-        autocomplete="off"
+      <TextField
+        label={
+          <>
+            To confirm, type the user’s id: <code>{escapeInvisible(distinctId)}</code>
+          </>
+        }
         spellcheck={false}
         value={typed}
-        onInput={(event) => setTyped(event.currentTarget.value)}
+        onChange={setTyped}
       />
-    </ConfirmDialog>
+    </ActionDialog>
   )
 }
