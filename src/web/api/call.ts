@@ -1,4 +1,5 @@
 import { BASE_URL } from '../lib/base-url.js'
+import { readMembers } from '../lib/json-text.js'
 import { checkStatus } from './service-status.js'
 
 /** An error response of the service, or a missing response. */
@@ -99,6 +100,12 @@ export async function call<T>(method: Method, path: string, body?: unknown, sign
       'unknown',
     )
   }
+}
+
+/** Like `call`, but returns the source text of each member of the response, because parsing changes numbers. */
+export async function readExact(path: string, signal?: AbortSignal): Promise<Map<string, string>> {
+  const response = await send('GET', path, undefined, signal)
+  return readMembers(await response.text())
 }
 
 /** Like `call`, for a response that is not JSON. */

@@ -1,13 +1,10 @@
 import type { RowFormat } from '../../contract/formats.js'
 import type { StoredEvent } from '../../contract/responses.js'
 import { BASE_URL } from '../lib/base-url.js'
-import { readElements, readMembers } from '../lib/json-text.js'
-import { call, JsonText, send } from './call.js'
+import { type Exact, parseAllExact, parseExact } from '../lib/json-text.js'
+import { call, JsonText, readExact } from './call.js'
 
-/** An event and the source text of its properties, because parsing changes numbers. */
-export interface ExactEvent extends StoredEvent {
-  text: string
-}
+export type ExactEvent = Exact<StoredEvent>
 
 /** A page of events. */
 export interface EventsPage {
@@ -18,17 +15,11 @@ export interface EventsPage {
   pending: number
 }
 
-/** @param text the JSON of an event as the service sends it */
-export function parseEvent(text: string): ExactEvent {
-  return { ...JSON.parse(text), text: readMembers(text).get('properties') ?? '{}' }
-}
-
 /** Reads a page of `GET /public/events`. @throws CallError */
 export async function listEvents(parameters: Record<string, string>, signal?: AbortSignal): Promise<EventsPage> {
-  const response = await send('GET', `/public/events?${new URLSearchParams(parameters)}`, undefined, signal)
-  const members = readMembers(await response.text())
+  const members = await readExact(`/public/events?${new URLSearchParams(parameters)}`, signal)
   return {
-    events: readElements(members.get('events') ?? '[]').map(parseEvent),
+    events: parseAllExact(members.get('events')),
     next: JSON.parse(members.get('next') ?? 'null'),
     pending: Number(members.get('pending') ?? 0),
   }
@@ -36,8 +27,7 @@ export async function listEvents(parameters: Record<string, string>, signal?: Ab
 
 /** @throws CallError `not_found` */
 export async function readEvent(eventId: string, signal: AbortSignal): Promise<ExactEvent> {
-  const response = await send('GET', toPath(eventId), undefined, signal)
-  return parseEvent(readMembers(await response.text()).get('event') ?? '{}')
+  return parseExact((await readExact(toPath(eventId), signal)).get('event'))
 }
 
 /** Replaces the properties of an event. @param text JSON, sent unchanged */

@@ -1,6 +1,7 @@
+import { parseExact } from '../lib/json-text.js'
 import type { LatestEvents } from '../lib/merge-events.js'
 import { CallError, openStream } from './call.js'
-import { type ExactEvent, listEvents, parseEvent } from './events.js'
+import { type ExactEvent, listEvents } from './events.js'
 import { onRecovery } from './service-status.js'
 import { SseParser } from './sse-parser.js'
 
@@ -157,7 +158,7 @@ class Follower {
     clearTimeout(this.#timer)
     this.#timer = undefined
     const { isMatch = () => true } = this.#filter
-    const events = this.#texts.map(parseEvent).filter(({ eventId }) => eventId > this.#seen)
+    const events = this.#texts.map((text): ExactEvent => parseExact(text)).filter(({ eventId }) => eventId > this.#seen)
     this.#texts = []
     this.#see(events.at(-1)?.eventId)
     if (this.#missed && this.#seen >= this.#missed.until) this.#missed = null

@@ -1,6 +1,6 @@
 import type { EventNames, FieldValue, PropertyName } from '../../contract/responses.js'
 import { readElements, readMembers } from '../lib/json-text.js'
-import { call, send } from './call.js'
+import { call, readExact } from './call.js'
 
 /** A property, with example values as JSON. */
 export interface ExactProperty extends Omit<PropertyName, 'examples'> {
@@ -28,7 +28,7 @@ export async function listProperties(
   signal?: AbortSignal,
 ): Promise<{ properties: ExactProperty[]; fields: string[]; sampled: number }> {
   const path = `/public/schema/properties?${new URLSearchParams(event && { event })}`
-  const members = readMembers(await (await send('GET', path, undefined, signal)).text())
+  const members = await readExact(path, signal)
   const properties = readElements(members.get('properties') ?? '[]').map((text): ExactProperty => {
     return { ...JSON.parse(text), examples: readElements(readMembers(text).get('examples') ?? '[]') }
   })
@@ -52,8 +52,8 @@ export async function listValues(
   signal?: AbortSignal,
 ): Promise<ExactValue[]> {
   const query = new URLSearchParams({ field, ...(event && { event }), ...(search && { search }), limit: String(limit) })
-  const response = await send('GET', `/public/schema/values?${query}`, undefined, signal)
-  return readElements(readMembers(await response.text()).get('values') ?? '[]').map((text) => {
+  const found = await readExact(`/public/schema/values?${query}`, signal)
+  return readElements(found.get('values') ?? '[]').map((text) => {
     const members = readMembers(text)
     return { text: members.get('value') ?? 'null', count: Number(members.get('count')) }
   })

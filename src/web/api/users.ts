@@ -2,11 +2,8 @@ import type { Filter } from '../../contract/filters.js'
 import type { Properties, Session, SessionPage, User } from '../../contract/responses.js'
 import type { ErasedUsers, ListedUser as StoredUser, UserAliases } from '../../contract/schemas.js'
 import { BASE_URL } from '../lib/base-url.js'
-import { readElements, readMembers } from '../lib/json-text.js'
-import { CallError, call, send } from './call.js'
-
-/** A record and the source text of its properties, because parsing changes numbers. */
-export type Exact<T> = T & { text: string }
+import { type Exact, parseAllExact, parseExact } from '../lib/json-text.js'
+import { CallError, call, readExact } from './call.js'
 
 /** A user, found by any of its names. */
 export interface FoundUser {
@@ -34,8 +31,7 @@ export async function readUser(userId: string, signal: AbortSignal): Promise<Fou
 /** The profile of a user, by any of its names; null if there is none. */
 async function readProfile(userId: string, signal: AbortSignal): Promise<Exact<User> | null> {
   try {
-    const response = await send('GET', toPath(userId), undefined, signal)
-    return parseExact<User>(readMembers(await response.text()).get('user') ?? '{}')
+    return parseExact<User>((await readExact(toPath(userId), signal)).get('user'))
   } catch (error) {
     if (error instanceof CallError && error.status === 404) return null
     throw error
@@ -60,9 +56,9 @@ export async function listUsers(
   const query = new URLSearchParams({ order: 'last_seen', page: String(page), limit: String(limit) })
   if (search) query.set('search', search)
   if (filter) query.set('where', JSON.stringify(filter))
-  const members = readMembers(await (await send('GET', `/public/users?${query}`, undefined, signal)).text())
+  const members = await readExact(`/public/users?${query}`, signal)
   return {
-    users: readElements(members.get('users') ?? '[]').map((text) => parseExact<Required<StoredUser>>(text)),
+    users: parseAllExact<Required<StoredUser>>(members.get('users')),
     hasMore: members.get('hasMore') === 'true',
   }
 }
@@ -111,10 +107,9 @@ export async function listSessions(
   signal: AbortSignal,
 ): Promise<{ sessions: Exact<Session>[] } & Pick<SessionPage, 'hasMore'>> {
   const query = new URLSearchParams({ distinct_id: distinctId, limit: String(limit), from: String(from) })
-  const response = await send('GET', `/public/sessions?${query}`, undefined, signal)
-  const members = readMembers(await response.text())
+  const members = await readExact(`/public/sessions?${query}`, signal)
   return {
-    sessions: readElements(members.get('sessions') ?? '[]').map((text) => parseExact<Session>(text)),
+    sessions: parseAllExact<Session>(members.get('sessions')),
     hasMore: members.get('hasMore') === 'true',
   }
 }
@@ -147,8 +142,4 @@ export function toExportUrl(distinctId: string): string {
 
 function toPath(userId: string, rest = ''): string {
   return `/public/users/${encodeURIComponent(userId)}${rest}`
-}
-
-function parseExact<T>(text: string): Exact<T> {
-  return { ...JSON.parse(text), text: readMembers(text).get('properties') ?? '{}' }
 }

@@ -75,6 +75,19 @@ function createSyntaxError(): SyntaxError {
   return new SyntaxError('the text is not JSON')
 }
 
+/** A record and the source text of its properties. */
+export type Exact<T> = T & { text: string }
+
+/** @param text the JSON of a record as the service sends it */
+export function parseExact<T>(text = '{}'): Exact<T> {
+  return { ...JSON.parse(text), text: readMembers(text).get('properties') ?? '{}' }
+}
+
+/** @param text the JSON of an array of records */
+export function parseAllExact<T>(text = '[]'): Exact<T>[] {
+  return readElements(text).map((element) => parseExact<T>(element))
+}
+
 /** Parses JSON; undefined if the text is not valid. */
 export function parseJson(text: string): unknown {
   try {
