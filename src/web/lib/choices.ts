@@ -1,3 +1,6 @@
+import type { EventName } from '../../contract/responses.js'
+import { formatCompact } from './format.js'
+
 /** A suggestion of a combobox. */
 export interface Choice {
   value: string
@@ -26,6 +29,14 @@ export function filterChoices(text: string, choices: readonly Choice[]): Choice[
     .sort((a, b) => a.rank - b.rank)
     .slice(0, MAX_CHOICES)
     .map(({ choice }) => choice)
+}
+
+/** The names of events that match a text, with their counts. @param more choices that come after them */
+export function filterEvents(text: string, events: readonly EventName[], more: readonly Choice[] = []): Choice[] {
+  return filterChoices(text, [
+    ...events.map(({ event, count }) => ({ value: event, note: formatCompact(count) })),
+    ...more,
+  ])
 }
 
 /** Whether the typed text is exactly this choice. */

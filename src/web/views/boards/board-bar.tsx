@@ -6,9 +6,9 @@ import { dropIncomplete } from '../../lib/filters.js'
 import { Popover } from '../../ui/popover.js'
 import * as textStyles from '../../ui/text.module.css'
 import { FilterEditor } from '../explore/filter-editor.js'
-import { Suggestions, SuggestionsContext } from '../explore/suggestions.js'
 import { RangeFields, useMoment } from '../range-fields.js'
 import * as rangeStyles from '../range-fields.module.css'
+import { Suggestions, SuggestionsContext } from '../suggestions.js'
 
 interface BoardBarProps {
   controls: BoardControls

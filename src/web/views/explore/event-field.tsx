@@ -1,13 +1,14 @@
+import { SESSION } from '../../../contract/question-schemas.js'
 import type { Definition } from '../../../contract/questions.js'
 import { useRowKeys } from '../../lib/row-keys.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
 import { RemoveButton } from '../../ui/remove-button.js'
+import { useSuggestions } from '../suggestions.js'
 import { useProblem } from './doubts.js'
 import * as styles from './event-field.module.css'
 import { FieldErrors } from './field-errors.js'
 import { FilterEditor } from './filter-editor.js'
-import { useSuggestions } from './suggestions.js'
 
 const ANY = 'Any event'
 
@@ -25,7 +26,7 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
   const keys = useRowKeys(all)
   const findProblem = useProblem()
   const suggest = async (text: string) => {
-    const matches = await suggestions.suggestEvents(text)
+    const matches = await suggestions.suggestEvents(text, [{ value: SESSION, note: 'sessions' }])
     const typed = text.trim().toLowerCase()
     if (!ANY.toLowerCase().startsWith(typed)) return matches
     const any = { value: ANY, note: 'all of them' }

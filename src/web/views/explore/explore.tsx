@@ -27,6 +27,7 @@ import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import { SegmentedControl } from '../../ui/select.js'
 import { useMoment } from '../range-fields.js'
+import { Suggestions, SuggestionsContext } from '../suggestions.js'
 import type { ViewProps } from '../view-props.js'
 import { AnswerPanel } from './answer-panel.js'
 import { Builder } from './builder.js'
@@ -36,7 +37,6 @@ import * as styles from './explore.module.css'
 import { FieldErrorsContext } from './field-errors.js'
 import { JsonEditor } from './json-editor.js'
 import { SavedBar } from './saved-bar.js'
-import { Suggestions, SuggestionsContext } from './suggestions.js'
 
 const KINDS: readonly (readonly [Kind, string])[] = [
   ['series', 'Series'],

@@ -1,8 +1,8 @@
 import type { FieldName } from '../../../contract/questions.js'
 import { formatField, parseField } from '../../lib/fields.js'
 import { Combobox } from '../../ui/combobox.js'
+import { useSuggestions } from '../suggestions.js'
 import { useProblem } from './doubts.js'
-import { useSuggestions } from './suggestions.js'
 
 interface PropertyFieldProps {
   label: string

@@ -3,10 +3,9 @@ import { OPERATORS, type Scalar } from '../../../contract/filters.js'
 import { formatValue, isWholeValue, parseValue } from '../../lib/fields.js'
 import type { Condition } from '../../lib/filters.js'
 import { Combobox } from '../../ui/combobox.js'
-import { RemoveButton } from '../../ui/remove-button.js'
+import { Pills } from '../../ui/pills.js'
 import * as textStyles from '../../ui/text.module.css'
-import { useSuggestions } from './suggestions.js'
-import * as styles from './values-field.module.css'
+import { useSuggestions } from '../suggestions.js'
 
 interface ValuesFieldProps {
   condition: Condition
@@ -51,37 +50,31 @@ interface ValueListProps {
 /** A list of values, any of which matches. */
 function ValueList({ values, format, parse, onChange, field, events, keepsTyped }: ValueListProps) {
   const suggestions = useSuggestions()
+  const [event = ''] = events.length === 1 ? events : []
   const add = (text: string) => {
     const value = parse(text)
     if (text !== '' && !values.includes(value)) onChange([...values, value])
   }
   return (
-    <div class={styles.values}>
-      {values.length > 0 && (
-        <ul aria-label="Values">
-          {values.map((value) => (
-            <li key={JSON.stringify(value)}>
-              <span>{format(value)}</span>
-              <RemoveButton
-                label={`Remove ${format(value)}`}
-                onClick={() => onChange(values.filter((other) => other !== value))}
-              />
-            </li>
-          ))}
-        </ul>
-      )}
+    <>
+      <Pills
+        label="Values"
+        texts={values.map(format)}
+        nameRemoval={(text) => `Remove ${text}`}
+        onRemove={(index) => onChange(values.toSpliced(index, 1))}
+      />
       <Combobox
         label="Value"
         hidesLabel
         value=""
         placeholder={values.length > 0 ? 'or this value' : 'Choose a value'}
         suggest={async (text, signal) =>
-          field.length > 0 ? suggestions.suggestValues(field, events, text, signal) : []
+          field.length > 0 ? suggestions.suggestValues([field], event, text, signal) : []
         }
         keepsTyped={keepsTyped}
         onChange={add}
       />
-    </div>
+    </>
   )
 }
 

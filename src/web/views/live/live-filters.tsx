@@ -1,7 +1,9 @@
+import { useMemo } from 'preact/hooks'
+import type { FieldName } from '../../../contract/questions.js'
 import { isWholeValue } from '../../lib/fields.js'
 import { Combobox } from '../../ui/combobox.js'
+import { Suggestions } from '../suggestions.js'
 import * as styles from './live-filters.module.css'
-import { suggestEvents, suggestProperties, suggestPropertyValues, suggestValues } from './suggest.js'
 
 /** The filters of the live view, as encoded in the URL; empty fields match all. */
 export interface FilterValues {
@@ -32,6 +34,7 @@ export function FilterFields({
   onChange: (filters: FilterValues) => void
 }) {
   const { event, user, property, value } = filters
+  const suggestions = useMemo(() => new Suggestions(), [])
   const change = (part: Partial<FilterValues>) => onChange({ ...filters, ...part })
   return (
     <search class={styles.filters}>
@@ -40,7 +43,7 @@ export function FilterFields({
         placeholder="any"
         value={event}
         onChange={(event) => change({ event })}
-        suggest={suggestEvents}
+        suggest={(text) => suggestions.suggestEvents(text)}
       />
       <Combobox
         label="User"
@@ -48,14 +51,14 @@ export function FilterFields({
         value={user}
         keepsTyped={() => true}
         onChange={(user) => change({ user })}
-        suggest={(text, signal) => suggestValues('distinct_id', text, signal, event)}
+        suggest={(text, signal) => suggestions.suggestValues(['distinct_id'], event, text, signal, formatValue)}
       />
       <Combobox
         label="Property"
         placeholder="any"
         value={property}
         onChange={(property) => change({ property, value: '' })}
-        suggest={(text, signal) => suggestProperties(text, signal, event)}
+        suggest={(text) => suggestions.suggestProperties(event, text)}
       />
       {property !== '' && (
         <Combobox
@@ -64,7 +67,7 @@ export function FilterFields({
           value={value}
           keepsTyped={isWholeValue}
           onChange={(value) => change({ value })}
-          suggest={(text, signal) => suggestPropertyValues(property, text, signal, event)}
+          suggest={(text, signal) => suggestions.suggestValues(listFields(property), event, text, signal, formatValue)}
         />
       )}
       {!hasNoFilters(filters) && (
@@ -74,4 +77,16 @@ export function FilterFields({
       )}
     </search>
   )
+}
+
+/** The fields of a name, which may contain dots, or consist of names within objects that are joined by dots. */
+function listFields(property: string): FieldName[] {
+  const path = property.split('.')
+  return [['properties', property], ...(path.length > 1 ? [['properties', ...path]] : [])]
+}
+
+/** Formats the JSON of a value as `matchesProperty` takes it; null for no value. */
+function formatValue(json: string): string | null {
+  if (json === 'null') return null
+  return json.startsWith('"') ? JSON.parse(json) : json
 }

@@ -2,7 +2,7 @@ import { useMemo } from 'preact/hooks'
 import type { FieldName, Filter } from '../../../contract/filters.js'
 import { type Choice, filterChoices } from '../../lib/choices.js'
 import { FilterEditor } from '../explore/filter-editor.js'
-import { type FieldsWanted, Suggestions, SuggestionsContext } from '../explore/suggestions.js'
+import { type FieldsWanted, Suggestions, SuggestionsContext } from '../suggestions.js'
 
 interface UserFilterProps {
   value: Filter | null

@@ -1,19 +1,18 @@
 import type { AnswerTo, Filter } from '../../../contract/questions.js'
 import type { EventName } from '../../../contract/responses.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
-import { filterChoices } from '../../lib/choices.js'
+import { filterEvents } from '../../lib/choices.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { formatCompact } from '../../lib/format.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { Combobox } from '../../ui/combobox.js'
 import * as loadingStyles from '../../ui/loading.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
+import { Pills } from '../../ui/pills.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './goals.module.css'
 import { PanelFooter, useSeries, useWeb } from './panel.js'
 import * as panelStyles from './panel.module.css'
-import { Pills } from './pills.js'
 import { type Row, Rows } from './rows.js'
 import { askGoals, filterByGoal, MAX_GOALS, suggestGoals } from './web-questions.js'
 
@@ -71,10 +70,9 @@ interface GoalFieldsProps extends Pick<GoalsPanelProps, 'events' | 'onChoose'> {
 
 function GoalFields({ events, goals, isChosen, onChoose }: GoalFieldsProps) {
   const suggest = async (text: string) => {
-    const others = events.filter(({ event }) => event !== '' && !goals.includes(event))
-    return filterChoices(
+    return filterEvents(
       text,
-      others.map(({ event, count }) => ({ value: event, note: formatCompact(count) })),
+      events.filter(({ event }) => event !== '' && !goals.includes(event)),
     )
   }
   return (

@@ -1,19 +1,18 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
-import { SESSION } from '../../../contract/question-schemas.js'
-import type { FieldName, Scalar } from '../../../contract/questions.js'
-import type { PropertyType } from '../../../contract/responses.js'
-import { listEventNames, listProperties, listValues } from '../../api/schema.js'
-import { listUsers } from '../../api/users.js'
-import { type Choice, filterChoices, MAX_CHOICES } from '../../lib/choices.js'
-import { formatField, formatValue, toField } from '../../lib/fields.js'
-import { formatCompact, formatShare } from '../../lib/format.js'
+import type { FieldName } from '../../contract/questions.js'
+import type { PropertyType } from '../../contract/responses.js'
+import { listEventNames, listProperties, listValues } from '../api/schema.js'
+import { listUsers } from '../api/users.js'
+import { type Choice, filterChoices, filterEvents, MAX_CHOICES } from '../lib/choices.js'
+import { formatField, formatValue, isScalar, toField } from '../lib/fields.js'
+import { formatCompact, formatShare } from '../lib/format.js'
 import {
   flattenProperties,
   type ListedProperty,
   listUserProperties,
   mergeProperties,
-} from '../../lib/listed-properties.js'
+} from '../lib/listed-properties.js'
 
 const MAX_AGE_MS = 30_000
 /** Number of profiles sampled for user properties, because the service does not list those. */
@@ -51,13 +50,19 @@ export interface FieldsWanted {
 export class Suggestions {
   readonly #cache = new Map<string, { at: number; answer: Promise<unknown> }>()
 
-  /** The events that match a text, the most frequent first. */
-  async suggestEvents(text: string): Promise<Choice[]> {
+  /** The events that match a text, the most frequent first. @param more choices that come after them, if any */
+  async suggestEvents(text: string, more: readonly Choice[] = []): Promise<Choice[]> {
     const { events } = await this.#once('events', listEventNames)
-    return filterChoices(text, [
-      ...events.map(({ event, count }) => ({ value: event, note: formatCompact(count) })),
-      ...(events.length > 0 ? [{ value: SESSION, note: 'sessions' }] : []),
-    ])
+    return filterEvents(text, events, events.length > 0 ? more : [])
+  }
+
+  /** The properties that match a text, named without their source. @param event only events of this name; all if empty */
+  async suggestProperties(event: string, text: string): Promise<Choice[]> {
+    const properties = await this.#properties(event)
+    return filterChoices(
+      text,
+      properties.map(({ names, share }) => ({ value: names.join('.'), note: formatShare(share) })),
+    )
   }
 
   /**
@@ -119,21 +124,27 @@ export class Suggestions {
     return listUserProperties(users.map(({ properties }) => properties))
   }
 
-  /** The values of a field in input syntax, the most frequent first. @param events that have it; empty for any */
+  /**
+   * The values of fields that match a text, the most frequent first, each once.
+   * @param event only events of this name; all if empty
+   * @param format formats the JSON of a value as it is typed; null leaves it out
+   */
   async suggestValues(
-    field: FieldName,
-    events: readonly string[],
+    fields: readonly FieldName[],
+    event: string,
     text: string,
     signal: AbortSignal,
+    format: (json: string) => string | null = formatPlain,
   ): Promise<Choice[]> {
-    const [event = ''] = events.length === 1 ? events : []
-    const values = await listValues({ field: formatField(field), event, search: text, limit: MAX_CHOICES }, signal)
-    const choices = values.flatMap(({ text, count }) => {
-      const value: unknown = JSON.parse(text)
-      const isPlain = value === null || typeof value !== 'object'
-      return isPlain ? [{ value: formatValue(value as Scalar), note: formatCompact(count) }] : []
+    const lists = fields.map((field) => {
+      return listValues({ field: formatField(field), event, search: text, limit: MAX_CHOICES }, signal)
     })
-    return filterChoices(text, choices)
+    const choices = new Map<string, Choice>()
+    for (const { text, count } of (await Promise.all(lists)).flat()) {
+      const value = format(text)
+      if (value !== null && !choices.has(value)) choices.set(value, { value, note: formatCompact(count) })
+    }
+    return filterChoices(text, [...choices.values()])
   }
 
   #once<T>(key: string, read: () => Promise<T>): Promise<T> {
@@ -144,6 +155,12 @@ export class Suggestions {
     answer.catch(() => this.#cache.delete(key))
     return answer
   }
+}
+
+/** Formats a value for a text field; null for lists and objects. */
+function formatPlain(json: string): string | null {
+  const value: unknown = JSON.parse(json)
+  return isScalar(value) ? formatValue(value) : null
 }
 
 function labelType([type = 'string']: readonly PropertyType[]): string {

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import { useRef } from 'preact/hooks'
-import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { useRowKeys } from '../../lib/row-keys.js'
-import { RemoveButton } from '../../ui/remove-button.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
+import { useRowKeys } from '../lib/row-keys.js'
 import * as styles from './pills.module.css'
+import { RemoveButton } from './remove-button.js'
 
 interface PillsProps {
   label: string
