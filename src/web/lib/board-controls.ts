@@ -4,7 +4,7 @@ import { dropIncomplete, isFilter, joinFilters } from './filters.js'
 import { parseJson } from './json-text.js'
 import { getProjectSettings } from './project-settings.js'
 import { changeRange, type Display, parseDraft, toQuestion } from './question.js'
-import { PRESETS, type RangeChoice } from './range.js'
+import { PRESETS, pickBounds, type RangeChoice } from './range.js'
 
 /**
  * The range, time zone and filter of all cards of a board. They are saved with the board; its URL has the differences.
@@ -54,11 +54,7 @@ function mergeRange(known: BoardControls, fields: Record<string, unknown>): Part
   if (range) return { range }
   const [from, to] = [fields.from, fields.to]
   if (isTime(from) && isTime(to)) return { from, to }
-  return {
-    ...(known.range && { range: known.range }),
-    ...(known.from !== undefined && { from: known.from }),
-    ...(known.to !== undefined && { to: known.to }),
-  }
+  return { ...(known.range && { range: known.range }), ...pickBounds(known) }
 }
 
 function isTime(value: unknown): value is string | number {

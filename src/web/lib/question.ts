@@ -10,12 +10,13 @@ import type {
   Metric,
   PathsQuestion,
   RetentionQuestion,
+  SeriesDefinition,
   SeriesQuestion,
 } from '../../contract/questions.js'
 import { isObject, type Reader, readFields } from '../../contract/read-fields.js'
 import { dropIncomplete, isFieldName, isFilter } from './filters.js'
 import { getProjectSettings } from './project-settings.js'
-import { fitsInterval, PRESETS, type Preset, type RangeChoice } from './range.js'
+import { fitsInterval, PRESETS, type Preset, pickBounds, type RangeChoice } from './range.js'
 import { linkTo } from './route.js'
 
 /**
@@ -74,16 +75,8 @@ export function convertDraft(draft: Draft, kind: Kind): Draft {
   if (draft.kind === kind) return draft
   const event = listDefinitions(draft)[0]?.event ?? ''
   const next = createDraft(kind, typeof event === 'string' ? event : (event[0] ?? ''))
-  const { timezone, week_start, sessions, where, from, to } = draft
-  return {
-    ...next,
-    timezone,
-    week_start,
-    sessions,
-    where,
-    ...(from !== undefined && { from }),
-    ...(to !== undefined && { to }),
-  }
+  const { timezone, week_start, sessions, where } = draft
+  return { ...next, timezone, week_start, sessions, where, ...pickBounds(draft) }
 }
 
 /** The definitions of the events that a breakdown is taken from: in a funnel, those that begin an entry. */
@@ -94,15 +87,23 @@ export function listSplitDefinitions(draft: SeriesDraft | FunnelDraft): Definiti
 
 /** The definitions of the events that a question names. */
 export function listDefinitions(draft: Draft): Definition[] {
+  return locateDefinitions(draft).map(([, one]) => one)
+}
+
+/** The definitions of the events that a question names, with their paths. */
+function locateDefinitions(draft: Draft): [path: string, one: Definition | SeriesDefinition][] {
   switch (draft.kind) {
     case 'series':
-      return draft.series
+      return draft.series.map((one, i) => [`/series/${i}`, one])
     case 'funnel':
-      return draft.steps
+      return draft.steps.map((one, i) => [`/steps/${i}`, one])
     case 'retention':
-      return [draft.start, draft.return]
+      return [
+        ['/start', draft.start],
+        ['/return', draft.return],
+      ]
     case 'paths':
-      return [draft.start, draft.end].filter((one) => one !== null)
+      return draft.start ? [['/start', draft.start]] : draft.end ? [['/end', draft.end]] : []
   }
 }
 
@@ -291,9 +292,8 @@ export function dropIncompleteFilters(draft: Draft): Draft {
 /** Changes the range of a question. An interval that no longer fits gives way to the default. @param now epoch ms */
 export function changeRange(draft: Draft, choice: RangeChoice, now: number): Draft {
   const { from: _, to: __, ...rest } = draft
-  const { from, to, timezone, week_start } = choice
-  const dates = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) }
-  const next = { ...rest, ...dates, timezone, week_start }
+  const { timezone, week_start } = choice
+  const next = { ...rest, ...pickBounds(choice), timezone, week_start }
   if (next.kind !== 'series' || !next.interval || fitsInterval(next.interval, choice, now)) return next
   const { interval: ___, ...fitting } = next
   return fitting
@@ -301,27 +301,14 @@ export function changeRange(draft: Draft, choice: RangeChoice, now: number): Dra
 
 /** Lists what the user still has to choose, in the format of the service's validation errors. */
 export function findGaps(draft: Draft): { path: string; message: string }[] {
-  const gap = ({ event }: Definition, path: string) =>
-    event.length === 0 || (Array.isArray(event) && event.includes(''))
-      ? [{ path: `${path}/event`, message: 'Choose an event.' }]
-      : []
-  switch (draft.kind) {
-    case 'series':
-      return draft.series.flatMap((one, i) => {
-        const needsProperty = isNumberMetric(one.metric) && (one.property === undefined || one.property.length === 0)
-        const path = `/series/${i}/property`
-        return [
-          ...gap(one, `/series/${i}`),
-          ...(needsProperty ? [{ path, message: 'Choose a property that is a number.' }] : []),
-        ]
-      })
-    case 'funnel':
-      return draft.steps.flatMap((one, i) => gap(one, `/steps/${i}`))
-    case 'retention':
-      return [...gap(draft.start, '/start'), ...gap(draft.return, '/return')]
-    case 'paths':
-      return [...(draft.start ? gap(draft.start, '/start') : []), ...(draft.end ? gap(draft.end, '/end') : [])]
-  }
+  return locateDefinitions(draft).flatMap(([path, one]) => {
+    const needsEvent = one.event.length === 0 || (Array.isArray(one.event) && one.event.includes(''))
+    const needsProperty = 'metric' in one && isNumberMetric(one.metric) && !one.property?.length
+    return [
+      ...(needsEvent ? [{ path: `${path}/event`, message: 'Choose an event.' }] : []),
+      ...(needsProperty ? [{ path: `${path}/property`, message: 'Choose a property that is a number.' }] : []),
+    ]
+  })
 }
 
 /**

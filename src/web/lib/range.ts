@@ -7,6 +7,11 @@ export interface Range {
   to: string | number
 }
 
+/** The bounds that a range has. */
+export function pickBounds({ from, to }: { from?: Range['from']; to?: Range['to'] }): Partial<Range> {
+  return { ...(from !== undefined && { from }), ...(to !== undefined && { to }) }
+}
+
 /** Ranges relative to today, in the order of the list. */
 export const PRESETS = [
   'today',

@@ -113,16 +113,16 @@ function checkIntake(history: History): Check {
       'Make sure that the journal (Redis, or the folder DATA_DIR) is up and has enough memory and disk space.'
     return { ...check, level: 'bad', verdict: 'The journal is not responding, so events are being refused.', advice }
   }
-  const reasons = before ? findRefusalReasons(now, before) : []
+  const reasons = findRefusalReasons(now, before)
   if (reasons.length > 0) {
     const verdict = `Events are being refused because ${joinReasons(reasons, REFUSALS)}.`
     const who = reasons.includes('share') ? ' Limits, below, names the project; other projects are not affected.' : ''
     const advice = `Backlog and Store, below, show what is holding events up.${reasons.length === 1 ? who : ''}`
     return { ...check, level: 'bad', verdict, advice }
   }
-  const lately = first ? computeIncrease(now, first, REFUSED) : 0
+  const lately = computeIncrease(now, first, REFUSED)
   if (lately > 0) {
-    const why = first ? findRefusalReasons(now, first) : []
+    const why = findRefusalReasons(now, first)
     const verdict = `Events are being accepted again. ${formatCount(lately, 'event was', 'events were')} refused ${describeRecent(history)} because ${joinReasons(why, REFUSALS)}.`
     return {
       ...check,
@@ -131,7 +131,7 @@ function checkIntake(history: History): Check {
       advice: 'Nothing, if your clients retry. Events from clients that do not are lost.',
     }
   }
-  const ignored = first ? computeIncrease(now, first, IGNORED) : 0
+  const ignored = computeIncrease(now, first, IGNORED)
   if (ignored > 0) {
     const verdict = `${formatCount(ignored, 'accepted event')} ${describeRecent(history)} had fields that are ignored.`
     return {
@@ -146,7 +146,7 @@ function checkIntake(history: History): Check {
 }
 
 /** Why events were refused since an earlier snapshot, as keys of `REFUSALS`. */
-function findRefusalReasons(now: Snapshot, before: Snapshot): string[] {
+function findRefusalReasons(now: Snapshot, before: Snapshot | null): string[] {
   const codes = findIncreasedLabels(now, before, REFUSED, 'code')
   const overShare = computeIncrease(now, before, 'tallyhouse_events_over_share_total')
   if (overShare === 0) return codes
@@ -241,8 +241,8 @@ function checkStore(history: History): Check {
       'Start ClickHouse, and check its address and password. If it is the embedded one, the service restarts it and logs why it stopped.'
     return { ...check, level: 'bad', verdict, advice }
   }
-  const reasons = first ? findIncreasedLabels(now, first, 'tallyhouse_block_retries_total', 'reason') : []
-  if (first && reasons.length > 0) {
+  const reasons = findIncreasedLabels(now, first, 'tallyhouse_block_retries_total', 'reason')
+  if (reasons.length > 0) {
     const failed = formatCount(computeIncrease(now, first, 'tallyhouse_block_retries_total'), 'time')
     const verdict = `Storing failed ${failed} ${describeRecent(history)} because ${joinReasons(reasons, RETRY_REASONS)}. It is retried automatically.`
     return { ...check, level: 'watch', verdict, advice: 'If this continues, check ClickHouse’s memory, disk and log.' }
@@ -302,7 +302,7 @@ function measureDisk(samples: readonly Sample[], metric: string, labels: Record<
 function checkDeadLetters(history: History): Check {
   const { now, first } = history
   const count = sumSamples(now.samples, 'tallyhouse_dead_letters_total')
-  const lately = first ? computeIncrease(now, first, 'tallyhouse_dead_letters_total') : 0
+  const lately = computeIncrease(now, first, 'tallyhouse_dead_letters_total')
   return {
     title: 'Dead letters',
     level: lately > 0 ? 'watch' : 'good',
@@ -320,7 +320,7 @@ function checkDeadLetters(history: History): Check {
 function checkNames(history: History): Check {
   const { now, first } = history
   const count = (name: string) => sumSamples(now.samples, `tallyhouse_${name}_total`)
-  const lately = (name: string) => (first ? computeIncrease(now, first, `tallyhouse_${name}_total`) : 0)
+  const lately = (name: string) => computeIncrease(now, first, `tallyhouse_${name}_total`)
   const [nobody, refused] = [lately('placeholder_names'), lately('alias_conflicts')]
   const messages = formatCount(nobody, 'message')
   const links = formatCount(refused, 'link was', 'links were')

@@ -87,7 +87,6 @@ function toFact(name: string, value: string): [string, string] {
 
 /** Refusals summed over all processes, the most frequent first. */
 function findRefusals({ now, first }: History): Sample[] {
-  if (!first) return []
   const sums = new Map<string, Sample>()
   for (const { name, labels } of now.samples) {
     if (name !== REFUSALS) continue

@@ -51,17 +51,20 @@ export function isSameRun(now: Snapshot, before: Snapshot): boolean {
   return now.at > before.at && starts(now) === starts(before)
 }
 
+/** @param before null if there is nothing to compare with: nothing has increased, as far as that is known */
 export function computeIncrease(
   now: Snapshot,
-  before: Snapshot,
+  before: Snapshot | null,
   name: string,
   labels: Record<string, string> = {},
 ): number {
-  return Math.max(0, sumSamples(now.samples, name, labels) - sumSamples(before.samples, name, labels))
+  return before === null
+    ? 0
+    : Math.max(0, sumSamples(now.samples, name, labels) - sumSamples(before.samples, name, labels))
 }
 
 /** The values of a label whose counters have increased. */
-export function findIncreasedLabels(now: Snapshot, before: Snapshot, name: string, label: string): string[] {
+export function findIncreasedLabels(now: Snapshot, before: Snapshot | null, name: string, label: string): string[] {
   return listLabelValues(now.samples, name, label).filter(
     (value) => computeIncrease(now, before, name, { [label]: value }) > 0,
   )
