@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { type CsvPart, type CsvRow, formatCsv } from '../lib/csv.js'
 import { formatNumber } from '../lib/format.js'
+import * as buttonStyles from './button.module.css'
 import * as styles from './csv-button.module.css'
 
 interface CsvButtonProps {
@@ -10,6 +11,8 @@ interface CsvButtonProps {
   rows: () => CsvRow[] | Promise<CsvRow[] | CsvPart>
   /** text of the button */
   label?: string
+  /** whether it looks like a link */
+  isLink?: boolean
   /** label for screen readers if `label` is too short */
   about?: string
 }
@@ -17,7 +20,7 @@ interface CsvButtonProps {
 const LOADING = 'Loading…'
 
 /** Downloads a table as a CSV file. */
-export function CsvButton({ name, rows, label = 'Download CSV', about }: CsvButtonProps) {
+export function CsvButton({ name, rows, label = 'Download CSV', isLink, about }: CsvButtonProps) {
   const [state, setState] = useState('')
   const save = async () => {
     setState(LOADING)
@@ -31,7 +34,13 @@ export function CsvButton({ name, rows, label = 'Download CSV', about }: CsvButt
     }
   }
   return (
-    <button type="button" class={styles.csv} disabled={state === LOADING} aria-label={about} onClick={save}>
+    <button
+      type="button"
+      class={isLink ? `${styles.csv} ${buttonStyles.link}` : styles.csv}
+      disabled={state === LOADING}
+      aria-label={about}
+      onClick={save}
+    >
       {label}
       <span role="status">{state}</span>
     </button>

@@ -1,15 +1,15 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import * as styles from './popover.module.css'
 
 interface PopoverProps {
   summary: ComponentChildren
-  class: string | undefined
   onToggle?: (isOpen: boolean) => void
   children: ComponentChildren
 }
 
 /** A panel of fields that a button opens above the page. Escape or a click elsewhere closes it. */
-export function Popover({ summary, class: className, onToggle, children }: PopoverProps) {
+export function Popover({ summary, onToggle, children }: PopoverProps) {
   const element = useRef<HTMLDetailsElement>(null)
   useEffect(() => {
     const { current } = element
@@ -32,9 +32,9 @@ export function Popover({ summary, class: className, onToggle, children }: Popov
     }
   }, [])
   return (
-    <details ref={element} class={className} onToggle={({ currentTarget: { open } }) => onToggle?.(open)}>
+    <details ref={element} class={styles.popover} onToggle={({ currentTarget: { open } }) => onToggle?.(open)}>
       <summary>{summary}</summary>
-      {children}
+      <div class={styles.panel}>{children}</div>
     </details>
   )
 }

@@ -31,8 +31,8 @@ export function Tabs({ label, titles, selected, onSelect, children }: TabsProps)
     row.current?.querySelectorAll('button')[next]?.focus()
   }
   return (
-    <div class={styles.tabs}>
-      <div ref={row} role="tablist" aria-label={label} onKeyDown={onKeyDown}>
+    <div>
+      <div ref={row} class={styles.row} role="tablist" aria-label={label} onKeyDown={onKeyDown}>
         {titles.map((title, index) => (
           <button
             key={title}

@@ -89,7 +89,6 @@ export function RangeFields({ choice, moment, onChange, children }: RangeFieldsP
       {isCustom && <Dates choice={{ ...choice, ...resolved }} onChange={onChange} />}
       {children}
       <Popover
-        class={styles.more}
         summary={
           <>
             {!isCustom && !isUnknown && `${formatPeriod({ ...resolved, timezone })} · `}
@@ -98,21 +97,19 @@ export function RangeFields({ choice, moment, onChange, children }: RangeFieldsP
           </>
         }
       >
-        <div class={styles.moreFields}>
-          <Combobox
-            label="Time zone"
-            isStrict
-            value={timezone}
-            suggest={async (text) => suggestTimeZones(text)}
-            onChange={(next) => onChange({ ...choice, timezone: next || getProjectSettings().timezone })}
-          />
-          <Select
-            label="Weeks begin on"
-            value={week_start}
-            options={WEEKS}
-            onChange={(next) => onChange({ ...choice, week_start: next })}
-          />
-        </div>
+        <Combobox
+          label="Time zone"
+          isStrict
+          value={timezone}
+          suggest={async (text) => suggestTimeZones(text)}
+          onChange={(next) => onChange({ ...choice, timezone: next || getProjectSettings().timezone })}
+        />
+        <Select
+          label="Weeks begin on"
+          value={week_start}
+          options={WEEKS}
+          onChange={(next) => onChange({ ...choice, week_start: next })}
+        />
       </Popover>
     </>
   )

@@ -5,9 +5,9 @@ import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Dialog } from '../../ui/dialog.js'
+import * as listStyles from '../../ui/list.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
-import * as styles from './add-card.module.css'
 import { useSuggestedBoard } from './overview.js'
 
 type NewCard = Omit<BoardCard, 'id'>
@@ -66,7 +66,7 @@ interface OffersProps {
 
 function Offers({ label, cards, isFull, onAdd }: OffersProps) {
   return (
-    <ul class={styles.offers} aria-label={label}>
+    <ul class={listStyles.list} aria-label={label}>
       {cards.map((card) => (
         <li key={JSON.stringify([card.name, card.question])}>
           <span>{card.name}</span>

@@ -25,7 +25,6 @@ export function BoardBar({ controls, onChange }: BoardBarProps) {
     <section class={rangeStyles.range} aria-label="All cards">
       <RangeFields choice={controls} moment={moment} onChange={(choice) => onChange({ ...choice, where })} />
       <Popover
-        class={rangeStyles.more}
         summary={
           <>
             {complete ? `Only ${escapeInvisible(labelFilter(complete))}` : 'Filter'}
@@ -33,17 +32,15 @@ export function BoardBar({ controls, onChange }: BoardBarProps) {
           </>
         }
       >
-        <div class={rangeStyles.moreFields}>
-          <SuggestionsContext.Provider value={suggestions}>
-            <FilterEditor
-              label="Filter for all cards"
-              value={where}
-              events={[]}
-              path="/where"
-              onChange={(next) => onChange({ ...controls, where: next })}
-            />
-          </SuggestionsContext.Provider>
-        </div>
+        <SuggestionsContext.Provider value={suggestions}>
+          <FilterEditor
+            label="Filter for all cards"
+            value={where}
+            events={[]}
+            path="/where"
+            onChange={(next) => onChange({ ...controls, where: next })}
+          />
+        </SuggestionsContext.Provider>
       </Popover>
     </section>
   )

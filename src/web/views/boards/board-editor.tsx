@@ -18,7 +18,7 @@ import { TextField } from '../../ui/text-field.js'
 import { UnsavedChangesGuard } from '../../ui/unsaved-changes.js'
 import { AddCard } from './add-card.js'
 import { BoardBar } from './board-bar.js'
-import * as boardHeaderStyles from './board-header.module.css'
+import * as styles from './board-editor.module.css'
 import { CardGrid } from './card-grid.js'
 import { changeCard, moveCard } from './edit-cards.js'
 
@@ -127,8 +127,8 @@ function Toolbar({ name, isBusy, onName, onAdd, onDelete, onSave, onCancel }: To
     onSave()
   }
   return (
-    <form class={`${boardHeaderStyles.header} ${boardHeaderStyles.editing}`} onSubmit={submit}>
-      <div class={boardHeaderStyles.name}>
+    <form class={styles.editing} onSubmit={submit}>
+      <div class={styles.name}>
         <TextField label="Name of the board" value={name} maxLength={255} required onChange={onName} />
       </div>
       <button type="button" onClick={onAdd}>
@@ -137,7 +137,7 @@ function Toolbar({ name, isBusy, onName, onAdd, onDelete, onSave, onCancel }: To
       <button type="button" class={buttonStyles.danger} onClick={onDelete}>
         Delete board
       </button>
-      <span class={boardHeaderStyles.space} />
+      <span class={styles.space} />
       <button type="button" onClick={onCancel}>
         Cancel
       </button>

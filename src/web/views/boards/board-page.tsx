@@ -5,9 +5,9 @@ import { navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { CopyButton } from '../../ui/copy-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { BoardBar } from './board-bar.js'
 import { BoardEditor } from './board-editor.js'
-import * as boardHeaderStyles from './board-header.module.css'
 import { linkToBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
 import { dropDeleted } from './edit-cards.js'
@@ -58,9 +58,9 @@ export function BoardPage({ id, canEdit, query, onChanged, onDeleted }: BoardPag
   }
   return (
     <>
-      <header class={boardHeaderStyles.header}>
+      <header class={pageHeaderStyles.header}>
         <h1>{board.name}</h1>
-        <div class={boardHeaderStyles.actions}>
+        <div class={pageHeaderStyles.actions}>
           <CopyButton label="Copy link" text={location.href} />
           <button
             type="button"

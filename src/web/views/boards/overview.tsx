@@ -13,8 +13,8 @@ import { useLoaded } from '../../lib/use-loaded.js'
 import { CopyButton } from '../../ui/copy-button.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { BoardBar } from './board-bar.js'
-import * as boardHeaderStyles from './board-header.module.css'
 import { createBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
 import { type BoardData, suggestBoard, suggestUsualBoard } from './default-cards.js'
@@ -44,9 +44,9 @@ export function Overview({ canEdit, query, onSaved }: OverviewProps) {
   const controls = readControls(query, own)
   return (
     <>
-      <header class={boardHeaderStyles.header}>
+      <header class={pageHeaderStyles.header}>
         <h1>Overview</h1>
-        <div class={boardHeaderStyles.actions}>
+        <div class={pageHeaderStyles.actions}>
           <CopyButton label="Copy link" text={location.href} />
           <button
             type="button"

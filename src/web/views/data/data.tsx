@@ -1,6 +1,6 @@
 import { linkTo } from '../../lib/route.js'
+import * as tabsStyles from '../../ui/tabs.module.css'
 import type { ViewProps } from '../view-props.js'
-import * as styles from './data.module.css'
 import { DeadLetters } from './dead-letters.js'
 import { EventProperties } from './event-properties.js'
 import { EventTable } from './event-table.js'
@@ -13,7 +13,7 @@ export default function Data({ access, route: { rest, query } }: ViewProps) {
   return (
     <>
       <h1>Data</h1>
-      <nav class={styles.tabs} aria-label="Data">
+      <nav class={tabsStyles.row} aria-label="Data">
         {Object.entries(parts).map(([id, title]) => (
           <a
             key={id}

@@ -10,6 +10,7 @@ import { Ago } from '../../ui/ago.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import { Scrollable } from '../../ui/scrollable.js'
 import { SearchField } from '../../ui/search-field.js'
 import * as tableStyles from '../../ui/table.module.css'
 import * as textStyles from '../../ui/text.module.css'
@@ -63,8 +64,8 @@ function buildCsv(names: EventName[]): CsvRow[] {
 
 function Table({ names }: { names: EventName[] }) {
   return (
-    <div class={`${cardStyles.card} ${tableStyles.scroll}`}>
-      <table class={styles.table}>
+    <Scrollable label="List of events" class={`${cardStyles.card} ${tableStyles.scroll}`}>
+      <table class={tableStyles.list}>
         <caption class={textStyles.hidden}>Events</caption>
         <thead>
           <tr>
@@ -89,7 +90,7 @@ function Table({ names }: { names: EventName[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scrollable>
   )
 }
 

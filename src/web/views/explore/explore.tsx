@@ -25,6 +25,7 @@ import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { SegmentedControl } from '../../ui/select.js'
 import { useMoment } from '../range-fields.js'
 import { Suggestions, SuggestionsContext } from '../suggestions.js'
@@ -90,7 +91,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   return (
     <FieldErrorsContext.Provider value={fieldErrors}>
       <DoubtsContext.Provider value={doubts}>
-        <header class={styles.header}>
+        <header class={pageHeaderStyles.header}>
           <h1>Explore</h1>
           <SavedBar
             question={gaps.length > 0 ? undefined : dropUnfinishedFilters(question, draft)}

@@ -15,6 +15,7 @@ import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { ConflictDialog } from '../../ui/conflict.js'
 import { ActionDialog, Dialog } from '../../ui/dialog.js'
+import * as listStyles from '../../ui/list.module.css'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { RemoveButton } from '../../ui/remove-button.js'
@@ -111,7 +112,7 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
       {value?.length === 0 && (
         <p class={textStyles.hint}>Nothing is saved yet. Ask a question, then save it under a name.</p>
       )}
-      <ul class={styles.list} aria-label="Saved questions">
+      <ul class={listStyles.list} aria-label="Saved questions">
         {value?.map((saved) => (
           <li key={saved.id}>
             <a href={linkToExplore(saved.question, parseDisplay(saved.display), saved.id)} onClick={onClose}>

@@ -3,6 +3,7 @@ import { navigate } from '../../lib/navigation.js'
 import { linkTo } from '../../lib/route.js'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { EventDialog } from '../event/event-dialog.js'
 import type { ViewProps } from '../view-props.js'
 import { EventRows } from './event-rows.js'
@@ -18,10 +19,15 @@ export default function LiveView({ access, route }: ViewProps) {
   const show = (next: FilterValues) => navigate(linkTo(['live'], { ...next }), 'replace')
   return (
     <div>
-      <header class={styles.header}>
+      <header class={pageHeaderStyles.header}>
         <h1>Live</h1>
         <Status live={live} />
-        <button type="button" aria-pressed={live.isPaused} onClick={live.isPaused ? live.resume : live.pause}>
+        <button
+          type="button"
+          class={styles.pause}
+          aria-pressed={live.isPaused}
+          onClick={live.isPaused ? live.resume : live.pause}
+        >
           {live.isPaused ? 'Resume' : 'Pause'}
         </button>
       </header>

@@ -73,7 +73,7 @@ interface KeyListProps {
 }
 
 function KeyList({ keys, empty, onAct }: KeyListProps) {
-  if (keys.length === 0) return <p class={styles.none}>{empty}</p>
+  if (keys.length === 0) return <p class={textStyles.hint}>{empty}</p>
   return (
     <ul class={styles.keys}>
       {keys.map((key) => (

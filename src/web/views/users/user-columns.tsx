@@ -3,6 +3,7 @@ import { listUsers } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Popover } from '../../ui/popover.js'
+import { Checkbox } from '../../ui/text-field.js'
 import * as styles from './user-columns.module.css'
 
 /** Number of users whose properties are offered, in addition to those shown. */
@@ -25,21 +26,17 @@ export function UserColumns({ chosen, known, onChange }: UserColumnsProps) {
   })
   const names = [...new Set([...chosen, ...known, ...(sample.value ?? [])])].sort()
   return (
-    <Popover class={styles.columns} summary="Columns" onToggle={setOpen}>
-      <fieldset>
+    <Popover summary="Columns" onToggle={setOpen}>
+      <fieldset class={styles.columns}>
         <legend>Properties to show</legend>
         {names.length === 0 && <p>No user has properties.</p>}
         {names.map((name) => (
-          <label key={name}>
-            <input
-              type="checkbox"
-              checked={chosen.includes(name)}
-              onChange={({ currentTarget: { checked } }) => {
-                onChange(checked ? [...chosen, name] : chosen.filter((one) => one !== name))
-              }}
-            />
-            <bdi>{escapeInvisible(name)}</bdi>
-          </label>
+          <Checkbox
+            key={name}
+            label={<bdi>{escapeInvisible(name)}</bdi>}
+            checked={chosen.includes(name)}
+            onChange={(checked) => onChange(checked ? [...chosen, name] : chosen.filter((one) => one !== name))}
+          />
         ))}
       </fieldset>
     </Popover>

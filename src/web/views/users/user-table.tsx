@@ -20,7 +20,7 @@ interface UserTableProps {
 export function UserTable({ users, columns }: UserTableProps) {
   return (
     <Scrollable label="List of users" class={`${cardStyles.card} ${tableStyles.scroll}`}>
-      <table class={styles.table}>
+      <table class={`${tableStyles.list} ${styles.table}`}>
         <caption class={textStyles.hidden}>Users</caption>
         <thead>
           <tr>

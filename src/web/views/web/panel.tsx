@@ -221,7 +221,7 @@ export function PanelFooter({ title, question, display = {}, csv, more }: PanelF
       <a href={linkToExplore(applied.question, applied.display)} aria-label={`Explore ${title.toLowerCase()}`}>
         Explore
       </a>
-      {csv && <CsvButton name={title} rows={csv} label="CSV" about={`CSV of ${title.toLowerCase()}`} />}
+      {csv && <CsvButton name={title} rows={csv} label="CSV" isLink about={`CSV of ${title.toLowerCase()}`} />}
     </footer>
   )
 }

@@ -19,8 +19,10 @@ import { usePoll } from '../../lib/use-poll.js'
 import { useRound } from '../../lib/use-round.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
+import * as liveStatusStyles from '../../ui/live-status.module.css'
 import * as loadingStyles from '../../ui/loading.module.css'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { Pills } from '../../ui/pills.js'
 import { RangeFields, useMoment } from '../range-fields.js'
 import * as rangeStyles from '../range-fields.module.css'
@@ -93,7 +95,7 @@ function Site({ events, pageViews, state, canChange }: SiteProps) {
   const onFilter = (added: Filter) => filter(addFilter(controls.where, added))
   return (
     <WebContext.Provider value={{ source, controls, round, onFilter }}>
-      <header class={styles.header}>
+      <header class={pageHeaderStyles.header}>
         <h1>Web</h1>
         <Online where={controls.where} />
       </header>
@@ -183,7 +185,7 @@ function Online({ where }: { where: Filter | null }) {
   const line = value?.answer.results[0]
   if (!value || !line) return null
   return (
-    <p class={styles.online} data-online={(line.total ?? 0) > 0}>
+    <p class={liveStatusStyles.status} data-state={line.total ? 'live' : undefined}>
       <NumberButton
         text={`${formatCount(line.total ?? 0, 'visitor')} online`}
         title="in the last 5 minutes"
