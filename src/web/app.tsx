@@ -1,4 +1,4 @@
-import type { ComponentType } from 'preact'
+import type { FunctionComponent } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { EventNames } from '../contract/responses.js'
 import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.js'
@@ -16,10 +16,10 @@ import { usePoll } from './lib/use-poll.js'
 import * as buttonStyles from './ui/button.module.css'
 import { Failure, Loading, PartMissing } from './ui/notice.js'
 import { OutageBanner } from './ui/outage-banner.js'
-import { NeedsEvents } from './views/needs-events.js'
 import { SignInAgain, SignInForm } from './views/sign-in.js'
 import * as signInStyles from './views/sign-in.module.css'
 import type { ViewProps } from './views/view-props.js'
+import type { WelcomeProps } from './views/welcome/welcome.js'
 
 const DAY_MS = 86_400_000
 
@@ -29,7 +29,7 @@ interface View {
   needsEvents?: true
   /** whether it is hidden in a project without page views */
   needsPageViews?: true
-  load: () => Promise<{ default: ComponentType<ViewProps> }>
+  load: () => Promise<{ default: FunctionComponent<ViewProps> }>
 }
 
 /** By the first part of the route, in navigation order. Each view is loaded when first shown. */
@@ -127,7 +127,7 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   const [{ name: projectName, timezone, first_view }, setSettings] = useState(getProjectSettings)
   useLayoutEffect(() => onProjectSettings(setSettings), [])
   const given = useRoute()
-  const { hasPageViews, lookAgain } = usePageViews(access.project, given.view)
+  const { hasPageViews, isEmpty, noteFirstEvent } = useProjectEvents(access.project, given.view)
   // A link without a view leads to the view that the project opens first.
   const view = given.view || first_view || chooseFirstView(hasPageViews)
   const route = useMemo(() => ({ ...given, view }), [given, view])
@@ -181,9 +181,10 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
           <CurrentView
             key={`${name} ${access.project}`}
             name={name}
+            isEmpty={isEmpty}
             access={access}
             route={route}
-            onFirstEvent={lookAgain}
+            onFirstEvent={noteFirstEvent}
           />
         )}
       </main>
@@ -191,12 +192,22 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   )
 }
 
+interface KnownEvents {
+  /** null until it is known */
+  hasPageViews: boolean | null
+  /** whether the project is known to have no events */
+  isEmpty: boolean
+  /** to be called when the first event was seen, because the service caches the names of events */
+  noteFirstEvent: () => void
+}
+
 /**
- * Whether a project has page views; null until that is known. Checks again whenever another view is shown, until there
- * are some. Keeps the event names, because the settings that decide which are page views may change.
+ * What is known of the events of a project. Checks again whenever another view is shown, until there are page views.
+ * Keeps the event names, because the settings that decide which are page views may change.
  */
-function usePageViews(project: string, view: string): { hasPageViews: boolean | null; lookAgain: () => void } {
+function useProjectEvents(project: string, view: string): KnownEvents {
   const [kept, setKept] = useState<ProjectEvents | null>(null)
+  const [filled, setFilled] = useState('')
   const isFound = kept?.project === project && hasPageView(kept)
   const { value, error, reload } = useLoaded(isFound ? null : `${project} ${view}`, async (signal) => {
     return { project, ...(await listEventNames(signal)) }
@@ -204,10 +215,17 @@ function usePageViews(project: string, view: string): { hasPageViews: boolean | 
   useEffect(() => {
     if (value) setKept(value)
   }, [value])
-  const known = value?.project === project ? hasPageView(value) : null
-  // The view that opens despite the error will show it.
-  const hasPageViews = isFound || (error ? false : known)
-  return { hasPageViews, lookAgain: reload }
+  const known = value?.project === project ? value : null
+  const noteFirstEvent = () => {
+    setFilled(project)
+    reload()
+  }
+  return {
+    // The view that opens despite the error will show it.
+    hasPageViews: isFound || (error ? false : known && hasPageView(known)),
+    isEmpty: filled !== project && known?.events.length === 0 && known.pending === 0,
+    noteFirstEvent,
+  }
 }
 
 type ProjectEvents = EventNames & { project: string }
@@ -225,9 +243,10 @@ function findViewName(view: string): string {
   return Object.hasOwn(VIEWS, view) ? view : 'boards'
 }
 
-type CurrentViewProps = ViewProps & { name: string; onFirstEvent: () => void }
+type CurrentViewProps = ViewProps & Pick<WelcomeProps, 'onFirstEvent'> & { name: string; isEmpty: boolean }
 
-function CurrentView({ name, onFirstEvent, ...props }: CurrentViewProps) {
+/** The view of a name, or the welcome page while the project has no events. */
+function CurrentView({ name, isEmpty, ...props }: CurrentViewProps) {
   const [renderError, reset] = useErrorBoundary()
   // After an error, another route of the same view may render.
   const shown = useRef(props.route)
@@ -236,19 +255,17 @@ function CurrentView({ name, onFirstEvent, ...props }: CurrentViewProps) {
     shown.current = props.route
     reset()
   }, [props.route, reset])
-  const { value, error } = useLoaded(name, async () => (await VIEWS[name]?.load())?.default)
+  const isWelcome = isEmpty && VIEWS[name]?.needsEvents === true
+  const { value, error } = useLoaded<FunctionComponent<typeof props> | undefined>(`${name} ${isWelcome}`, async () => {
+    return (await (isWelcome ? import('./views/welcome/welcome.js') : VIEWS[name]?.load()))?.default
+  })
   if (renderError) {
     return <Failure error={new Error(`This view cannot be shown: ${renderError.message}.`)} onRetry={reset} />
   }
   if (error) return <PartMissing />
   if (!value) return <Loading what="the view" />
   const Content = value
-  if (!VIEWS[name]?.needsEvents) return <Content {...props} />
-  return (
-    <NeedsEvents access={props.access} onFirstEvent={onFirstEvent}>
-      <Content {...props} />
-    </NeedsEvents>
-  )
+  return <Content {...props} />
 }
 
 function focusMain(event: Event): void {

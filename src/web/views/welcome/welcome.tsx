@@ -16,7 +16,7 @@ import * as textStyles from '../../ui/text.module.css'
 import { buildSnippets, PLACEHOLDER } from './snippets.js'
 import * as styles from './welcome.module.css'
 
-interface WelcomeProps {
+export interface WelcomeProps {
   access: Access
   /** called when the first event has arrived */
   onFirstEvent: () => void
