@@ -1,4 +1,5 @@
 import { BASE_URL } from '../lib/base-url.js'
+import { firstEvent } from '../lib/first-event.js'
 import { readMembers } from '../lib/json-text.js'
 import { checkStatus } from './service-status.js'
 
@@ -43,8 +44,8 @@ let notifySignedOut: (reason: string) => void = () => undefined
 /** number of sign-ins so far */
 let signIns = 0
 let hasEnded = false
-/** callbacks that resume the reads that wait for the next sign-in */
-const waitingReads = new Set<() => void>()
+/** Dispatches `begin` at each sign-in. */
+const signIn = new EventTarget()
 
 /** Sets the CSRF token of the sign-in, which every change sends. */
 export function setCsrfToken(token: string): void {
@@ -67,8 +68,7 @@ export function noteSignedOut(reason: string): void {
 export function noteSignedIn(): void {
   signIns++
   hasEnded = false
-  for (const resume of waitingReads) resume()
-  waitingReads.clear()
+  signIn.dispatchEvent(new Event('begin'))
 }
 
 /** Whether a failure is transient, so that the same request may succeed later. */
@@ -185,16 +185,6 @@ async function readError(response: Response): Promise<CallError> {
 
 async function waitForSignIn(signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted()
-  return new Promise((resolve, reject) => {
-    const resume = () => {
-      signal?.removeEventListener('abort', stop)
-      resolve()
-    }
-    const stop = () => {
-      waitingReads.delete(resume)
-      reject(signal?.reason)
-    }
-    waitingReads.add(resume)
-    signal?.addEventListener('abort', stop, { once: true })
-  })
+  await firstEvent([signIn, 'begin'], ...(signal ? [[signal, 'abort'] as const] : []))
+  signal?.throwIfAborted()
 }

@@ -1,8 +1,9 @@
+import { firstEvent } from '../lib/first-event.js'
 import { parseExact } from '../lib/json-text.js'
 import type { LatestEvents } from '../lib/merge-events.js'
 import { CallError, openStream } from './call.js'
 import { type ExactEvent, listEvents } from './events.js'
-import { onRecovery } from './service-status.js'
+import { serviceStatus } from './service-status.js'
 import { SseParser } from './sse-parser.js'
 
 /** Which events to show; empty fields match all. */
@@ -167,17 +168,9 @@ class Follower {
   }
 }
 
-function waitUntilVisible(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted || document.visibilityState === 'visible') return resolve()
-    const stop = new AbortController()
-    const end = () => {
-      stop.abort()
-      resolve()
-    }
-    document.addEventListener('visibilitychange', end, { signal: stop.signal })
-    signal.addEventListener('abort', end, { signal: stop.signal })
-  })
+async function waitUntilVisible(signal: AbortSignal): Promise<void> {
+  if (signal.aborted || document.visibilityState === 'visible') return
+  await firstEvent([document, 'visibilitychange'], [signal, 'abort'])
 }
 
 function abortWhenHidden(signal: AbortSignal): AbortSignal {
@@ -188,18 +181,11 @@ function abortWhenHidden(signal: AbortSignal): AbortSignal {
 }
 
 /** Ends early when the service is ready again or the network is back, for example after a laptop wakes up. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const stop = new AbortController()
-    const end = () => {
-      clearTimeout(timer)
-      forget()
-      stop.abort()
-      resolve()
-    }
-    const timer = setTimeout(end, ms)
-    const forget = onRecovery(end)
-    addEventListener('online', end, { signal: stop.signal })
-    signal.addEventListener('abort', end, { signal: stop.signal })
-  })
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await firstEvent(
+    [AbortSignal.timeout(ms), 'abort'],
+    [serviceStatus, 'recovery'],
+    [window, 'online'],
+    [signal, 'abort'],
+  )
 }

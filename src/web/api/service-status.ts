@@ -1,4 +1,5 @@
 import { BASE_URL } from '../lib/base-url.js'
+import { firstEvent } from '../lib/first-event.js'
 
 /** Both together are less than the 5 s within which the page reports an outage. */
 const CHECK_INTERVAL_MS = 1_500
@@ -14,25 +15,13 @@ let outage: string | null = null
 /** number of callers of `watchStatus` */
 let watchers = 0
 let isChecking = false
-let endPause: () => void = () => undefined
-const changeListeners = new Set<() => void>()
-const recoveryListeners = new Set<() => void>()
+
+/** Dispatches `change` when `getOutage` changes, `recovery` when an outage is over, and `check` before each check. */
+export const serviceStatus = new EventTarget()
 
 /** Describes the current outage for the user; null if none is known. */
 export function getOutage(): string | null {
   return outage
-}
-
-/** @param listener called when `getOutage` changes @returns a function that unsubscribes */
-export function onOutageChange(listener: () => void): () => void {
-  changeListeners.add(listener)
-  return () => changeListeners.delete(listener)
-}
-
-/** @param listener called when an outage is over @returns a function that unsubscribes */
-export function onRecovery(listener: () => void): () => void {
-  recoveryListeners.add(listener)
-  return () => recoveryListeners.delete(listener)
 }
 
 /** Keeps the status up to date until the returned function is called, but not in a hidden tab. */
@@ -46,7 +35,7 @@ export function watchStatus(): () => void {
 
 /** Checks the status now, and repeats this during an outage. */
 export function checkStatus(): void {
-  endPause()
+  serviceStatus.dispatchEvent(new Event('check'))
   if (isChecking) return
   isChecking = true
   void pollStatus().finally(() => {
@@ -65,9 +54,9 @@ async function pollStatus(): Promise<void> {
 
 function setOutage(next: string | null): void {
   if (next === outage) return
-  const isOver = next === null
   outage = next
-  for (const listener of [...changeListeners, ...(isOver ? recoveryListeners : [])]) listener()
+  serviceStatus.dispatchEvent(new Event('change'))
+  if (next === null) serviceStatus.dispatchEvent(new Event('recovery'))
 }
 
 async function fetchOutage(): Promise<string | null> {
@@ -85,17 +74,12 @@ async function fetchOutage(): Promise<string | null> {
 }
 
 /** Ends early on `checkStatus`, when the network comes or goes, and when the tab is shown. */
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    const stop = new AbortController()
-    const { signal } = stop
-    endPause = () => {
-      clearTimeout(timer)
-      stop.abort()
-      resolve()
-    }
-    const timer = setTimeout(endPause, ms)
-    for (const event of ['online', 'offline']) addEventListener(event, endPause, { signal })
-    document.addEventListener('visibilitychange', endPause, { signal })
-  })
+async function pause(ms: number): Promise<void> {
+  await firstEvent(
+    [AbortSignal.timeout(Math.max(0, ms)), 'abort'],
+    [serviceStatus, 'check'],
+    [window, 'online'],
+    [window, 'offline'],
+    [document, 'visibilitychange'],
+  )
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { isTransient } from '../api/call.js'
-import { getOutage, onRecovery } from '../api/service-status.js'
+import { getOutage, serviceStatus } from '../api/service-status.js'
 import { useLatest } from './use-latest.js'
 
 /** The service may recover before its outage is noticed; persistent failures have another cause. */
@@ -20,13 +20,14 @@ export function useRecovery({ error, isLoading }: { error: Error | null; isLoadi
   }, [error, isLoading])
   useEffect(() => {
     if (!isWanted) return
-    const forget = onRecovery(() => latest.current())
     const pause = FIRST_PAUSE_MS * 2 ** tries.current
     const timer = tries.current < MAX_TRIES ? setTimeout(tryAgain, pause) : undefined
-    const hidden = new AbortController()
+    const stop = new AbortController()
+    const { signal } = stop
+    serviceStatus.addEventListener('recovery', () => latest.current(), { signal })
     function tryAgain() {
       if (document.visibilityState === 'hidden') {
-        document.addEventListener('visibilitychange', tryAgain, { once: true, signal: hidden.signal })
+        document.addEventListener('visibilitychange', tryAgain, { once: true, signal })
       } else if (getOutage() === null) {
         tries.current++
         latest.current()
@@ -34,8 +35,7 @@ export function useRecovery({ error, isLoading }: { error: Error | null; isLoadi
     }
     return () => {
       clearTimeout(timer)
-      hidden.abort()
-      forget()
+      stop.abort()
     }
   }, [isWanted, latest])
 }
