@@ -10,13 +10,11 @@ import { findVisitOrigin } from '../../lib/visit-origin.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
 import { EventDialog } from '../event/event-dialog.js'
-import * as eventLinkStyles from '../event/event-link.module.css'
+import { EventRow } from '../event/event-row.js'
+import * as eventRowStyles from '../event/event-row.module.css'
 import { useSessionsSince } from './sessions.js'
 import * as styles from './timeline.module.css'
 import { useUserEvents } from './use-events.js'
-
-/** Characters of properties shown per row. */
-const PREVIEW_LENGTH = 300
 
 interface TimelineProps {
   /** names of the user, the canonical one first */
@@ -82,11 +80,20 @@ interface VisitRowsProps {
 
 function VisitRows({ visit: { of, sessionId, events }, lengthMs, distinctId, isWhole }: VisitRowsProps) {
   const rows = (
-    <ol>
+    <ol class={eventRowStyles.rows}>
       {events.map((event) => (
-        <li key={event.eventId}>
-          <Row event={event} distinctId={distinctId} />
-        </li>
+        <EventRow
+          key={event.eventId}
+          event={event}
+          link={linkTo(['users', distinctId, event.eventId])}
+          format={formatClock}
+        >
+          {event.distinct_id !== distinctId && (
+            <small>
+              as <bdi>{escapeInvisible(event.distinct_id)}</bdi>
+            </small>
+          )}
+        </EventRow>
       ))}
     </ol>
   )
@@ -118,22 +125,5 @@ function VisitRows({ visit: { of, sessionId, events }, lengthMs, distinctId, isW
       </p>
       {rows}
     </div>
-  )
-}
-
-function Row({ event, distinctId }: { event: ExactEvent; distinctId: string }) {
-  return (
-    <>
-      <time dateTime={new Date(event.timestamp).toISOString()}>{formatClock(event.timestamp)}</time>
-      <a class={eventLinkStyles.eventLink} href={linkTo(['users', distinctId, event.eventId])}>
-        <bdi>{escapeInvisible(event.event)}</bdi>
-      </a>
-      {event.distinct_id !== distinctId && (
-        <small>
-          as <bdi>{escapeInvisible(event.distinct_id)}</bdi>
-        </small>
-      )}
-      <code>{escapeInvisible(event.text.slice(0, PREVIEW_LENGTH))}</code>
-    </>
   )
 }
