@@ -13,7 +13,7 @@ import { parseRoute } from './lib/route.js'
 import { useLatest } from './lib/use-latest.js'
 import { useLoaded } from './lib/use-loaded.js'
 import { usePoll } from './lib/use-poll.js'
-import * as buttonStyles from './ui/button.module.css'
+import { Button } from './ui/button.js'
 import { Failure, Loading, PartMissing } from './ui/notice.js'
 import { OutageBanner } from './ui/outage-banner.js'
 import { SignInAgain, SignInForm } from './views/sign-in.js'
@@ -167,9 +167,9 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
           </span>
           <small>Times in {timezone}</small>
           <a href={`${BASE_URL}/docs/`}>API reference</a>
-          <button type="button" class={buttonStyles.plain} onClick={onSignOut}>
+          <Button look="plain" onClick={onSignOut}>
             Sign out
-          </button>
+          </Button>
         </div>
       </header>
       <main id="main" tabIndex={-1}>

@@ -1,7 +1,7 @@
 import { formatPeriod } from '../lib/answer-labels.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import type { AnswerBefore } from '../lib/period-before.js'
-import * as buttonStyles from '../ui/button.module.css'
+import { Button } from '../ui/button.js'
 import * as textStyles from '../ui/text.module.css'
 import * as styles from './legend.module.css'
 import type { PlotLine } from './plot-data.js'
@@ -19,16 +19,10 @@ export function Legend({ lines, shown, onToggle, before }: LegendProps) {
   return (
     <figcaption class={styles.legend}>
       {lines.map((line) => (
-        <button
-          key={line.name}
-          type="button"
-          class={buttonStyles.plain}
-          aria-pressed={shown.includes(line)}
-          onClick={() => onToggle(line.name)}
-        >
+        <Button key={line.name} look="plain" aria-pressed={shown.includes(line)} onClick={() => onToggle(line.name)}>
           <Swatch index={line.index} />
           <bdi>{escapeInvisible(line.name)}</bdi>
-        </button>
+        </Button>
       ))}
       {before && <span class={textStyles.hint}>Faint: previous period, {formatPeriod(before.query)}</span>}
     </figcaption>

@@ -1,6 +1,6 @@
 import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useState } from 'preact/hooks'
-import * as buttonStyles from '../ui/button.module.css'
+import { Button } from '../ui/button.js'
 
 /** How many rows a chart shows at first. A board limits them, so that its cards have similar heights. */
 export const RowLimitContext = createContext(Number.POSITIVE_INFINITY)
@@ -14,9 +14,9 @@ export function useRowLimit(count: number): { limit: number; more: ComponentChil
   const [showsAll, setShowsAll] = useState(false)
   if (showsAll || count < limit + MIN_HIDDEN) return { limit: Number.POSITIVE_INFINITY, more: null }
   const more = (
-    <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => setShowsAll(true)}>
+    <Button look="link" onClick={() => setShowsAll(true)}>
       Show all {count} rows
-    </button>
+    </Button>
   )
   return { limit, more }
 }

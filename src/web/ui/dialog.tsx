@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { useAction } from '../lib/use-action.js'
-import * as buttonStyles from './button.module.css'
+import { Button } from './button.js'
 import * as styles from './dialog.module.css'
 import * as formStyles from './form.module.css'
 import { Failure } from './notice.js'
@@ -82,21 +82,15 @@ export function ActionDialog({ title, children, action, onConfirm, other, onClos
         {children}
         {error && <Failure error={error} />}
         <footer>
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
+          <Button onClick={onClose}>Cancel</Button>
           {other && (
-            <button type="button" disabled={isDisabled} onClick={() => start(other.act)}>
+            <Button disabled={isDisabled} onClick={() => start(other.act)}>
               {other.text}
-            </button>
+            </Button>
           )}
-          <button
-            type="submit"
-            class={props.isHarmless ? buttonStyles.primary : buttonStyles.danger}
-            disabled={isDisabled}
-          >
+          <Button type="submit" look={props.isHarmless ? 'primary' : 'danger'} disabled={isDisabled}>
             {action}
-          </button>
+          </Button>
         </footer>
       </form>
     </Dialog>

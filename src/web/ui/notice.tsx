@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact'
 import type { Warning } from '../../contract/warning.js'
 import { CallError } from '../api/call.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
-import * as buttonStyles from './button.module.css'
+import { Button } from './button.js'
 import * as styles from './notice.module.css'
 
 /** An error, with its validation errors. */
@@ -20,11 +20,7 @@ export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => voi
           ))}
         </ul>
       )}
-      {onRetry && (
-        <button type="button" onClick={onRetry}>
-          Try again
-        </button>
-      )}
+      {onRetry && <Button onClick={onRetry}>Try again</Button>}
     </div>
   )
 }
@@ -44,9 +40,9 @@ export function Warnings({ warnings = [], onAccept }: WarningsProps) {
         <p key={warning.path}>
           <bdi>{escapeInvisible(warning.message)}</bdi>{' '}
           {onAccept && warning.suggestion !== undefined && (
-            <button type="button" class={buttonStyles.link} onClick={() => onAccept(warning)}>
+            <Button look="inline" onClick={() => onAccept(warning)}>
               Use “<bdi>{escapeInvisible(formatSuggestion(warning.suggestion))}</bdi>”
-            </button>
+            </Button>
           )}
         </p>
       ))}

@@ -1,4 +1,5 @@
 import { formatNumber } from '../lib/format.js'
+import { Button } from './button.js'
 import * as styles from './pagination.module.css'
 import * as textStyles from './text.module.css'
 
@@ -16,16 +17,16 @@ export function Pagination({ page, last, hasMore, isLoading, onChange }: Paginat
   if (page === 1 && !hasMore) return null
   return (
     <nav class={styles.pages} aria-label="Pages">
-      <button type="button" disabled={page === 1 || isLoading} onClick={() => onChange(page - 1)}>
+      <Button disabled={page === 1 || isLoading} onClick={() => onChange(page - 1)}>
         Previous
-      </button>
+      </Button>
       <span class={textStyles.hint}>
         Page {formatNumber(page)}
         {last !== undefined && ` of ${formatNumber(last)}`}
       </span>
-      <button type="button" disabled={!hasMore || isLoading} onClick={() => onChange(page + 1)}>
+      <Button disabled={!hasMore || isLoading} onClick={() => onChange(page + 1)}>
         Next
-      </button>
+      </Button>
     </nav>
   )
 }

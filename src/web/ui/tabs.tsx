@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useId, useRef } from 'preact/hooks'
+import { Button } from './button.js'
 import * as styles from './tabs.module.css'
 
 interface TabsProps {
@@ -34,9 +35,8 @@ export function Tabs({ label, titles, selected, onSelect, children }: TabsProps)
     <div>
       <div ref={row} class={styles.row} role="tablist" aria-label={label} onKeyDown={onKeyDown}>
         {titles.map((title, index) => (
-          <button
+          <Button
             key={title}
-            type="button"
             role="tab"
             id={`${id}-tab-${index}`}
             aria-selected={index === selected}
@@ -45,7 +45,7 @@ export function Tabs({ label, titles, selected, onSelect, children }: TabsProps)
             onClick={() => onSelect(index)}
           >
             {title}
-          </button>
+          </Button>
         ))}
       </div>
       <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-tab-${selected}`}>

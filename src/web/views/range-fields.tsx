@@ -17,7 +17,7 @@ import {
 } from '../lib/range.js'
 import { useLoaded } from '../lib/use-loaded.js'
 import { usePoll } from '../lib/use-poll.js'
-import * as buttonStyles from '../ui/button.module.css'
+import { Button } from '../ui/button.js'
 import { Combobox } from '../ui/combobox.js'
 import { Popover } from '../ui/popover.js'
 import { Select } from '../ui/select.js'
@@ -171,14 +171,13 @@ function DateField({ label, value, onChange }: DateFieldProps) {
           onInput={(event) => change(event.currentTarget.value.trim())}
           onBlur={() => setText(value)}
         />
-        <button
-          type="button"
-          class={buttonStyles.plain}
+        <Button
+          look="plain"
           aria-label={`Choose ${label.toLowerCase()} in a calendar`}
           onClick={() => calendar.current?.showPicker()}
         >
           ▾
-        </button>
+        </Button>
         <input
           ref={calendar}
           type="date"

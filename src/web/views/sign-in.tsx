@@ -1,6 +1,6 @@
 import { type Access, signIn } from '../api/sign-in.js'
 import { useAction } from '../lib/use-action.js'
-import * as buttonStyles from '../ui/button.module.css'
+import { Button } from '../ui/button.js'
 import { useModal } from '../ui/dialog.js'
 import { Failure } from '../ui/notice.js'
 import * as textStyles from '../ui/text.module.css'
@@ -31,9 +31,9 @@ export function SignInForm({ reason, onSignedIn }: SignInFormProps) {
         start printed one; <code>npx tallyhouse keys create --project default --kind read</code> makes another.
       </p>
       {error && <Failure error={error} />}
-      <button type="submit" class={buttonStyles.primary} disabled={isBusy}>
+      <Button type="submit" look="primary" disabled={isBusy}>
         Sign in
-      </button>
+      </Button>
     </form>
   )
 }

@@ -3,7 +3,7 @@ import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { MAX_CARDS } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import { Dialog } from '../../ui/dialog.js'
 import * as listStyles from '../../ui/list.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -45,9 +45,9 @@ export function AddCard({ saved, count, onAdd, onClose }: AddCardProps) {
           Ask another question in a new tab
         </a>{' '}
         and save it there, then{' '}
-        <button type="button" class={buttonStyles.link} onClick={saved.reload}>
+        <Button look="inline" onClick={saved.reload}>
           look for it here
-        </button>
+        </Button>
         .
       </p>
       <h3>About your data</h3>
@@ -70,9 +70,9 @@ function Offers({ label, cards, isFull, onAdd }: OffersProps) {
       {cards.map((card) => (
         <li key={JSON.stringify([card.name, card.question])}>
           <span>{card.name}</span>
-          <button type="button" disabled={isFull} aria-label={`Add ${card.name}`} onClick={() => onAdd(card)}>
+          <Button disabled={isFull} aria-label={`Add ${card.name}`} onClick={() => onAdd(card)}>
             Add
-          </button>
+          </Button>
         </li>
       ))}
     </ul>

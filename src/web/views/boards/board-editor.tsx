@@ -9,7 +9,7 @@ import { createId } from '../../lib/new-id.js'
 import { omitProjectDefaults } from '../../lib/question.js'
 import { useAction } from '../../lib/use-action.js'
 import type { Loaded } from '../../lib/use-loaded.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import { ConflictDialog } from '../../ui/conflict.js'
 import { ActionDialog } from '../../ui/dialog.js'
 import { Failure } from '../../ui/notice.js'
@@ -131,19 +131,15 @@ function Toolbar({ name, isBusy, onName, onAdd, onDelete, onSave, onCancel }: To
       <div class={styles.name}>
         <TextField label="Name of the board" value={name} maxLength={255} required onChange={onName} />
       </div>
-      <button type="button" onClick={onAdd}>
-        Add card
-      </button>
-      <button type="button" class={buttonStyles.danger} onClick={onDelete}>
+      <Button onClick={onAdd}>Add card</Button>
+      <Button look="danger" onClick={onDelete}>
         Delete board
-      </button>
+      </Button>
       <span class={styles.space} />
-      <button type="button" onClick={onCancel}>
-        Cancel
-      </button>
-      <button type="submit" class={buttonStyles.primary} disabled={isBusy || !name.trim()}>
+      <Button onClick={onCancel}>Cancel</Button>
+      <Button type="submit" look="primary" disabled={isBusy || !name.trim()}>
         Save board
-      </button>
+      </Button>
     </form>
   )
 }

@@ -3,6 +3,7 @@ import { listSavedQuestions } from '../../api/saved-questions.js'
 import { formatControls, parseControls, readControls } from '../../lib/board-controls.js'
 import { navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { Button } from '../../ui/button.js'
 import { CopyButton } from '../../ui/copy-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import * as pageHeaderStyles from '../../ui/page-header.module.css'
@@ -62,14 +63,9 @@ export function BoardPage({ id, canEdit, query, onChanged, onDeleted }: BoardPag
         <h1>{board.name}</h1>
         <div class={pageHeaderStyles.actions}>
           <CopyButton label="Copy link" text={location.href} />
-          <button
-            type="button"
-            disabled={!canEdit}
-            title={canEdit ? undefined : WHY_SECRET}
-            onClick={() => show(controls, true)}
-          >
+          <Button disabled={!canEdit} title={canEdit ? undefined : WHY_SECRET} onClick={() => show(controls, true)}>
             Edit board
-          </button>
+          </Button>
         </div>
       </header>
       <BoardBar controls={controls} onChange={show} />

@@ -3,6 +3,7 @@ import { listBoards } from '../../api/boards.js'
 import { navigate } from '../../lib/navigation.js'
 import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { Button } from '../../ui/button.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import type { ViewProps } from '../view-props.js'
@@ -34,14 +35,9 @@ export default function Boards({ access, route }: ViewProps) {
             </a>
           ))}
         </nav>
-        <button
-          type="button"
-          disabled={!canEdit}
-          title={canEdit ? undefined : WHY_SECRET}
-          onClick={() => setNaming(true)}
-        >
+        <Button disabled={!canEdit} title={canEdit ? undefined : WHY_SECRET} onClick={() => setNaming(true)}>
           New board
-        </button>
+        </Button>
       </div>
       {failure}
       {id === undefined ? (

@@ -1,4 +1,5 @@
 import type { BoardCard } from '../../../contract/saved-schemas.js'
+import { Button } from '../../ui/button.js'
 import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
 import { TextField } from '../../ui/text-field.js'
@@ -44,22 +45,12 @@ export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardC
           onChange={(name) => onChange({ name })}
         />
       </div>
-      <button
-        type="button"
-        aria-label={`Move ${card.name} back`}
-        data-control={`${card.id} -1`}
-        onClick={() => onMove(-1)}
-      >
+      <Button aria-label={`Move ${card.name} back`} data-control={`${card.id} -1`} onClick={() => onMove(-1)}>
         ←
-      </button>
-      <button
-        type="button"
-        aria-label={`Move ${card.name} forward`}
-        data-control={`${card.id} 1`}
-        onClick={() => onMove(1)}
-      >
+      </Button>
+      <Button aria-label={`Move ${card.name} forward`} data-control={`${card.id} 1`} onClick={() => onMove(1)}>
         →
-      </button>
+      </Button>
       <Select
         label={`Width of ${card.name}`}
         hidesLabel

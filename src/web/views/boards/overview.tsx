@@ -10,6 +10,7 @@ import { chooseSessions, getProjectSettings } from '../../lib/project-settings.j
 import { omitProjectDefaults } from '../../lib/question.js'
 import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { Button } from '../../ui/button.js'
 import { CopyButton } from '../../ui/copy-button.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
@@ -48,14 +49,13 @@ export function Overview({ canEdit, query, onSaved }: OverviewProps) {
         <h1>Overview</h1>
         <div class={pageHeaderStyles.actions}>
           <CopyButton label="Copy link" text={location.href} />
-          <button
-            type="button"
+          <Button
             disabled={!canEdit || isEmpty}
             title={canEdit ? undefined : WHY_SECRET}
             onClick={() => setNaming(true)}
           >
             Save as board
-          </button>
+          </Button>
         </div>
       </header>
       {error && <Failure error={error} onRetry={reload} />}
@@ -63,9 +63,7 @@ export function Overview({ canEdit, query, onSaved }: OverviewProps) {
       {!isLoading && !error && isEmpty && (
         <Empty title="There are no events yet">
           <p>Once some have arrived, this board shows them.</p>
-          <button type="button" onClick={reload}>
-            Look again
-          </button>
+          <Button onClick={reload}>Look again</Button>
         </Empty>
       )}
       {cards.length > 0 && (

@@ -9,6 +9,7 @@ import { navigate } from '../../lib/navigation.js'
 import { readAllPages } from '../../lib/read-all-pages.js'
 import { linkTo, parsePage } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { TextBlock } from '../../ui/code.js'
 import { CsvButton } from '../../ui/csv-button.js'
@@ -61,9 +62,9 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
       )}
       {mayReplay && waiting.length > 0 && (
         <p>
-          <button type="button" onClick={() => setIdsToReplay(waiting)}>
+          <Button onClick={() => setIdsToReplay(waiting)}>
             {waiting.length === 1 ? 'Replay this dead letter…' : `Replay all ${waiting.length} on this page…`}
-          </button>
+          </Button>
         </p>
       )}
       {deadLetters.length > 0 && <CsvButton name="dead-letters" rows={buildCsv} />}
@@ -119,11 +120,7 @@ function DeadLetterCard({ deadLetter, onReplay }: { deadLetter: DeadLetter; onRe
           </p>
         </div>
         {replayed_at !== null && <span class={styles.state}>✓ Replayed {formatTime(replayed_at)}</span>}
-        {replayed_at === null && onReplay && (
-          <button type="button" onClick={onReplay}>
-            Replay…
-          </button>
-        )}
+        {replayed_at === null && onReplay && <Button onClick={onReplay}>Replay…</Button>}
       </header>
       <p class={styles.reason}>
         <bdi>{escapeInvisible(reason)}</bdi>

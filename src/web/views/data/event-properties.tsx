@@ -5,6 +5,7 @@ import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatCount, formatNumber, formatShare } from '../../lib/format.js'
 import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { Button } from '../../ui/button.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
@@ -42,9 +43,7 @@ export function EventProperties({ event }: { event: string }) {
           {value && (
             <CsvButton name={`${event} properties`} rows={() => buildCsv(value.properties)} label="CSV of properties" />
           )}
-          <button type="button" onClick={() => setExporting(true)}>
-            Export events…
-          </button>
+          <Button onClick={() => setExporting(true)}>Export events…</Button>
         </div>
       </header>
       {isExporting && <ExportEvents event={event} onClose={() => setExporting(false)} />}
@@ -100,9 +99,9 @@ function Property({
       {!isOpen && <Chips texts={examples} />}
       {isOpen && <Values event={event} property={property} />}
       <p class={styles.links}>
-        <button type="button" class={buttonStyles.link} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <Button look="link" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide values' : 'Show values'}
-        </button>
+        </Button>
         <a href={linkToEvent(event, property)} aria-label={`Explore by ${name}`}>
           Explore
         </a>

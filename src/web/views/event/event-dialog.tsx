@@ -3,7 +3,7 @@ import { deleteEvent, type ExactEvent, readEvent } from '../../api/events.js'
 import type { Access } from '../../api/sign-in.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import { ActionDialog, Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { PropertiesView } from '../../ui/properties-view.js'
@@ -66,12 +66,10 @@ function Actions({ access, onEdit, onDelete }: { access: Access; onEdit: () => v
     return <p class={textStyles.hint}>Sign in with a secret key to edit or delete events.</p>
   return (
     <footer>
-      <button type="button" class={buttonStyles.danger} onClick={onDelete}>
+      <Button look="danger" onClick={onDelete}>
         Delete…
-      </button>
-      <button type="button" onClick={onEdit}>
-        Edit properties
-      </button>
+      </Button>
+      <Button onClick={onEdit}>Edit properties</Button>
     </footer>
   )
 }

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { replaceProperties } from '../../api/events.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import { ActionDialog } from '../../ui/dialog.js'
 import * as formStyles from '../../ui/form.module.css'
 
@@ -44,12 +44,10 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
           {problem}
         </p>
         <footer>
-          <button type="button" onClick={onCancel}>
-            Cancel
-          </button>
-          <button type="submit" class={buttonStyles.primary} disabled={problem !== null || typed === text}>
+          <Button onClick={onCancel}>Cancel</Button>
+          <Button type="submit" look="primary" disabled={problem !== null || typed === text}>
             Save…
-          </button>
+          </Button>
         </footer>
       </form>
       {isAsking && (

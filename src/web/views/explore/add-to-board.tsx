@@ -8,7 +8,7 @@ import { type Display, omitProjectDefaults, parseDisplay, parseDraft } from '../
 import { linkTo } from '../../lib/route.js'
 import { useAction } from '../../lib/use-action.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import { Dialog } from '../../ui/dialog.js'
 import * as formStyles from '../../ui/form.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -80,9 +80,9 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
       {boardId === NEW && <NameField label="Name of the new board" value={newName} onChange={setNewName} />}
       {error && <Failure error={error} />}
       <footer>
-        <button type="submit" class={buttonStyles.primary} disabled={isBlocked}>
+        <Button type="submit" look="primary" disabled={isBlocked}>
           Add
-        </button>
+        </Button>
       </footer>
     </form>
   )

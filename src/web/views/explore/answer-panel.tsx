@@ -20,7 +20,7 @@ import {
 import type { Moment } from '../../lib/range.js'
 import { parseRoute } from '../../lib/route.js'
 import type { Loaded } from '../../lib/use-loaded.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { CopyButton } from '../../ui/copy-button.js'
 import { CsvButton } from '../../ui/csv-button.js'
@@ -129,14 +129,9 @@ function Answer({ result, display, isOld, onAccept }: AnswerProps) {
         <AnswerView {...result} display={display} />
       </div>
       {drawing !== 'table' && (
-        <button
-          type="button"
-          class={`${buttonStyles.link} ${buttonStyles.small}`}
-          aria-expanded={asTable}
-          onClick={() => setAsTable(!asTable)}
-        >
+        <Button look="link" aria-expanded={asTable} onClick={() => setAsTable(!asTable)}>
           {asTable ? 'Hide the table' : 'Show as table'}
-        </button>
+        </Button>
       )}
       {asTable && drawing !== 'table' && <AnswerView {...result} display={{ ...display, as: 'table' }} />}
     </DrillDownArea>

@@ -3,7 +3,7 @@ import type { Definition, Exclusion } from '../../../contract/questions.js'
 import * as funnelStyles from '../../charts/funnel.module.css'
 import type { FunnelDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/row-keys.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
 import * as builderStyles from './builder.module.css'
@@ -48,9 +48,9 @@ export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
           </fieldset>
         ))}
         {steps.length < maxItems && (
-          <button type="button" class={buttonStyles.add} onClick={() => set([...steps, { event: '', where: null }])}>
+          <Button look="add" onClick={() => set([...steps, { event: '', where: null }])}>
             + Step
-          </button>
+          </Button>
         )}
       </section>
       <section aria-label="Rules">
@@ -79,15 +79,9 @@ function StepHeader({ index, steps, onChange }: StepHeaderProps) {
     if (one && two) onChange(steps.with(index, two).with(other, one))
   }
   const button = (text: string, label: string, isPossible: boolean, act: () => void) => (
-    <button
-      type="button"
-      class={buttonStyles.plain}
-      aria-label={`${label} step ${index + 1}`}
-      disabled={!isPossible}
-      onClick={act}
-    >
+    <Button look="plain" aria-label={`${label} step ${index + 1}`} disabled={!isPossible} onClick={act}>
       {text}
-    </button>
+    </Button>
   )
   return (
     <header>
@@ -134,13 +128,9 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
         </fieldset>
       ))}
       <FieldErrors path="/exclude" />
-      <button
-        type="button"
-        class={`${buttonStyles.link} ${buttonStyles.small}`}
-        onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}
-      >
+      <Button look="link" onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}>
         + Exclude an event between steps
-      </button>
+      </Button>
     </>
   )
 }

@@ -1,7 +1,7 @@
 import { SESSION } from '../../../contract/question-schemas.js'
 import type { Definition } from '../../../contract/questions.js'
 import { useRowKeys } from '../../lib/row-keys.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import { Combobox } from '../../ui/combobox.js'
 import { RemoveButton } from '../../ui/remove-button.js'
 import { useSuggestions } from '../suggestions.js'
@@ -62,9 +62,9 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
         </div>
       ))}
       {all[0] !== '*' && all.at(-1) !== '' && (
-        <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => change([...all, ''])}>
+        <Button look="link" onClick={() => change([...all, ''])}>
           or another event
-        </button>
+        </Button>
       )}
       <FieldErrors path={`${path}/event`} />
     </div>

@@ -22,7 +22,7 @@ import {
 } from '../../lib/question.js'
 import { formatDateIn } from '../../lib/range.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import * as pageHeaderStyles from '../../ui/page-header.module.css'
@@ -120,13 +120,9 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
               />
             )}
             {draft && (
-              <button
-                type="button"
-                class={`${buttonStyles.link} ${buttonStyles.small}`}
-                onClick={() => setText(!isText)}
-              >
+              <Button look="link" onClick={() => setText(!isText)}>
                 {isText ? 'Edit it field by field' : 'Edit it as JSON'}
-              </button>
+              </Button>
             )}
           </div>
           <AnswerPanel

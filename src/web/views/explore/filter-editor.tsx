@@ -13,7 +13,7 @@ import {
   toGroup,
 } from '../../lib/filters.js'
 import { useRowKeys } from '../../lib/row-keys.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as formStyles from '../../ui/form.module.css'
 import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
@@ -92,17 +92,16 @@ function Rows({ group, events, canGroup = false, onChange }: RowsProps) {
         )
       })}
       <div class={styles.filterActions}>
-        <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => set([...rows, NEW])}>
+        <Button look="link" onClick={() => set([...rows, NEW])}>
           + Filter
-        </button>
+        </Button>
         {canGroup && rows.length > 0 && (
-          <button
-            type="button"
-            class={`${buttonStyles.link} ${buttonStyles.small}`}
+          <Button
+            look="link"
             onClick={() => set([...rows, { joint: joint === 'and' ? 'or' : 'and', rows: [NEW, NEW] }])}
           >
             + Group
-          </button>
+          </Button>
         )}
       </div>
     </>

@@ -1,5 +1,6 @@
 import { useEffect, useId, useState } from 'preact/hooks'
 import { indentJson, parseJson } from '../../lib/json-text.js'
+import { Button } from '../../ui/button.js'
 import * as formStyles from '../../ui/form.module.css'
 import * as textStyles from '../../ui/text.module.css'
 import { FieldErrors } from './field-errors.js'
@@ -39,9 +40,7 @@ export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
       />
       {error && <p class={formStyles.error}>{error}</p>}
       <FieldErrors path="" />
-      <button type="button" onClick={apply}>
-        Ask this
-      </button>
+      <Button onClick={apply}>Ask this</Button>
     </section>
   )
 }

@@ -12,7 +12,7 @@ import { navigate } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
 import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import { ConflictDialog } from '../../ui/conflict.js'
 import { ActionDialog, Dialog } from '../../ui/dialog.js'
 import * as listStyles from '../../ui/list.module.css'
@@ -41,26 +41,22 @@ export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
   return (
     <div class={styles.bar}>
       {current && <span class={styles.name}>{current.name}</span>}
-      <button type="button" onClick={() => setOpen('list')}>
-        Saved questions
-      </button>
-      <button
-        type="button"
-        class={buttonStyles.primary}
+      <Button onClick={() => setOpen('list')}>Saved questions</Button>
+      <Button
+        look="primary"
         disabled={!canSave || question === undefined}
         title={canSave ? undefined : WHY_SECRET}
         onClick={() => setOpen('save')}
       >
         Save
-      </button>
-      <button
-        type="button"
+      </Button>
+      <Button
         disabled={!canSave || question === undefined}
         title={canSave ? undefined : WHY_SECRET}
         onClick={() => setOpen('board')}
       >
         Add to board
-      </button>
+      </Button>
       {open === 'list' && <SavedList list={list} canDelete={canSave} onClose={() => setOpen(null)} />}
       {open === 'save' &&
         !list.value &&

@@ -1,6 +1,7 @@
 import { useMemo } from 'preact/hooks'
 import type { FieldName } from '../../../contract/questions.js'
 import { isWholeValue } from '../../lib/fields.js'
+import { Button } from '../../ui/button.js'
 import { Combobox } from '../../ui/combobox.js'
 import { Suggestions } from '../suggestions.js'
 import * as styles from './live-filters.module.css'
@@ -70,11 +71,7 @@ export function FilterFields({
           suggest={(text, signal) => suggestions.suggestValues(listFields(property), event, text, signal, formatValue)}
         />
       )}
-      {!hasNoFilters(filters) && (
-        <button type="button" onClick={() => onChange(NOTHING)}>
-          Clear filters
-        </button>
-      )}
+      {!hasNoFilters(filters) && <Button onClick={() => onChange(NOTHING)}>Clear filters</Button>}
     </search>
   )
 }

@@ -4,7 +4,7 @@ import { changeKey, createKey, type KeyDraft, revokeKey, rotateKey } from '../..
 import { BASE_URL } from '../../lib/base-url.js'
 import { formatDaysAgo, formatTime } from '../../lib/format.js'
 import { scriptLine } from '../../lib/script-line.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import { Code } from '../../ui/code.js'
 import { ActionDialog, Dialog } from '../../ui/dialog.js'
 import { Select } from '../../ui/select.js'
@@ -124,9 +124,9 @@ export function NewKeyDialog({ text, made, replaced, onClose }: ShownKey & { onC
         </p>
       )}
       <footer>
-        <button type="button" class={buttonStyles.primary} onClick={onClose}>
+        <Button look="primary" onClick={onClose}>
           I have stored it
-        </button>
+        </Button>
       </footer>
     </Dialog>
   )

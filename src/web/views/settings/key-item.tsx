@@ -1,6 +1,6 @@
 import type { ListedKey } from '../../../contract/key-schemas.js'
 import { formatDaysAgo, formatDuration, formatNumber, formatTime } from '../../lib/format.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as textStyles from '../../ui/text.module.css'
 import { nameKey } from './key-text.js'
 import * as styles from './keys.module.css'
@@ -48,15 +48,14 @@ export function KeyItem({ item, onAct }: KeyItemProps) {
           {(Object.keys(ACTIONS) as KeyAction[])
             .filter((action) => action !== 'rotate' || state === 'valid')
             .map((action) => (
-              <button
+              <Button
                 key={action}
-                type="button"
-                class={action === 'revoke' ? buttonStyles.danger : undefined}
+                look={action === 'revoke' ? 'danger' : undefined}
                 aria-label={`${ACTIONS[action]} ${nameKey(item)}…`}
                 onClick={() => onAct(action)}
               >
                 {ACTIONS[action]}…
-              </button>
+              </Button>
             ))}
         </div>
       )}

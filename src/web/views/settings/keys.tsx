@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { ListedKey } from '../../../contract/key-schemas.js'
 import { listKeys } from '../../api/keys.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import * as pageHeaderStyles from '../../ui/page-header.module.css'
@@ -32,9 +32,9 @@ export function Keys({ onChanged }: { onChanged: () => void }) {
     <section aria-label="Keys" aria-busy={isLoading}>
       <div class={pageHeaderStyles.header}>
         <h2>Keys</h2>
-        <button type="button" class={buttonStyles.primary} onClick={() => setOpen({ action: 'create', item: null })}>
+        <Button look="primary" onClick={() => setOpen({ action: 'create', item: null })}>
           Create key…
-        </button>
+        </Button>
       </div>
       {error && <Failure error={error} onRetry={reload} />}
       {!keys && isLoading && <Loading what="the keys" />}

@@ -3,7 +3,7 @@ import { PAGE_PLACES } from '../../../contract/page-fields.js'
 import { DEFAULT_SETTINGS, type ProjectSettings } from '../../../contract/project-settings.js'
 import { formatField, parseField } from '../../lib/fields.js'
 import { chooseSessions } from '../../lib/project-settings.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
 import { TextField } from '../../ui/text-field.js'
@@ -70,16 +70,15 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
           ))}
         </div>
       </details>
-      <button
-        type="button"
-        class={buttonStyles.link}
+      <Button
+        look="link"
         onClick={() => {
           const { sessions, page_views, page_fields } = DEFAULT_SETTINGS
           onChange({ sessions, page_views, page_fields })
         }}
       >
         Use the defaults
-      </button>
+      </Button>
     </>
   )
 }

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useAction } from '../../lib/use-action.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -32,9 +32,9 @@ export function SettingsForm({ title, hint, status, changed, onSave, children }:
         {children}
         {error && <Failure error={error} />}
         <footer class={styles.footer}>
-          <button type="submit" class={buttonStyles.primary} disabled={isBusy || Object.keys(changed).length === 0}>
+          <Button type="submit" look="primary" disabled={isBusy || Object.keys(changed).length === 0}>
             Save
-          </button>
+          </Button>
           <span role="status">{status}</span>
         </footer>
       </form>

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { canRemove, type FoundUser, removeAlias } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { ActionDialog } from '../../ui/dialog.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -28,14 +28,13 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
           <li key={alias}>
             <bdi>{escapeInvisible(alias)}</bdi>{' '}
             {mayRemove && canRemove(alias) && (
-              <button
-                type="button"
-                class={`${buttonStyles.link} ${buttonStyles.small}`}
+              <Button
+                look="link"
                 aria-label={`Remove ${escapeInvisible(alias)}…`}
                 onClick={() => setAliasToRemove(alias)}
               >
                 Remove…
-              </button>
+              </Button>
             )}
           </li>
         ))}

@@ -5,7 +5,7 @@ import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatDuration, formatTime } from '../../lib/format.js'
 import type { Exact } from '../../lib/json-text.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Json } from '../../ui/code.js'
 import { Failure } from '../../ui/notice.js'
@@ -79,9 +79,9 @@ export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openI
         </details>
       ))}
       {hasMore && (
-        <button type="button" class={buttonStyles.link} disabled={isLoading} onClick={showMore}>
+        <Button look="link" disabled={isLoading} onClick={showMore}>
           Show more sessions
-        </button>
+        </Button>
       )}
     </section>
   )

@@ -7,6 +7,7 @@ import { getProjectSettings } from '../../lib/project-settings.js'
 import { linkTo } from '../../lib/route.js'
 import { buildTimeline, findSessionsFrom, measureVisit, type Visit } from '../../lib/timeline.js'
 import { findVisitOrigin } from '../../lib/visit-origin.js'
+import { Button } from '../../ui/button.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
 import { EventDialog } from '../event/event-dialog.js'
@@ -52,11 +53,7 @@ export function Timeline({ names, eventId, access }: TimelineProps) {
       {events.length === 0 && !hasMore && !isLoading && !error && (
         <p class={textStyles.hint}>This user has no events.</p>
       )}
-      {hasMore && !isLoading && !error && (
-        <button type="button" onClick={readMore}>
-          Show earlier events
-        </button>
-      )}
+      {hasMore && !isLoading && !error && <Button onClick={readMore}>Show earlier events</Button>}
       {eventId !== undefined && (
         <EventDialog
           key={eventId}

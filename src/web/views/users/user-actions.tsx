@@ -3,6 +3,7 @@ import type { ErasedUsers } from '../../../contract/schemas.js'
 import type { Access } from '../../api/sign-in.js'
 import { eraseUser, toExportUrl } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { Button } from '../../ui/button.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { ActionDialog } from '../../ui/dialog.js'
 import * as pageHeaderStyles from '../../ui/page-header.module.css'
@@ -24,9 +25,9 @@ export function UserActions({ distinctId, access, onErased }: UserActionsProps) 
         Export
       </a>
       {mayErase ? (
-        <button type="button" class={buttonStyles.danger} onClick={() => setAsking(true)}>
+        <Button look="danger" onClick={() => setAsking(true)}>
           Erase…
-        </button>
+        </Button>
       ) : (
         <small>Sign in with a secret key to erase users.</small>
       )}

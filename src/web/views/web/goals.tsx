@@ -3,7 +3,7 @@ import type { EventName } from '../../../contract/responses.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
 import { filterEvents } from '../../lib/choices.js'
 import type { CsvRow } from '../../lib/csv.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Combobox } from '../../ui/combobox.js'
 import * as loadingStyles from '../../ui/loading.module.css'
@@ -99,9 +99,9 @@ function GoalFields({ events, goals, isChosen, onChoose }: GoalFieldsProps) {
         <p class={textStyles.hint}>This is the maximum number of goals.</p>
       )}
       {isChosen && (
-        <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => onChoose(null)}>
+        <Button look="link" onClick={() => onChoose(null)}>
           Use the most frequent events
-        </button>
+        </Button>
       )}
     </details>
   )

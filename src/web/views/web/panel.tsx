@@ -8,7 +8,7 @@ import type { CsvPart, CsvRow } from '../../lib/csv.js'
 import { formatNumber } from '../../lib/format.js'
 import { type Display, linkToExplore } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Dialog } from '../../ui/dialog.js'
@@ -125,14 +125,9 @@ function TabContent({ tab, priority }: { tab: Tab; priority: number }) {
         csv={() => buildCsv(tab, source, controls)}
         more={
           hasMore && (
-            <button
-              type="button"
-              class={`${buttonStyles.link} ${buttonStyles.small}`}
-              aria-label={`More ${tab.title.toLowerCase()}`}
-              onClick={() => setOpen(true)}
-            >
+            <Button look="link" aria-label={`More ${tab.title.toLowerCase()}`} onClick={() => setOpen(true)}>
               More
-            </button>
+            </Button>
           )
         }
       />

@@ -17,7 +17,7 @@ import { useAction } from '../../lib/use-action.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
 import { useRound } from '../../lib/use-round.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
 import * as loadingStyles from '../../ui/loading.module.css'
@@ -161,13 +161,9 @@ function WebBar({ controls, onChange }: { controls: BoardControls; onChange: (co
       >
         {!leavesOutBots(where) && (
           <li>
-            <button
-              type="button"
-              class={buttonStyles.plain}
-              onClick={() => onChange({ ...controls, where: joinFilters([NO_BOTS, ...filters]) })}
-            >
+            <Button look="plain" onClick={() => onChange({ ...controls, where: joinFilters([NO_BOTS, ...filters]) })}>
               Leave out bots
-            </button>
+            </Button>
           </li>
         )}
       </Pills>
@@ -226,15 +222,15 @@ function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNotePro
       {sessions === 'id'
         ? areMissing && 'The page views of this range have no session ids, so they do not belong to any visits. '
         : `A visit ends with a pause of ${formatWindow(sessions.gap)}. `}
-      <button type="button" class={buttonStyles.link} onClick={() => onChange(other)}>
+      <Button look="inline" onClick={() => onChange(other)}>
         Tell visits apart by {other === 'id' ? 'session ids' : `pauses of ${formatWindow(other.gap)}`}
-      </button>
+      </Button>
       {!isDefault && canChange && (
         <>
           {' '}
-          <button type="button" class={buttonStyles.link} disabled={isBusy} onClick={() => run(keep)}>
+          <Button look="inline" disabled={isBusy} onClick={() => run(keep)}>
             Make it the project’s default
-          </button>
+          </Button>
         </>
       )}
       {error && <Failure error={error} />}

@@ -6,7 +6,7 @@ import { BASE_URL } from '../../lib/base-url.js'
 import { linkTo } from '../../lib/route.js'
 import { useAction } from '../../lib/use-action.js'
 import { useLatest } from '../../lib/use-latest.js'
-import * as buttonStyles from '../../ui/button.module.css'
+import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Code } from '../../ui/code.js'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
@@ -110,9 +110,9 @@ function CreateKey({ onCreated }: { onCreated: (key: string) => void }) {
   }
   return (
     <>
-      <button type="button" class={buttonStyles.primary} disabled={isBusy} onClick={() => void run(create)}>
+      <Button look="primary" disabled={isBusy} onClick={() => void run(create)}>
         Create a write key
-      </button>
+      </Button>
       {error && <Failure error={error} />}
     </>
   )
