@@ -11,7 +11,7 @@ import type {
 import { formatBuckets, formatDate, formatPeriod } from './answer-labels.js'
 import type { CsvRow } from './csv.js'
 import { escapeInvisible } from './escape-invisible.js'
-import { formatDuration, formatMoney, formatNumber, formatShare } from './format.js'
+import { capitalize, formatDuration, formatMoney, formatNumber, formatShare } from './format.js'
 import { type AnswerBefore, isUpcoming, type LineBefore, listStarts } from './period-before.js'
 import { hasBegun } from './range.js'
 
@@ -152,7 +152,7 @@ function countPoint(answer: Pick<SeriesAnswer, 'query'>, line: LineBefore | null
 }
 
 /** Finds a line in the previous period; null if it had no data or is unknown. @param index of the line in the answer */
-export function findLineBefore({ results }: AnswerBefore, index: number): LineBefore | null {
+export function findLineBefore({ results }: Pick<AnswerBefore, 'results'>, index: number): LineBefore | null {
   const line = results[index]
   return line === undefined || line === 'unknown' ? null : line
 }
@@ -238,7 +238,7 @@ function buildRetentionTable({ results, averages, query }: AnswerTo<'retention'>
 
 /** Labels an interval, such as `Week 3`. */
 export function labelInterval(unit: AnswerTo<'retention'>['query']['unit'], interval: number): string {
-  return `${unit[0]?.toUpperCase()}${unit.slice(1)} ${interval}`
+  return `${capitalize(unit)} ${interval}`
 }
 
 function buildPathsTables({ results: { nodes, links }, query }: AnswerTo<'paths'>): AnswerTable[] {

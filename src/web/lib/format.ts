@@ -46,6 +46,11 @@ export function formatCount(count: number, one: string, other = `${one}s`): stri
   return `${formatNumber(count)}${NO_BREAK}${PLURALS.select(count) === 'one' ? one : other}`
 }
 
+/** Capitalizes a text, such as the name of a unit in a heading. */
+export function capitalize(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
 /** Formats a number for small spaces, such as `1.2M`. */
 export function formatCompact(value: number): string {
   return chooseFormat(value, COMPACT).format(value)

@@ -1,4 +1,5 @@
 import type { AnswerTo, SeriesLine } from '../../contract/questions.js'
+import { isSameJson } from './json-text.js'
 import { countDays, countMonths, findDays, type RangeBefore } from './range.js'
 
 type SeriesAnswer = AnswerTo<'series'>
@@ -109,12 +110,13 @@ function pairBuckets(now: string[], before: string[]): BucketPair[] {
 function findLineBefore(line: SeriesLine, answer: SeriesAnswer, before: SeriesAnswer): LineBefore | 'unknown' | null {
   const listed = before.results.filter(({ series }) => series === line.series)
   const others = listed.find(isOther)
-  if (!isOther(line)) return listed.find((one) => isSame(one, line)) ?? (others ? 'unknown' : null)
+  if (!isOther(line))
+    return listed.find((one) => isSameJson(one.breakdown, line.breakdown)) ?? (others ? 'unknown' : null)
   // “Other” is everything not shown now, however frequent it was before.
   const shown = answer.results.filter((one) => one.series === line.series && !isOther(one))
-  const isShown = (one: SeriesLine) => shown.some((two) => isSame(one, two))
+  const isShown = (one: SeriesLine) => shown.some((two) => isSameJson(one.breakdown, two.breakdown))
   const rest = listed.filter((one) => !isShown(one))
-  const isHidden = (one: SeriesLine) => !listed.some((two) => isSame(one, two))
+  const isHidden = (one: SeriesLine) => !listed.some((two) => isSameJson(one.breakdown, two.breakdown))
   if (others && shown.some(isHidden)) return 'unknown'
   if (rest.length < 2) return rest[0] ?? null
   const metric = answer.query.series[line.series]?.metric ?? 'events'
@@ -136,8 +138,4 @@ export function sumKnown(values: (number | null)[]): number | null {
 
 function isOther({ breakdown }: SeriesLine): boolean {
   return breakdown.length === 1 && breakdown[0] === '$other'
-}
-
-function isSame(one: SeriesLine, other: SeriesLine): boolean {
-  return JSON.stringify(one.breakdown) === JSON.stringify(other.breakdown)
 }

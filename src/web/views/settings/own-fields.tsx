@@ -4,6 +4,7 @@ import {
   NUMBER_FORMATS,
   type ProjectSettings,
 } from '../../../contract/project-settings.js'
+import { capitalize } from '../../lib/format.js'
 import { suggestTimeZones } from '../../lib/intl.js'
 import { Combobox } from '../../ui/combobox.js'
 import { Select } from '../../ui/select.js'
@@ -86,8 +87,4 @@ export function OwnFields({ id, settings, onChange }: OwnFieldsProps) {
       />
     </div>
   )
-}
-
-function capitalize(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1)
 }

@@ -2,6 +2,7 @@ import { useId, useState } from 'preact/hooks'
 import { PAGE_PLACES } from '../../../contract/page-fields.js'
 import { DEFAULT_SETTINGS, type ProjectSettings } from '../../../contract/project-settings.js'
 import { formatField, parseField } from '../../lib/fields.js'
+import { isSameJson } from '../../lib/json-text.js'
 import { chooseSessions } from '../../lib/project-settings.js'
 import { Button } from '../../ui/button.js'
 import { Select } from '../../ui/select.js'
@@ -97,7 +98,7 @@ function Lines<Item>({ label, hint, items, parse, format, onChange }: LinesProps
   const id = useId()
   const [text, setText] = useState('')
   // Show the text as typed, because lines are incomplete while the user types, unless the list was changed elsewhere.
-  const shown = isSame(parseLines(text, parse), items) ? text : items.map(format).join('\n')
+  const shown = isSameJson(parseLines(text, parse), items) ? text : items.map(format).join('\n')
   return (
     <div>
       <label for={id}>{label}</label>
@@ -121,8 +122,4 @@ function parseLines<Item>(text: string, parse: (line: string) => Item): Item[] {
     .split('\n')
     .filter((line) => line.trim() !== '')
     .map(parse)
-}
-
-function isSame(some: readonly unknown[], others: readonly unknown[]): boolean {
-  return JSON.stringify(some) === JSON.stringify(others)
 }

@@ -93,15 +93,15 @@ function computeTotal(pair: SeriesPair, number: NumberName): LineTotal {
 /** The answer with the line of one number alone. */
 function pickNumber({ answer, before }: SeriesPair, number: NumberName): SeriesPair {
   const find = (name: NumberName) => answer.results.findIndex(({ series }) => series === SERIES[name])
-  const pick = (results: readonly (LineBefore | 'unknown' | null)[]) => {
-    const line = toLine(results[find(number)])
-    const whole = toLine(results[find('visits')])
+  const pick = (lines: Pick<AnswerBefore, 'results'>) => {
+    const line = findLineBefore(lines, find(number))
+    const whole = findLineBefore(lines, find('visits'))
     return line && { ...(number === 'bounces' ? toPercent(line, whole) : line), name: SHOWN[number].inChart }
   }
-  const line = pick(answer.results)
+  const line = pick(answer)
   return {
     answer: { ...answer, results: line ? [line] : [] },
-    before: before && { ...before, results: [pick(before.results)] },
+    before: before && { ...before, results: [pick(before)] },
   }
 }
 
@@ -114,10 +114,6 @@ export function buildNumbersCsv(pair: SeriesPair): CsvRow[] {
     ...ats.map((at, i): CsvRow => [at, ...lines.map((line) => line?.points[i]?.value ?? null)]),
     ['Total', ...lines.map((line) => line?.total ?? null)],
   ]
-}
-
-function toLine(line: LineBefore | 'unknown' | null | undefined): LineBefore | null {
-  return line === undefined || line === 'unknown' ? null : line
 }
 
 /** A line as a share of another one, in percent. */

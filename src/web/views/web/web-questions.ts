@@ -3,7 +3,9 @@ import type { FieldName, Filter, Scalar, SessionsDefinition } from '../../../con
 import type { EventName } from '../../../contract/responses.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { joinFilters } from '../../lib/filters.js'
+import { capitalize } from '../../lib/format.js'
 import { labelCountry } from '../../lib/intl.js'
+import { isSameJson } from '../../lib/json-text.js'
 import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 
 /** Rows of a panel. */
@@ -174,7 +176,7 @@ function labelPlace(value: Scalar): string {
 
 function labelDevice(value: Scalar): string {
   const text = String(value)
-  return text === 'tv' ? 'TV' : `${text[0]?.toUpperCase()}${text.slice(1)}`
+  return text === 'tv' ? 'TV' : capitalize(text)
 }
 
 /** The filters that all have to match. */
@@ -186,21 +188,17 @@ export function listFilters(where: Filter | null): Filter[] {
 /** Adds a filter, unless it is there. */
 export function addFilter(where: Filter | null, filter: Filter): Filter | null {
   const filters = listFilters(where)
-  return filters.some((one) => isSame(one, filter)) ? where : joinFilters([...filters, filter])
-}
-
-function isSame(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one) === JSON.stringify(other)
+  return filters.some((one) => isSameJson(one, filter)) ? where : joinFilters([...filters, filter])
 }
 
 /** Whether a filter excludes bots. */
 export function leavesOutBots(where: Filter | null): boolean {
-  return listFilters(where).some((one) => isSame(one, NO_BOTS))
+  return listFilters(where).some((one) => isSameJson(one, NO_BOTS))
 }
 
 /** Describes a filter in the words of the panels. */
 export function describeFilter(filter: Filter): string {
-  if (isSame(filter, NO_BOTS)) return 'Without bots'
+  if (isSameJson(filter, NO_BOTS)) return 'Without bots'
   if (filter[0] === 'session_has') {
     const { event, where } = filter[1]
     if (where) return describeValue(where, (tab) => tab.ofPages === true) ?? escapeInvisible(labelFilter(filter))
@@ -212,6 +210,6 @@ export function describeFilter(filter: Filter): string {
 function describeValue(filter: Filter, fits: (tab: Tab) => boolean): string | undefined {
   if (filter[0] !== 'is') return undefined
   const [, field, values] = filter
-  const tab = PANELS.flatMap(({ tabs }) => tabs).find((one) => fits(one) && isSame(one.field, field))
+  const tab = PANELS.flatMap(({ tabs }) => tabs).find((one) => fits(one) && isSameJson(one.field, field))
   return tab && `${tab.one} is ${values.map((value) => labelValue(tab, value)).join(' or ')}`
 }
