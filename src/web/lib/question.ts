@@ -215,6 +215,13 @@ export function linkToExplore(question: unknown, display: Display = {}, saved = 
   return linkTo(['explore'], { q: JSON.stringify(question), as, range, ...flags, saved })
 }
 
+/** A link to Explore for the recent count of an event, optionally by the values of a property. */
+export function linkToEvent(event: string, property?: string): string {
+  const question = createDraft('series', event)
+  const breakdown = property === undefined ? {} : { breakdown: [['properties', property]] }
+  return linkToExplore({ ...toQuestion(question), ...breakdown }, { range: '30d' })
+}
+
 /** The inverse of `linkToExplore`; unknown values are ignored. */
 export function parseExploreQuery(query: URLSearchParams): ExploreState {
   const display = parseDisplay({

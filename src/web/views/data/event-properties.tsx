@@ -3,6 +3,7 @@ import { type ExactProperty, listProperties, listValues } from '../../api/schema
 import type { CsvRow } from '../../lib/csv.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatCount, formatNumber, formatShare } from '../../lib/format.js'
+import { linkToEvent } from '../../lib/question.js'
 import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Button } from '../../ui/button.js'
@@ -14,7 +15,6 @@ import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import * as tableStyles from '../../ui/table.module.css'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './event-properties.module.css'
-import { linkToEvent } from './explore-link.js'
 import { ExportEvents } from './export-events.js'
 
 /** Maximum number of values listed per property. */

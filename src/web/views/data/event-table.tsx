@@ -4,6 +4,7 @@ import type { CsvRow } from '../../lib/csv.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatCount, formatNumber } from '../../lib/format.js'
 import { navigate } from '../../lib/navigation.js'
+import { linkToEvent } from '../../lib/question.js'
 import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Ago } from '../../ui/ago.js'
@@ -15,7 +16,6 @@ import { SearchField } from '../../ui/search-field.js'
 import * as tableStyles from '../../ui/table.module.css'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './event-table.module.css'
-import { linkToEvent } from './explore-link.js'
 
 /** Further rows can be found by searching. */
 const MAX_ROWS = 500

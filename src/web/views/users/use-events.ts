@@ -77,9 +77,9 @@ async function readNextEvents(
   for (let round = 0; round < MAX_ROUNDS; round++) {
     filled = await Promise.all(filled.map((list) => fillList(list, signal)))
     signal.throwIfAborted()
-    const { merged, rest } = mergeDescending(filled)
-    filled = filled.map((list, i) => ({ ...list, items: rest[i]?.items ?? [] }))
-    if (merged.length > 0 || filled.every(({ isComplete }) => isComplete)) return { merged, rest: filled }
+    const { merged, rest } = mergeDescending<ExactEvent, NamedList>(filled)
+    if (merged.length > 0 || rest.every(({ isComplete }) => isComplete)) return { merged, rest }
+    filled = rest
   }
   return { merged: [], rest: filled }
 }
