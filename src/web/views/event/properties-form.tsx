@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { isObject } from '../../../contract/read-fields.js'
 import { replaceProperties } from '../../api/events.js'
 import { Button } from '../../ui/button.js'
 import { ActionDialog } from '../../ui/dialog.js'
@@ -67,9 +68,7 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
 /** Why a text cannot be properties; null if it can. */
 function findProblem(text: string): string | null {
   try {
-    const value: unknown = JSON.parse(text)
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-    return isObject ? null : 'Properties must be a JSON object: { … }.'
+    return isObject(JSON.parse(text)) ? null : 'Properties must be a JSON object: { … }.'
   } catch (error) {
     return `This is not valid JSON: ${(error as Error).message}`
   }

@@ -18,10 +18,10 @@ import { ActionDialog, Dialog } from '../../ui/dialog.js'
 import * as listStyles from '../../ui/list.module.css'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { RemoveButton } from '../../ui/remove-button.js'
 import * as textStyles from '../../ui/text.module.css'
 import { AddToBoard } from './add-to-board.js'
-import * as styles from './saved-bar.module.css'
 
 const WHY_SECRET = 'Saving needs a secret key: sign in with one.'
 
@@ -39,8 +39,8 @@ export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
   const list = useLoaded(open === null && saved === '' ? null : 'saved', listSavedQuestions)
   const current = list.value?.find(({ id }) => id === saved)
   return (
-    <div class={styles.bar}>
-      {current && <span class={styles.name}>{current.name}</span>}
+    <div class={pageHeaderStyles.actions}>
+      {current && <span class={textStyles.hint}>{current.name}</span>}
       <Button onClick={() => setOpen('list')}>Saved questions</Button>
       <Button
         look="primary"

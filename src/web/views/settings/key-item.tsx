@@ -1,6 +1,7 @@
 import type { ListedKey } from '../../../contract/key-schemas.js'
 import { formatDaysAgo, formatDuration, formatNumber, formatTime } from '../../lib/format.js'
 import { Button } from '../../ui/button.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import * as textStyles from '../../ui/text.module.css'
 import { nameKey } from './key-text.js'
 import * as styles from './keys.module.css'
@@ -44,7 +45,7 @@ export function KeyItem({ item, onAct }: KeyItemProps) {
         )}
       </div>
       {mayChange && (
-        <div class={styles.actions}>
+        <div class={pageHeaderStyles.actions}>
           {(Object.keys(ACTIONS) as KeyAction[])
             .filter((action) => action !== 'rotate' || state === 'valid')
             .map((action) => (

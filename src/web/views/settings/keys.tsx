@@ -41,7 +41,7 @@ export function Keys({ onChanged }: { onChanged: () => void }) {
       {keys &&
         KINDS.map((kind) => (
           <section key={kind} class={cardStyles.card} aria-label={KIND_TITLES[kind]}>
-            <h3 class={styles.kind}>{KIND_TITLES[kind]}</h3>
+            <h3>{KIND_TITLES[kind]}</h3>
             <p class={textStyles.hint}>{KIND_HINTS[kind]}</p>
             <KeyList
               keys={keys.filter((key) => key.kind === kind && key.state !== 'revoked')}

@@ -3,6 +3,7 @@ import { useAction } from '../../lib/use-action.js'
 import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './settings-form.module.css'
 
@@ -31,7 +32,7 @@ export function SettingsForm({ title, hint, status, changed, onSave, children }:
         {hint && <p class={textStyles.hint}>{hint}</p>}
         {children}
         {error && <Failure error={error} />}
-        <footer class={styles.footer}>
+        <footer class={`${pageHeaderStyles.actions} ${styles.footer}`}>
           <Button type="submit" look="primary" disabled={isBusy || Object.keys(changed).length === 0}>
             Save
           </Button>

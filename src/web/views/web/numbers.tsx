@@ -3,6 +3,7 @@ import type { AnswerTo } from '../../../contract/questions.js'
 import { AnswerView } from '../../charts/answer-view.js'
 import { buildTotal, type LineTotal } from '../../charts/line-totals.js'
 import { Change, Periods, TotalNumber } from '../../charts/totals.js'
+import * as totalsStyles from '../../charts/totals.module.css'
 import { findLineBefore } from '../../lib/answer-table.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { formatDuration, formatNumber, formatShare } from '../../lib/format.js'
@@ -60,7 +61,7 @@ export function Numbers({ answer, before, chosen, onChoose }: NumbersProps) {
               >
                 {line.name}
               </button>
-              <span class={styles.total} style={{ '--characters': line.now.text.length }}>
+              <span class={totalsStyles.total} style={{ '--characters': line.now.text.length }}>
                 <TotalNumber line={line} />
               </span>
               <Change line={line} isShort />
