@@ -12,8 +12,8 @@ const JOURNAL = 'The journal is not responding, so no events are accepted.'
 
 /** Describes the current outage for the user; null if none is known. */
 let outage: string | null = null
-/** number of callers of `watchStatus` */
-let watchers = 0
+/** whether `watchStatus` is in effect */
+let isWatched = false
 let isChecking = false
 
 /** Dispatches `change` when `getOutage` changes, `recovery` when an outage is over, and `check` before each check. */
@@ -26,10 +26,10 @@ export function getOutage(): string | null {
 
 /** Keeps the status up to date until the returned function is called, but not in a hidden tab. */
 export function watchStatus(): () => void {
-  watchers++
+  isWatched = true
   checkStatus()
   return () => {
-    watchers--
+    isWatched = false
   }
 }
 
@@ -44,7 +44,7 @@ export function checkStatus(): void {
 }
 
 async function pollStatus(): Promise<void> {
-  const isWanted = () => outage !== null || watchers > 0
+  const isWanted = () => outage !== null || isWatched
   do {
     const next = performance.now() + CHECK_INTERVAL_MS
     if (document.visibilityState === 'visible') setOutage(await fetchOutage())

@@ -99,7 +99,7 @@ function Property({
       {!isOpen && <Chips texts={examples} />}
       {isOpen && <Values event={event} property={property} />}
       <p class={styles.links}>
-        <Button look="link" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <Button look="inline" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide values' : 'Show values'}
         </Button>
         <a href={linkToEvent(event, property)} aria-label={`Explore by ${name}`}>

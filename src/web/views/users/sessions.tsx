@@ -4,7 +4,7 @@ import { listSessions } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatDuration, formatTime } from '../../lib/format.js'
 import type { Exact } from '../../lib/json-text.js'
-import { useLoaded } from '../../lib/use-loaded.js'
+import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Json } from '../../ui/code.js'
@@ -17,27 +17,24 @@ const STEP = 10
 /** Reading more takes too long. */
 const MAX = 1_000
 
-export interface SessionsLoaded {
+export interface SessionsLoaded extends Omit<Loaded<unknown>, 'value'> {
   /** the latest start first */
   list: Exact<Session>[]
   hasMore: boolean
-  isLoading: boolean
-  error: Error | null
-  reload: () => void
   showMore: () => void
 }
 
 /** The latest sessions of a user. @param names of the user */
 export function useSessions(names: string[]): SessionsLoaded {
   const [limit, setLimit] = useState(STEP)
-  const { value, error, isLoading, reload } = useLoaded(JSON.stringify([names, limit]), async (signal) => {
+  const { value, ...state } = useLoaded(JSON.stringify([names, limit]), async (signal) => {
     const read = await Promise.all(names.map((distinctId) => listSessions({ distinctId, limit }, signal)))
     const all = read.flatMap(({ sessions }) => sessions).sort((a, b) => b.started_at - a.started_at)
     return { list: all.slice(0, limit), hasMore: all.length > limit || read.some(({ hasMore }) => hasMore) }
   })
   const showMore = () => setLimit((before) => Math.min(MAX, before < 5 * STEP ? before + STEP : 2 * before))
   const hasMore = (value?.hasMore ?? false) && limit < MAX
-  return { list: value?.list ?? [], hasMore, isLoading, error, reload, showMore }
+  return { ...state, list: value?.list ?? [], hasMore, showMore }
 }
 
 /**
