@@ -1,6 +1,6 @@
 import type { Board, BoardCard, BoardSummary } from '../../contract/saved-schemas.js'
 import { createId } from '../lib/new-id.js'
-import { call, isConflict } from './call.js'
+import { call, isConflict, toPath } from './call.js'
 
 /** The part of a board that can be edited. */
 export interface BoardDraft {
@@ -17,7 +17,7 @@ export async function listBoards(signal?: AbortSignal): Promise<BoardSummary[]> 
 
 /** @throws CallError `not_found` */
 export async function readBoard(id: string, signal?: AbortSignal): Promise<Board> {
-  return (await call<{ board: Board }>('GET', toPath(id), undefined, signal)).board
+  return (await call<{ board: Board }>('GET', toPath('boards', id), undefined, signal)).board
 }
 
 /**
@@ -25,7 +25,7 @@ export async function readBoard(id: string, signal?: AbortSignal): Promise<Board
  * @throws CallError `revision_conflict` if somebody else has saved the board in the meantime
  */
 export async function saveBoard(id: string, draft: BoardDraft, revision: number | null): Promise<void> {
-  await call('PUT', toPath(id), { ...draft, revision })
+  await call('PUT', toPath('boards', id), { ...draft, revision })
 }
 
 /** The limit of the service. */
@@ -46,9 +46,5 @@ export async function addCard(id: string, card: Omit<BoardCard, 'id'>): Promise<
 }
 
 export async function deleteBoard(id: string): Promise<void> {
-  await call('DELETE', toPath(id))
-}
-
-function toPath(id: string): string {
-  return `/public/boards/${encodeURIComponent(id)}`
+  await call('DELETE', toPath('boards', id))
 }

@@ -82,6 +82,13 @@ export function isConflict(error: unknown): boolean {
   return error instanceof CallError && error.code === 'revision_conflict'
 }
 
+type Kind = 'boards' | 'events' | 'keys' | 'questions' | 'sessions' | 'users'
+
+/** The path of a thing of the project, such as `/public/boards/ID`. @param rest of the path, encoded */
+export function toPath(kind: Kind, id: string, rest = ''): string {
+  return `/public/${kind}/${encodeURIComponent(id)}${rest}`
+}
+
 /**
  * Calls the service with the cookie of the sign-in. Reads wait while nobody is signed in.
  * @param path with its query, such as `/public/events?limit=10`

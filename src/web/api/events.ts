@@ -2,7 +2,7 @@ import type { RowFormat } from '../../contract/formats.js'
 import type { StoredEvent } from '../../contract/responses.js'
 import { BASE_URL } from '../lib/base-url.js'
 import { type Exact, parseAllExact, parseExact } from '../lib/json-text.js'
-import { call, JsonText, readExact } from './call.js'
+import { call, JsonText, readExact, toPath } from './call.js'
 
 export type ExactEvent = Exact<StoredEvent>
 
@@ -27,16 +27,16 @@ export async function listEvents(parameters: Record<string, string>, signal?: Ab
 
 /** @throws CallError `not_found` */
 export async function readEvent(eventId: string, signal: AbortSignal): Promise<ExactEvent> {
-  return parseExact((await readExact(toPath(eventId), signal)).get('event'))
+  return parseExact((await readExact(toPath('events', eventId), signal)).get('event'))
 }
 
 /** Replaces the properties of an event. @param text JSON, sent unchanged */
 export async function replaceProperties(eventId: string, text: string): Promise<void> {
-  await call('PUT', toPath(eventId), new JsonText(`{"properties":${text}}`))
+  await call('PUT', toPath('events', eventId), new JsonText(`{"properties":${text}}`))
 }
 
 export async function deleteEvent(eventId: string): Promise<void> {
-  await call('DELETE', toPath(eventId))
+  await call('DELETE', toPath('events', eventId))
 }
 
 /** Which events to download, and how. */
@@ -54,8 +54,4 @@ export function toExportUrl({ event, format, from, to }: EventsFile): string {
   if (from !== null) query.set('from', String(from))
   if (to !== null) query.set('to', String(to))
   return `${BASE_URL}/public/export?${query}`
-}
-
-function toPath(eventId: string): string {
-  return `/public/events/${encodeURIComponent(eventId)}`
 }

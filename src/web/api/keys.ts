@@ -1,5 +1,5 @@
 import type { AuditLogPage, CreatedKey, ListedKey, RotatedKey } from '../../contract/key-schemas.js'
-import { call } from './call.js'
+import { call, toPath } from './call.js'
 
 /** The fields of a key that are chosen when it is created. */
 export type KeyDraft = Pick<ListedKey, 'kind'> & KeyFields
@@ -18,24 +18,20 @@ export async function createKey(draft: KeyDraft): Promise<CreatedKey> {
 
 /** @throws CallError */
 export async function changeKey(id: string, fields: Partial<KeyFields>): Promise<void> {
-  await call('PATCH', toPath(id), fields)
+  await call('PATCH', toPath('keys', id), fields)
 }
 
 /** @param grace how long the old key stays valid, such as `24h` @throws CallError */
 export async function rotateKey(id: string, grace: string): Promise<RotatedKey> {
-  return await call<RotatedKey>('POST', `${toPath(id)}/rotate`, { grace })
+  return await call<RotatedKey>('POST', toPath('keys', id, '/rotate'), { grace })
 }
 
 /** @throws CallError `key_conflict` for the last secret key */
 export async function revokeKey(id: string): Promise<void> {
-  await call('DELETE', toPath(id))
+  await call('DELETE', toPath('keys', id))
 }
 
 /** A page of the audit log, newest first. @throws CallError */
 export async function readAuditLog(page: number, limit: number, signal?: AbortSignal): Promise<AuditLogPage> {
   return await call<AuditLogPage>('GET', `/public/audit?limit=${limit}&page=${page}`, undefined, signal)
-}
-
-function toPath(id: string): string {
-  return `/public/keys/${encodeURIComponent(id)}`
 }

@@ -1,5 +1,5 @@
 import type { Display } from '../lib/question.js'
-import { call } from './call.js'
+import { call, toPath } from './call.js'
 
 /** A saved question of the project. */
 export interface SavedQuestion {
@@ -17,7 +17,7 @@ export async function listSavedQuestions(signal?: AbortSignal): Promise<SavedQue
 
 /** @throws CallError `not_found` */
 export async function readSavedQuestion(id: string): Promise<SavedQuestion> {
-  return (await call<{ question: SavedQuestion }>('GET', toPath(id))).question
+  return (await call<{ question: SavedQuestion }>('GET', toPath('questions', id))).question
 }
 
 /**
@@ -28,13 +28,9 @@ export async function saveQuestion({
   id,
   ...saved
 }: Omit<SavedQuestion, 'revision'> & { revision: number | null }): Promise<void> {
-  await call('PUT', toPath(id), saved)
+  await call('PUT', toPath('questions', id), saved)
 }
 
 export async function deleteQuestion(id: string): Promise<void> {
-  await call('DELETE', toPath(id))
-}
-
-function toPath(id: string): string {
-  return `/public/questions/${encodeURIComponent(id)}`
+  await call('DELETE', toPath('questions', id))
 }

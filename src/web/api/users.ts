@@ -3,7 +3,7 @@ import type { Properties, Session, SessionPage, User } from '../../contract/resp
 import type { ErasedUsers, ListedUser as StoredUser, UserAliases } from '../../contract/schemas.js'
 import { BASE_URL } from '../lib/base-url.js'
 import { type Exact, parseAllExact, parseExact } from '../lib/json-text.js'
-import { CallError, call, readExact } from './call.js'
+import { CallError, call, readExact, toPath } from './call.js'
 
 /** A user, found by any of its names. */
 export interface FoundUser {
@@ -23,7 +23,7 @@ export type ListedUser = Exact<Required<StoredUser>>
 export async function readUser(userId: string, signal: AbortSignal): Promise<FoundUser> {
   const [profile, { distinct_id, aliases, hasMore }] = await Promise.all([
     readProfile(userId, signal),
-    call<UserAliases>('GET', toPath(userId, '/aliases'), undefined, signal),
+    call<UserAliases>('GET', toPath('users', userId, '/aliases'), undefined, signal),
   ])
   return { distinctId: distinct_id, aliases, hasMoreAliases: hasMore, profile }
 }
@@ -31,7 +31,7 @@ export async function readUser(userId: string, signal: AbortSignal): Promise<Fou
 /** The profile of a user, by any of its names; null if there is none. */
 async function readProfile(userId: string, signal: AbortSignal): Promise<Exact<User> | null> {
   try {
-    return parseExact<User>((await readExact(toPath(userId), signal)).get('user'))
+    return parseExact<User>((await readExact(toPath('users', userId), signal)).get('user'))
   } catch (error) {
     if (error instanceof CallError && error.status === 404) return null
     throw error
@@ -116,8 +116,7 @@ export async function listSessions(
 
 /** @throws CallError `not_found` */
 export async function readSession(id: string, signal: AbortSignal): Promise<Session> {
-  const path = `/public/sessions/${encodeURIComponent(id)}`
-  return (await call<{ session: Session }>('GET', path, undefined, signal)).session
+  return (await call<{ session: Session }>('GET', toPath('sessions', id), undefined, signal)).session
 }
 
 /** Erases a user and all of its data. @throws CallError */
@@ -132,14 +131,10 @@ export function canRemove(alias: string): boolean {
 
 /** Removes an alias of a user. @throws CallError */
 export async function removeAlias(distinctId: string, alias: string): Promise<void> {
-  await call('DELETE', toPath(distinctId, `/aliases/${encodeURIComponent(alias)}`))
+  await call('DELETE', toPath('users', distinctId, `/aliases/${encodeURIComponent(alias)}`))
 }
 
 /** The URL from which all data of a user can be downloaded. */
 export function toExportUrl(distinctId: string): string {
-  return `${BASE_URL}${toPath(distinctId, '/export')}`
-}
-
-function toPath(userId: string, rest = ''): string {
-  return `/public/users/${encodeURIComponent(userId)}${rest}`
+  return `${BASE_URL}${toPath('users', distinctId, '/export')}`
 }

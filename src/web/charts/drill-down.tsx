@@ -112,10 +112,8 @@ function UsersDialog({ drillDown, title, page, onTurn, onClose }: UsersDialogPro
 }
 
 async function buildCsv(drillDown: DrillDown): Promise<CsvPart> {
-  const { rows: users, isCut } = await readAllPages(async (page) => {
-    const { users, hasMore } = await listDrillDownUsers(drillDown, { page, limit: FILE_LIMIT })
-    return { rows: users, hasMore }
-  })
+  const read = (page: number) => listDrillDownUsers(drillDown, { page, limit: FILE_LIMIT })
+  const { rows: users, isCut } = await readAllPages(read, (page) => page.users)
   const profiles = await readProfiles(users)
   const rows = users.map((user) => {
     const properties = profiles.get(user) ?? {}

@@ -1,8 +1,7 @@
 import { useState } from 'preact/hooks'
 import { type CsvPart, type CsvRow, formatCsv } from '../lib/csv.js'
 import { formatNumber } from '../lib/format.js'
-import * as buttonStyles from './button.module.css'
-import * as styles from './csv-button.module.css'
+import { Button } from './button.js'
 
 interface CsvButtonProps {
   /** file name without extension */
@@ -34,16 +33,10 @@ export function CsvButton({ name, rows, label = 'Download CSV', isLink, about }:
     }
   }
   return (
-    <button
-      type="button"
-      class={isLink ? `${styles.csv} ${buttonStyles.link}` : styles.csv}
-      disabled={state === LOADING}
-      aria-label={about}
-      onClick={save}
-    >
+    <Button look={isLink ? 'link' : undefined} disabled={state === LOADING} aria-label={about} onClick={save}>
       {label}
       <span role="status">{state}</span>
-    </button>
+    </Button>
   )
 }
 

@@ -1,6 +1,6 @@
 import { formatNumber } from '../lib/format.js'
 import { Button } from './button.js'
-import * as styles from './pagination.module.css'
+import * as pageHeaderStyles from './page-header.module.css'
 import * as textStyles from './text.module.css'
 
 interface PaginationProps {
@@ -16,7 +16,7 @@ interface PaginationProps {
 export function Pagination({ page, last, hasMore, isLoading, onChange }: PaginationProps) {
   if (page === 1 && !hasMore) return null
   return (
-    <nav class={styles.pages} aria-label="Pages">
+    <nav class={pageHeaderStyles.actions} aria-label="Pages">
       <Button disabled={page === 1 || isLoading} onClick={() => onChange(page - 1)}>
         Previous
       </Button>

@@ -97,10 +97,8 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
 
 /** All dead letters, with entries as far as the service returns them. */
 async function buildCsv(): Promise<CsvPart> {
-  const { rows: deadLetters, isCut } = await readAllPages(async (page) => {
-    const { dead_letters, hasMore } = await listDeadLetters(page, FILE_LIMIT)
-    return { rows: dead_letters, hasMore }
-  })
+  const read = (page: number) => listDeadLetters(page, FILE_LIMIT)
+  const { rows: deadLetters, isCut } = await readAllPages(read, (page) => page.dead_letters)
   const rows = deadLetters.map(({ id, kind, reason, received_at, replayed_at, entry }): CsvRow => {
     const times = [received_at, replayed_at].map((instant) => instant && new Date(instant).toISOString())
     return [id, kind, ...times, reason, entry]

@@ -15,6 +15,7 @@ import {
 import { useRowKeys } from '../../lib/row-keys.js'
 import { Button } from '../../ui/button.js'
 import * as formStyles from '../../ui/form.module.css'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -91,7 +92,7 @@ function Rows({ group, events, canGroup = false, onChange }: RowsProps) {
           </fieldset>
         )
       })}
-      <div class={styles.filterActions}>
+      <div class={pageHeaderStyles.actions}>
         <Button look="link" onClick={() => set([...rows, NEW])}>
           + Filter
         </Button>

@@ -96,19 +96,15 @@ function Nobody({ query: { search, filter, page } }: { query: ListQuery }) {
 
 /** All users of the list, as CSV rows. */
 async function buildCsv({ search, filter, columns }: ListQuery): Promise<CsvPart> {
-  const { rows: users, isCut } = await readAllPages(async (page) => {
-    const { users, hasMore } = await listUsers({ search, filter, page, limit: FILE_LIMIT })
-    return { rows: users, hasMore }
-  })
+  const read = (page: number) => listUsers({ search, filter, page, limit: FILE_LIMIT })
+  const { rows: users, isCut } = await readAllPages(read, (page) => page.users)
   const head = ['User', 'Name', 'Email', ...columns, 'Last seen', 'Created', 'Updated']
   return { rows: [head, ...users.map((user) => toCsvRow(user, columns))], isCut }
 }
 
 function toCsvRow(user: ListedUser, columns: string[]): CsvRow {
   const { distinct_id, properties, created_at, updated_at, last_seen } = user
-  const times = [last_seen, created_at, updated_at].map((instant) =>
-    instant === null ? null : new Date(instant).toISOString(),
-  )
+  const times = [last_seen, created_at, updated_at].map((instant) => instant && new Date(instant).toISOString())
   const values = columns.map((name) => readCell(user, name))
   return [distinct_id, findName(properties), findEmail(properties), ...values, ...times]
 }
