@@ -254,6 +254,9 @@ t.test('a value is completed, but not a number or an id, and not a part of a val
   await field.fill('PR')
   await field.press('Enter')
   await until('the value', () => readFilter() === '["is","properties.plan",["pro"]]')
+  await page.getByRole('button', { name: 'Remove pro' }).press('Enter')
+  await until('no value', () => readFilter() === '["is","properties.plan",[]]')
+  await until('the focus on the list', () => page.evaluate<boolean>('document.activeElement.ariaLabel === "Values"'))
   for (const [filter, typed, result] of [
     [['is', 'properties.age', []], '3', '["is","properties.age",[3]]'],
     [['is', 'distinct_id', []], 'ad', '["is","distinct_id",["ad"]]'],
@@ -263,6 +266,30 @@ t.test('a value is completed, but not a number or an id, and not a part of a val
     await field.fill(typed)
     await field.press('Enter')
     await until(result, () => readFilter() === result)
+  }
+})
+
+t.test('removing an item keeps the focus of the keyboard in its list', async (t) => {
+  const where = [
+    'and',
+    [
+      ['set', 'properties.plan'],
+      ['set', 'properties.price'],
+    ],
+  ]
+  const page = await site.visit(
+    t,
+    linkTo({ kind: 'series', series: [{ event: ['viewed', 'purchased'] }, { event: '*' }], where }),
+  )
+  const readFocus = () => page.evaluate('document.activeElement.ariaLabel ?? document.activeElement.textContent')
+  for (const [remove, next] of [
+    ['Remove this filter', 'Remove this filter'],
+    ['Remove this filter', '+ Filter'],
+    ['Remove viewed', 'or another event'],
+    ['Remove series 1', '+ Filter'],
+  ] as const) {
+    await page.getByRole('button', { name: remove }).first().press('Enter')
+    await until(`the focus on ${next} after ${remove}`, async () => (await readFocus()) === next)
   }
 })
 

@@ -1,5 +1,4 @@
 import type { ComponentChildren } from 'preact'
-import { useRef } from 'preact/hooks'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { useRowKeys } from '../lib/row-keys.js'
 import * as styles from './pills.module.css'
@@ -17,24 +16,15 @@ interface PillsProps {
 
 /** A list of chosen items, each with a button that removes it. */
 export function Pills({ label, texts, nameRemoval, onRemove, children }: PillsProps) {
-  const list = useRef<HTMLUListElement>(null)
   const keys = useRowKeys(texts)
-  const remove = (index: number) => {
-    // The focused button disappears, but the keyboard focus must stay in the list.
-    const { children: items } = list.current ?? { children: [] }
-    const next = (items[index + 1] ?? items[index - 1])?.querySelector('button')
-    const target = next ?? list.current
-    target?.focus()
-    onRemove(index)
-  }
   return (
-    <ul ref={list} class={styles.pills} aria-label={label} tabIndex={-1}>
+    <ul class={styles.pills} aria-label={label} tabIndex={-1}>
       {texts.map((given, i) => {
         const text = escapeInvisible(given)
         return (
           <li key={keys[i]}>
             <bdi>{text}</bdi>
-            <RemoveButton label={nameRemoval(text)} onClick={() => remove(i)} />
+            <RemoveButton label={nameRemoval(text)} onClick={() => onRemove(i)} />
           </li>
         )
       })}

@@ -1,9 +1,32 @@
 import { Button } from './button.js'
 
-/** Removes an item of a list. @param label says which one, such as `Remove series 2` */
-export function RemoveButton({ label, onClick }: { label: string; onClick: () => void }) {
+interface RemoveButtonProps {
+  /** says which item, such as `Remove series 2` */
+  label: string
+  disabled?: boolean
+  onClick: () => void
+}
+
+/**
+ * Removes an item of a list. The keyboard focus then moves to the nearest button of the list, or else to the list itself
+ * or to the next button of the page.
+ */
+export function RemoveButton({ label, disabled = false, onClick }: RemoveButtonProps) {
+  const remove = ({ currentTarget: button }: { currentTarget: HTMLButtonElement }) => {
+    const list = button.closest<HTMLElement>('ul, section')
+    const own = [...(list?.querySelectorAll('button') ?? [])]
+    const itself = list?.hasAttribute('tabindex') ? [list] : []
+    const all = [...document.querySelectorAll('button')]
+    const after = all.slice(all.indexOf(button) + 1)
+    const nearest = [...after.filter((one) => own.includes(one)), ...own.reverse(), ...itself, ...after]
+    onClick()
+    // Once the page has rendered without the item.
+    setTimeout(() => {
+      if (document.activeElement === document.body) nearest.find(({ isConnected }) => isConnected)?.focus()
+    })
+  }
   return (
-    <Button look="plain" aria-label={label} onClick={onClick}>
+    <Button look="plain" aria-label={label} disabled={disabled} onClick={remove}>
       ✕
     </Button>
   )

@@ -89,7 +89,11 @@ function StepHeader({ index, steps, onChange }: StepHeaderProps) {
       <span>
         {button('↑', 'Move up', index > 0, () => swap(index - 1))}
         {button('↓', 'Move down', index < steps.length - 1, () => swap(index + 1))}
-        {button('✕', 'Remove', steps.length > minItems, () => onChange(steps.filter((_, other) => other !== index)))}
+        <RemoveButton
+          label={`Remove step ${index + 1}`}
+          disabled={steps.length <= minItems}
+          onClick={() => onChange(steps.filter((_, other) => other !== index))}
+        />
       </span>
     </header>
   )
