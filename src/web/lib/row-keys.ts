@@ -1,16 +1,7 @@
-import { useRef } from 'preact/hooks'
-
 /** The rows of a list at the last render, with their keys. */
-interface KeyedRows {
+export interface KeyedRows {
   rows: readonly string[]
   keys: readonly number[]
-}
-
-/** Keys for the rows of an editable list; see `keyRows`. */
-export function useRowKeys(rows: readonly string[]): readonly number[] {
-  const shown = useRef<KeyedRows>({ rows: [], keys: [] })
-  shown.current = keyRows(shown.current, rows)
-  return shown.current.keys
 }
 
 /**

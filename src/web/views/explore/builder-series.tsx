@@ -2,7 +2,7 @@ import { SeriesDefinition as Definition, Series } from '../../../contract/questi
 import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
 import { Swatch } from '../../charts/swatch.js'
 import { findBounds, isNumberMetric, type SeriesDraft } from '../../lib/question.js'
-import { useRowKeys } from '../../lib/row-keys.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Button } from '../../ui/button.js'
 import { NumberField } from '../../ui/number-field.js'
 import { RemoveButton } from '../../ui/remove-button.js'

@@ -9,7 +9,7 @@ import {
   listSplitDefinitions,
   type SeriesDraft,
 } from '../../lib/question.js'
-import { useRowKeys } from '../../lib/row-keys.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { NumberField } from '../../ui/number-field.js'
 import { Checkbox } from '../../ui/text-field.js'
 import * as styles from './builder.module.css'

@@ -12,7 +12,7 @@ import {
   toFilter,
   toGroup,
 } from '../../lib/filters.js'
-import { useRowKeys } from '../../lib/row-keys.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Button } from '../../ui/button.js'
 import * as formStyles from '../../ui/form.module.css'
 import * as pageHeaderStyles from '../../ui/page-header.module.css'

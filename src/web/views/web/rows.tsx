@@ -3,7 +3,7 @@ import { NumberButton } from '../../charts/number-button.js'
 import type { DrillDown } from '../../lib/answer-table.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatNumber, formatShare } from '../../lib/format.js'
-import { useRowKeys } from '../../lib/row-keys.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './rows.module.css'
 
