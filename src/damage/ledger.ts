@@ -91,7 +91,7 @@ export function describeLedger(ledger: ProjectLedger): string {
   if (missing > 0) return `${line} + ${missing} missing${from}.`
   if (unexplained === 0) return `${line}${from}.`
   return (
-    `${line} - ${unexplained} that were not received${from}. A deletion was interrupted or is running, or a journal was replaced. ` +
+    `${line} - ${unexplained} that were not received${from}. A deletion was interrupted or is running, or a journal was replaced or restored. ` +
     'The same number of losses would go unnoticed: `tallyhouse verify --accept` restarts the count.'
   )
 }

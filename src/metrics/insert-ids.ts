@@ -5,7 +5,8 @@ import { gauge, type LabeledValue, type Metric } from './metric.js'
 const MAX_LISTED = 100
 
 /**
- * How many insert_ids are remembered: in total, and for each project and kind of key whose ids are forgotten early.
+ * How many insert_ids are remembered: in total, and for each project and kind of key whose older ids were forgotten
+ * early: because it sent too many, was erased, or on demand.
  * @param lanes by number; null for a lane that did not respond
  * @param now epoch ms
  */
@@ -25,7 +26,7 @@ export function buildIdMetrics(lanes: readonly (readonly IdUse[] | null)[], now:
     gauge('tallyhouse_remembered_insert_ids', 'Ids of events and changes that are remembered.', sums),
     gauge(
       'tallyhouse_insert_ids',
-      'Ids that are remembered, of projects and kinds of key that sent more than MAX_INSERT_IDS.',
+      'Ids that are remembered, of projects and kinds of key whose older ids were forgotten early.',
       listed.map(({ labels, ids }) => [labels, ids]),
     ),
     gauge(
