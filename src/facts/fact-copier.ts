@@ -86,8 +86,6 @@ const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
  * alone.
  */
 const EVENTS_TOGETHER = 2_000
-/** After this many failures to apply a project's changes to its facts, all facts are copied again. */
-const MAX_FAILURES = 10
 /** Minimum time between two copies of all facts, after failures or damage, ms. */
 const REBUILD_MS = 3_600_000
 /** Copying yields while the journals have a larger backlog than this. */
@@ -128,8 +126,6 @@ export class FactCopier {
   readonly #size: StepSize
   readonly #copies: Setbacks
   readonly #changes: Setbacks
-  /** projects whose changes facts cannot follow */
-  readonly #stuck = new Set<string>()
   #rebuiltAt = Number.NEGATIVE_INFINITY
   #forgetting: Promise<void> | null = null
   readonly #filler: SessionFiller | null
@@ -263,7 +259,6 @@ export class FactCopier {
     if (lead && !lead.isContinued) {
       this.#copies.clear()
       this.#changes.clear()
-      this.#stuck.clear()
     }
     // Session facts from when there was a single shard; nothing else removes them.
     if (lead && !this.#filler && lead.sessions.projects.length > 0) await lead.sessions.clear()
@@ -302,23 +297,19 @@ export class FactCopier {
   /** Follows changes: those of any projects, or of one that failed before. @returns whether all were followed */
   async #follow(lead: FactLead, changes: readonly EventChange[]): Promise<boolean> {
     const projects = [...new Set(changes.map(({ projectId }) => projectId))]
-    if (projects.some((projectId) => this.#stuck.has(projectId)) && this.#mayRebuild()) {
+    if (projects.some((projectId) => this.#changes.isStuck(projectId)) && this.#mayRebuild()) {
       // No failed statement is still running, because this process has taken the lead again since then.
       await this.#rebuild(lead, 'facts cannot follow the changes of a project; copying all facts again')
       this.#changes.clear(projects)
-      for (const project of projects) this.#stuck.delete(project)
     }
     try {
       const followed = await lead.follow(changes)
       this.#changes.clear(projects)
-      for (const project of projects) this.#stuck.delete(project)
       // After an operator leaves a project out or takes it in, other events are waiting.
       if (changes.slice(0, followed).some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
       return followed === changes.length
     } catch (error) {
-      if (isOwn(error)) this.#changes.note(projects)
-      const isStuck = !isPassing(error) && projects.some((project) => this.#changes.count(project) >= MAX_FAILURES)
-      if (isStuck) for (const project of projects) this.#stuck.add(project)
+      noteFailure(this.#changes, projects, error)
       throw error
     }
   }
@@ -386,7 +377,7 @@ export class FactCopier {
       await lead.copy(ranges)
     } catch (error) {
       if (isTooLarge(error)) this.#size.noteFailure()
-      if (isOwn(error)) this.#copies.note(projects)
+      noteFailure(this.#copies, projects, error)
       throw error
     }
     this.#size.noteSuccess()
@@ -515,7 +506,9 @@ export class FactCopier {
   }
 }
 
-/** Whether a failure may be due to the events or changes themselves, so that it would happen again. */
-function isOwn(error: unknown): boolean {
-  return !(error instanceof LeadLostError) && (isTooLarge(error) || !isPassing(error))
+/** Notes a failure that may be due to the events or changes themselves, so that it would happen again. */
+function noteFailure(setbacks: Setbacks, projects: readonly string[], error: unknown): void {
+  if (error instanceof LeadLostError) return
+  const isLasting = !isPassing(error)
+  if (isLasting || isTooLarge(error)) setbacks.note(projects, { isLasting })
 }

@@ -2,6 +2,8 @@ import { type Backoff, backoffMs } from '../lib/backoff.js'
 
 /** Pauses after the failures of a project. */
 const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 5 * 60_000 }
+/** A project that has failed this often is stuck. */
+const MAX_FAILURES = 10
 
 /**
  * The projects whose last attempt failed. They are tried again one by one, less and less often, so that a project that
@@ -9,19 +11,24 @@ const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 5 * 60_000 }
  */
 export class Setbacks {
   readonly #backoff: Backoff
-  readonly #failed = new Map<string, { failures: number; retryAt: number }>()
+  readonly #failed = new Map<string, { failures: number; retryAt: number; isStuck: boolean }>()
 
   constructor(backoff = BACKOFF) {
     this.#backoff = backoff
   }
 
-  /** Notes that an attempt failed. @param projects several if any of them may be the cause */
-  note(projects: readonly string[]): void {
+  /**
+   * Notes that an attempt failed.
+   * @param projects several if any of them may be the cause
+   * @param isLasting whether waiting cannot help
+   */
+  note(projects: readonly string[], { isLasting }: { isLasting: boolean }): void {
     const isCause = projects.length === 1
     for (const project of projects) {
-      const failures = this.count(project) + Number(isCause)
+      const failures = (this.#failed.get(project)?.failures ?? 0) + Number(isCause)
       const pauseMs = isCause ? backoffMs(this.#backoff, failures) : 0
-      this.#failed.set(project, { failures, retryAt: performance.now() + pauseMs })
+      const isStuck = this.isStuck(project) || (isLasting && failures >= MAX_FAILURES)
+      this.#failed.set(project, { failures, retryAt: performance.now() + pauseMs, isStuck })
     }
   }
 
@@ -45,8 +52,8 @@ export class Setbacks {
     return [...this.#failed.keys()].filter((project) => this.isPaused(project))
   }
 
-  /** The number of consecutive failures that a project has caused. */
-  count(project: string): number {
-    return this.#failed.get(project)?.failures ?? 0
+  /** Whether a project has caused so many failures in a row that further attempts are not expected to succeed. */
+  isStuck(project: string): boolean {
+    return this.#failed.get(project)?.isStuck ?? false
   }
 }
