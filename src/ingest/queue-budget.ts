@@ -1,5 +1,6 @@
 import type { Fullness } from '../journal/journal.js'
-import { fullnessFor, Shares } from '../journal/shares.js'
+import { fullnessFor } from '../journal/shares.js'
+import { HeldBytes } from '../lib/held-bytes.js'
 import { type Sender, senderName } from '../model/sender.js'
 
 /** Maximum number of bytes that queue in memory for the journals of a process; further requests are refused. */
@@ -8,7 +9,7 @@ const MAX_QUEUED_BYTES = 64 * 1024 * 1024
 /** Limits the bytes that wait in memory for the journals. As in the journals, each sender has a share. */
 export class QueueBudget {
   readonly #maxBytes: number
-  readonly #queued = new Shares()
+  readonly #queued = new HeldBytes()
 
   constructor(maxBytes = MAX_QUEUED_BYTES) {
     this.#maxBytes = maxBytes
@@ -30,7 +31,7 @@ export class QueueBudget {
   }
 
   give(sender: Sender, bytes: number): void {
-    this.#queued.add({ holder: senderName(sender), bytes }, -1)
+    this.#queued.add(senderName(sender), -bytes)
   }
 }
 
@@ -40,7 +41,7 @@ export class QueueBudget {
  */
 export class LaneBudget {
   readonly #all: QueueBudget
-  readonly #queued = new Shares()
+  readonly #queued = new HeldBytes()
 
   constructor(all: QueueBudget) {
     this.#all = all
@@ -67,16 +68,16 @@ export class LaneBudget {
   }
 
   #remove(sender: Sender, bytes: number): void {
-    this.#queued.add({ holder: senderName(sender), bytes }, -1)
+    this.#queued.add(senderName(sender), -bytes)
   }
 }
 
 /** Adds bytes of a sender if there is room for them. A write that is larger than the limit may wait alone. */
-function tryAdd(queued: Shares, limit: number, sender: Sender, bytes: number): Fullness | null {
+function tryAdd(queued: HeldBytes, limit: number, sender: Sender, bytes: number): Fullness | null {
   const used = queued.total
   if (used > 0 && used + bytes > limit) return 'all'
   const holder = senderName(sender)
   const fullness = fullnessFor(sender.keyClass, bytes, { held: queued.of(holder), used, limit })
-  if (!fullness) queued.add({ holder, bytes })
+  if (!fullness) queued.add(holder, bytes)
   return fullness
 }

@@ -1,5 +1,5 @@
 import { ApiError } from '../contract/errors.js'
-import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
+import type { KeyClass } from '../contract/key-class.js'
 import { parseSender, senderName } from '../model/sender.js'
 import type { Append, Commit, EntryKind, Fullness, Share, WaitingEntry } from './journal.js'
 
@@ -29,38 +29,6 @@ export function fullnessFor(keyClass: KeyClass, bytes: number, { held, used, lim
   // A sender that holds nothing may write one entry, however large.
   if (held === 0 || held + bytes <= limit * SMALL_PART) return null
   return held + bytes > WEIGHTS[keyClass] * (limit - used - bytes) ? 'own' : null
-}
-
-/** How many bytes each sender holds. */
-export class Shares {
-  readonly #held = new Map<string, number>()
-  #total = 0
-
-  get total(): number {
-    return this.#total
-  }
-
-  of(holder: string): number {
-    return this.#held.get(holder) ?? 0
-  }
-
-  /** Whether a project's senders hold anything. */
-  has(projectId: string): boolean {
-    return KEY_CLASSES.some((keyClass) => this.#held.has(senderName({ projectId, keyClass })))
-  }
-
-  /** @param sign -1 subtracts a share that was added before */
-  add({ holder, bytes }: Share, sign: 1 | -1 = 1): void {
-    const held = this.of(holder) + sign * bytes
-    if (held > 0) this.#held.set(holder, held)
-    else this.#held.delete(holder)
-    this.#total += sign * bytes
-  }
-
-  /** The largest shares above this size. */
-  above(bytes: number): Share[] {
-    return pickLargest([...this.#held].flatMap(([holder, held]) => (held > bytes ? { holder, bytes: held } : [])))
-  }
 }
 
 /** Selects the MAX_LARGE largest shares, in descending order. */

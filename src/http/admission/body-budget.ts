@@ -1,5 +1,5 @@
 import { ApiError } from '../../contract/errors.js'
-import { Shares } from '../../journal/shares.js'
+import { HeldBytes } from '../../lib/held-bytes.js'
 
 /** Bodies up to this many bytes are not counted: the number of connections bounds their memory. */
 export const SMALL_BODY = 8 * 1024
@@ -56,7 +56,7 @@ export class BodyBudget {
 
 class Count {
   readonly #max: number
-  readonly #held = new Shares()
+  readonly #held = new HeldBytes()
 
   constructor(max: number) {
     this.#max = max
@@ -74,12 +74,12 @@ class Count {
     const held = this.#held.of(owner)
     if (this.bytes > own && this.bytes + bytes > this.#max) return false
     if (held > own && held + bytes > this.#max * OWNER_SHARE) return false
-    this.#held.add({ holder: owner, bytes })
+    this.#held.add(owner, bytes)
     return true
   }
 
   remove(owner: string, bytes: number): void {
-    this.#held.add({ holder: owner, bytes }, -1)
+    this.#held.add(owner, -bytes)
   }
 }
 

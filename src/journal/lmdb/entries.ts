@@ -1,7 +1,8 @@
+import { HeldBytes } from '../../lib/held-bytes.js'
 import type { Log } from '../../lib/log.js'
 import { maxPosition, type Position, START } from '../../model/position.js'
 import type { WaitingEntry } from '../journal.js'
-import { countStateBytes, Shares } from '../shares.js'
+import { countStateBytes } from '../shares.js'
 import { UnstoredEntries } from '../unstored-entries.js'
 import { assertRoom } from './disk-reserve.js'
 import { EntryLog, UnknownOutcome } from './entry-log.js'
@@ -32,8 +33,8 @@ export class LmdbEntries {
   readonly #log: EntryLog
   readonly #memory: UnstoredEntries
   readonly #pending = new Map<string, number>()
-  /** the shares that the entries and their states take */
-  readonly shares = new Shares()
+  /** by sender: the bytes that the entries and their states take */
+  readonly held = new HeldBytes()
   #stored: Position
   #last: Position
   /** entries added since the start, including those that were in the log then */
@@ -238,7 +239,7 @@ export class LmdbEntries {
     const { kind, projectId, count, body } = entry
     this.#bytes += sign * body.length
     this.#stateBytes += sign * countStateBytes(entry)
-    for (const share of entry.shares) this.shares.add(share, sign)
+    for (const { holder, bytes } of entry.shares) this.held.add(holder, sign * bytes)
     if (kind !== 'events') return
     const pending = this.countPending(projectId) + sign * count
     if (pending === 0) this.#pending.delete(projectId)

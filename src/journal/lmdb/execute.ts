@@ -1,3 +1,4 @@
+import { HeldBytes } from '../../lib/held-bytes.js'
 import { type Position, START } from '../../model/position.js'
 import type { StateKind } from '../../model/state-key.js'
 import type {
@@ -11,7 +12,7 @@ import type {
   WaitingEntry,
   Write,
 } from '../journal.js'
-import { addShare, fullnessFor, Shares, toShare } from '../shares.js'
+import { addShare, fullnessFor, toShare } from '../shares.js'
 import type { Draft } from './draft.js'
 import type { LmdbInsertIds } from './insert-ids.js'
 import type { MemoryClock } from './memory-clock.js'
@@ -140,17 +141,17 @@ export class NewEntries {
   readonly #advance: () => Position
   readonly #events: WaitingEntry[] = []
   readonly #rows = new Map<StateKind, { position: Position; rows: string[]; shares: Share[] }>()
-  readonly #waiting: Shares
+  readonly #waiting: HeldBytes
   readonly #maxBytes: number
-  /** the shares of the new entries */
-  readonly #added = new Shares()
+  /** by sender: the bytes of the new entries */
+  readonly #added = new HeldBytes()
 
   /**
    * @param now epoch ms
    * @param advance assigns the next position
    * @param room the limit, and the shares that waiting entries already take of it
    */
-  constructor(now: number, advance: () => Position, { waiting, maxBytes }: { waiting: Shares; maxBytes: number }) {
+  constructor(now: number, advance: () => Position, { waiting, maxBytes }: { waiting: HeldBytes; maxBytes: number }) {
     this.#now = now
     this.#advance = advance
     this.#waiting = waiting
@@ -177,7 +178,7 @@ export class NewEntries {
   append(append: Append, position: Position, known: number[]): void {
     const { kind = 'events', projectId, count, body } = append
     const share = toShare(append)
-    this.#added.add(share)
+    this.#added.add(share.holder, share.bytes)
     const of = { projectId, count: count - known.length, receivedAt: this.#now, body, shares: [share] }
     const entry = { position, kind, ...of }
     this.#events.push(known.length > 0 ? { ...entry, skip: known } : entry)
@@ -192,7 +193,7 @@ export class NewEntries {
     }
     entry.rows.push(row)
     const share = toShare(commit)
-    this.#added.add(share)
+    this.#added.add(share.holder, share.bytes)
     addShare(entry.shares, share)
     return entry.position
   }

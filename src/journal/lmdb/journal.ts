@@ -1,6 +1,8 @@
 import type { Database } from 'lmdb'
+import { KEY_CLASSES } from '../../contract/key-class.js'
 import { oneAtATime } from '../../lib/one-at-a-time.js'
 import { maxPosition, nextPosition, type Position, START } from '../../model/position.js'
+import { senderName } from '../../model/sender.js'
 import {
   type Block,
   bodiesToRelease,
@@ -22,7 +24,7 @@ import {
 } from '../journal.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
 import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
-import { journalFull } from '../shares.js'
+import { journalFull, pickLargest } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { assertWritable } from './disk-reserve.js'
 import { Draft } from './draft.js'
@@ -158,7 +160,7 @@ class LmdbJournal implements Journal {
   async #write(writes: Write[]): Promise<Outcome[]> {
     this.#assertLayout(true)
     if (!this.isUp) throw unwritable(new Error('the outcome of an earlier write is unknown; restart the process'))
-    if (this.#entries.shares.total > this.#maxBytes) throw journalFull()
+    if (this.#entries.held.total > this.#maxBytes) throw journalFull()
     const now = this.#now()
     const floor = limitPosition(this.#foreignFloor, now)
     const advance = () => {
@@ -166,7 +168,7 @@ class LmdbJournal implements Journal {
       this.#inFlight ??= this.#allocated
       return this.#allocated
     }
-    const entries = new NewEntries(now, advance, { waiting: this.#entries.shares, maxBytes: this.#maxBytes })
+    const entries = new NewEntries(now, advance, { waiting: this.#entries.held, maxBytes: this.#maxBytes })
     const draft = new Draft()
     const outcomes = execute(writes, this.#remembered, entries, { now, last: () => this.#allocated, draft })
     const added = entries.all
@@ -262,7 +264,8 @@ class LmdbJournal implements Journal {
   /** A lift may have passed the write in flight, which may have entries of the project. */
   #isStored(projectId: string): boolean {
     const isWriting = this.#inFlight !== null && this.#inFlight <= this.#appended
-    return !isWriting && !this.#entries.shares.has(projectId)
+    const isHeld = KEY_CLASSES.some((keyClass) => this.#entries.held.of(senderName({ projectId, keyClass })) > 0)
+    return !isWriting && !isHeld
   }
 
   /** Whether nothing waits and nothing is being written. */
@@ -357,8 +360,9 @@ class LmdbJournal implements Journal {
   }
 
   async depth(): Promise<Depth> {
-    const { length: entries, bytes, stateBytes, shares } = this.#entries
+    const { length: entries, bytes, stateBytes, held } = this.#entries
     const oldest = await this.#entries.oldest()
+    const shares = Array.from(held, ([holder, bytes]) => ({ holder, bytes }))
     return {
       entries,
       bytes,
@@ -366,7 +370,7 @@ class LmdbJournal implements Journal {
       cachedBytes: this.#cache.bytes,
       oldestMs: oldest ? Math.max(0, this.#now() - oldest.receivedAt) : 0,
       limitBytes: this.#maxBytes,
-      large: shares.above(this.#maxBytes * LARGE_PART),
+      large: pickLargest(shares.filter((share) => share.bytes > this.#maxBytes * LARGE_PART)),
     }
   }
 
