@@ -1,4 +1,5 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { pieces } from '../lib/pieces.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { Position } from '../model/position.js'
 import type { Profile } from '../model/profile.js'
@@ -41,8 +42,7 @@ export async function* exportUser(
   const profile = await profiles.get(projectId, distinctId)
   if (profile) yield Buffer.from(profileLine(distinctId, profile))
   const aliasNames = distinctIds.filter((name) => name !== distinctId)
-  for (let start = 0; start < aliasNames.length; start += AT_ONCE) {
-    const some = aliasNames.slice(start, start + AT_ONCE)
+  for (const some of pieces(aliasNames, AT_ONCE)) {
     const earlier = await Promise.all(some.map((alias) => profiles.get(projectId, alias)))
     yield Buffer.from(some.map((alias, i) => formatAliasLines(distinctId, alias, earlier[i] ?? null)).join(''))
   }

@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, open, rm, stat } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { withPath } from '../../lib/failure-text.js'
+import { piecesOf } from '../../lib/pieces.js'
 import type { StateFile } from '../../lib/state-file.js'
 import type { ImportState } from './checkpoint.js'
 
@@ -64,14 +65,7 @@ export class StoredBatches {
       throw new Error(`${this.path} is missing or incomplete, so it is unknown what the import has stored.`)
     }
     const input = createReadStream(this.path, { end: this.#bytes - 1 })
-    let group: string[] = []
-    for await (const id of createInterface({ input })) {
-      group.push(id)
-      if (group.length < groupSize) continue
-      yield group
-      group = []
-    }
-    if (group.length > 0) yield group
+    yield* piecesOf(createInterface({ input }), groupSize)
   }
 
   async #open(): Promise<FileHandle> {

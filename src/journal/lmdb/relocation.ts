@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { pieces } from '../../lib/pieces.js'
 import { maxPosition, type Position, START } from '../../model/position.js'
 import type { Tally, WaitingEntry } from '../journal.js'
 import type { JournalStatus, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
@@ -97,7 +98,7 @@ class LmdbRelocation implements Relocation {
   }
 
   async *requests(): AsyncGenerator<RememberedRequest[]> {
-    yield* pieces(this.#requests.all(this.#now()))
+    yield* pieces(this.#requests.all(this.#now()), PIECE)
   }
 
   async addRequests(requests: RememberedRequest[]): Promise<void> {
@@ -120,7 +121,7 @@ class LmdbRelocation implements Relocation {
   }
 
   async *states(): AsyncGenerator<KeptState[]> {
-    yield* pieces(this.#states.kept())
+    yield* pieces(this.#states.kept(), PIECE)
   }
 
   async addStates(states: KeptState[]): Promise<void> {
@@ -184,15 +185,4 @@ class LmdbRelocation implements Relocation {
     const tables = this.#open()
     await transact(tables.root, () => putMeta(tables, meta))
   }
-}
-
-function* pieces<T>(all: Iterable<T>): Generator<T[]> {
-  let piece: T[] = []
-  for (const one of all) {
-    piece.push(one)
-    if (piece.length < PIECE) continue
-    yield piece
-    piece = []
-  }
-  if (piece.length > 0) yield piece
 }

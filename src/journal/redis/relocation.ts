@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
 import { OtherVersionError } from '../../contract/errors.js'
+import { pieces } from '../../lib/pieces.js'
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
 import { formatPosition, type Position, parsePosition, START } from '../../model/position.js'
 import { parseSender, senderName } from '../../model/sender.js'
@@ -127,7 +128,7 @@ class RedisRelocation implements Relocation {
 
   async addRequests(requests: RememberedRequest[]): Promise<void> {
     const ownId = (await this.readStatus())?.id ?? 0
-    for (const piece of pieces(requests)) {
+    for (const piece of pieces(requests, PIECE)) {
       const args = piece.flatMap((request) => {
         const { bucket, key } = request
         return recordArguments(KEPT_REQUEST, {
@@ -148,7 +149,7 @@ class RedisRelocation implements Relocation {
     for (const [name, text] of Object.entries(index)) {
       for (const { bucket, hashes } of tiersIn(text)) {
         if (bucket < first) continue
-        for (const piece of pieces(hashes)) {
+        for (const piece of pieces(hashes, PIECE)) {
           const keys = piece.map((hash) => this.#key(`ids:${name}:${hash}`))
           const found = await this.#call(() => Promise.all(keys.map((key) => this.#redis.hkeysBuffer(key))))
           const ids = Buffer.concat(found.flat())
@@ -179,7 +180,7 @@ class RedisRelocation implements Relocation {
   }
 
   async addStates(states: KeptState[]): Promise<void> {
-    for (const piece of pieces(states)) {
+    for (const piece of pieces(states, PIECE)) {
       const args = piece.flatMap(({ stateKey, version, state }) =>
         recordArguments(KEPT_STATE, { stateKey, version: formatPosition(version), state }),
       )
@@ -284,8 +285,4 @@ function tiersIn(text: string): { bucket: number; hashes: string[] }[] {
       const hashes = Array.from({ length: 2 ** Number(bits) }, (_, number) => `${name}:${number}`)
       return { bucket: Number(bucket), hashes: hashes.slice(Number(removed)) }
     })
-}
-
-function* pieces<T>(all: T[]): Generator<T[]> {
-  for (let at = 0; at < all.length; at += PIECE) yield all.slice(at, at + PIECE)
 }

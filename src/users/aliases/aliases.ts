@@ -1,5 +1,6 @@
 import type { Shards } from '../../clickhouse/shards.js'
 import { forEachInBatches } from '../../lib/for-each-in-batches.js'
+import { pieces } from '../../lib/pieces.js'
 import { type Alias, isLink } from '../../model/alias.js'
 import { isReserved } from '../../model/user-names.js'
 import type { Barrier } from '../../reads/read-barrier.js'
@@ -190,10 +191,11 @@ export class Aliases {
   ): Promise<NamedAlias[]> {
     const found: NamedAlias[][] = []
     let left = limit
-    for (let start = 0; start < names.length && left > 0; start += MAX_NAMES) {
-      const some = await findAliases(this.#shards, projectId, names.slice(start, start + MAX_NAMES), left)
+    for (const piece of pieces(names, MAX_NAMES)) {
+      const some = await findAliases(this.#shards, projectId, piece, left)
       found.push(some)
       left -= some.length
+      if (left <= 0) break
     }
     return found.flat()
   }
@@ -201,9 +203,7 @@ export class Aliases {
   /** Finds which of the names have aliases in ClickHouse. */
   async findTargets(projectId: string, names: readonly string[]): Promise<string[]> {
     const found: string[][] = []
-    for (let start = 0; start < names.length; start += MAX_NAMES) {
-      found.push(await findTargets(this.#shards, projectId, names.slice(start, start + MAX_NAMES)))
-    }
+    for (const piece of pieces(names, MAX_NAMES)) found.push(await findTargets(this.#shards, projectId, piece))
     return found.flat()
   }
 }
