@@ -46,6 +46,10 @@ export function positionKey(position: Position): Buffer {
   return key
 }
 
+export function encodeNumber(value: number): Buffer {
+  return positionKey(BigInt(value))
+}
+
 export function withPosition(position: Position, rest: Buffer): Buffer {
   return Buffer.concat([positionKey(position), rest])
 }
@@ -72,7 +76,7 @@ export function encodeEntryHead({ position, kind, count, receivedAt, skip, share
   header.writeUInt8(KINDS.indexOf(kind) + (hasTime ? HAS_TIME : 0) + (skip ? HAS_SKIP : 0), 0)
   header.writeUInt32BE(count, 1)
   header.writeUInt32BE(held.length, 5)
-  const time = hasTime ? positionKey(BigInt(receivedAt)) : EMPTY
+  const time = hasTime ? encodeNumber(receivedAt) : EMPTY
   return Buffer.concat([header, time, skip ? encodeIndexes(skip) : EMPTY, held])
 }
 

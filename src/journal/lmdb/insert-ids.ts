@@ -1,8 +1,7 @@
 import { KEY_CLASSES } from '../../contract/key-class.js'
-import type { Log } from '../../lib/log.js'
 import { INSERT_ID_BYTES, type SentIds } from '../../model/insert-id.js'
 import { parseSender, type Sender, senderName } from '../../model/sender.js'
-import { type IdUse, idBucketAt, OLD_ID_BUCKETS, shortenedSince, warnOfShortMemory } from '../insert-id-memory.js'
+import { type IdUse, idBucketAt, OLD_ID_BUCKETS, shortenedSince } from '../insert-id-memory.js'
 import type { RememberedIds } from '../relocation.js'
 import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
 import { bucketStart } from './buckets.js'
@@ -235,16 +234,6 @@ export class LmdbInsertIds {
       else if (space.keep()) this.#options.onShortened?.(parseSender(name))
     }
   }
-}
-
-/** Opens the ids of a journal. @param clock null: ids expire by the time of each call */
-export function openInsertIds(
-  tables: Pick<LmdbTables, 'insertIds' | 'idSpaces'>,
-  clock: MemoryClock | null,
-  { maxIds, log }: { maxIds?: PerClass; log?: Pick<Log, 'warn'> | undefined },
-): LmdbInsertIds {
-  const onShortened = (sender: Sender) => log && warnOfShortMemory(log, sender)
-  return new LmdbInsertIds(tables, { clock, onShortened, ...(maxIds && { max: maxIds }) })
 }
 
 /** The more senders there are, the fewer ids each may have in memory. */

@@ -2,7 +2,8 @@ import type { Database } from 'lmdb'
 import { KEY_CLASSES } from '../../contract/key-class.js'
 import { oneAtATime } from '../../lib/one-at-a-time.js'
 import { maxPosition, nextPosition, type Position, START } from '../../model/position.js'
-import { senderName } from '../../model/sender.js'
+import { type Sender, senderName } from '../../model/sender.js'
+import { warnOfShortMemory } from '../insert-id-memory.js'
 import {
   type Block,
   bodiesToRelease,
@@ -31,8 +32,7 @@ import { Draft } from './draft.js'
 import { FORMAT, type Meta, positionKey, toGuard, toMeta } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
 import { execute, NewEntries, type Remembered } from './execute.js'
-import { openIdMemory } from './id-memory.js'
-import { openInsertIds } from './insert-ids.js'
+import { LmdbInsertIds } from './insert-ids.js'
 import { type Clocks, MemoryClock } from './memory-clock.js'
 import { createMeta, putMeta, readMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
@@ -120,24 +120,39 @@ class LmdbJournal implements Journal {
   /** the greatest position of other journals; applied up to MAX_LIFT_MS ahead of the clock */
   #foreignFloor = START
   #frozen: { first: Position; last: Position } | null
-  /** writes run one after another, because each looks up what those before it changed */
+  /** writes and look-ups of ids run one after another, because each looks up what those before it changed */
   readonly #inTurn = oneAtATime()
 
   constructor(tables: LmdbTables, entries: LmdbEntries, meta: Meta, options: LmdbJournalOptions) {
-    const { maxBytes, maxRequestKeys = ANY_NUMBER, layout = FIRST_LAYOUT, now = Date.now } = options
+    const {
+      maxBytes,
+      maxRequestKeys = ANY_NUMBER,
+      maxIds = ANY_NUMBER,
+      layout = FIRST_LAYOUT,
+      now = Date.now,
+      log,
+    } = options
     const clock = MemoryClock.of(tables, options)
+    const onShortened = (sender: Sender) => log && warnOfShortMemory(log, sender)
+    const insertIds = new LmdbInsertIds(tables, { clock, onShortened, max: maxIds })
     this.#tables = tables
     this.#entries = entries
     this.#meta = tables.meta
     this.#remembered = {
       requests: new LmdbRequests(tables, meta.id, maxRequestKeys, clock),
-      insertIds: openInsertIds(tables, clock, options),
+      insertIds,
       states: new LmdbStates(tables),
       tallies: tables.tallies,
       clock,
     }
-    const drain = (work: () => void) => this.#drain(work)
-    this.ids = openIdMemory(this.#remembered.insertIds, { now, inTurn: this.#inTurn, drain })
+    this.ids = {
+      find: (sent) => this.#inTurn(() => insertIds.find(sent, now())),
+      use: async (projectId) => [...insertIds.use(now(), projectId)],
+      forget: async (sender) => {
+        await this.#inTurn(() => insertIds.drop(sender, now()))
+        await insertIds.removeDropped(sender, (work) => this.#drain(work))
+      },
+    }
     this.#path = options.path
     this.#maxBytes = maxBytes
     this.#layout = layout

@@ -1,5 +1,5 @@
 import { toMilliseconds } from '../../model/position.js'
-import { positionKey } from './encoding.js'
+import { encodeNumber } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
 /** Key of the table `log`. */
@@ -52,6 +52,6 @@ export class MemoryClock {
 
   /** Notes the time for the next start. Call it within a transaction. */
   note(now: number): void {
-    this.#log.put(REMEMBERED, positionKey(BigInt(Math.floor(this.at(now)))))
+    this.#log.put(REMEMBERED, encodeNumber(Math.floor(this.at(now))))
   }
 }

@@ -15,6 +15,7 @@ import type { RememberedRequest } from '../relocation.js'
 import type { PerClass } from '../sender-limits.js'
 import { BUCKET_BYTES, bucketStart, bucketsIn } from './buckets.js'
 import { Draft } from './draft.js'
+import { encodeNumber } from './encoding.js'
 import type { MemoryClock } from './memory-clock.js'
 import type { LmdbTables } from './tables.js'
 
@@ -116,9 +117,8 @@ export class LmdbRequests {
     this.#noteBucket(bucket)
     this.#added++
     if (!isNew) return
-    const count = Buffer.allocUnsafe(8)
-    count.writeBigUInt64BE(BigInt(this.#count(bucket, sender, draft) + 1))
-    draft.put(this.#tables.counts, countKey(bucket, sender), count)
+    const count = this.#count(bucket, sender, draft) + 1
+    draft.put(this.#tables.counts, countKey(bucket, sender), encodeNumber(count))
   }
 
   /** Removes expired requests: up to `limit`, or twice as many as were added since the last time. */

@@ -1,5 +1,6 @@
 import type { Entry, Outcome, ProjectTally, Write } from '../journal.js'
 import type { Draft } from './draft.js'
+import { encodeNumber } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
 type Tallies = LmdbTables['tallies']
@@ -20,7 +21,7 @@ export function countAcknowledged(tallies: Tallies, entries: readonly Entry[]): 
   }
   for (const [project, count] of counts) {
     const key = toKey('a', project)
-    tallies.put(key, encode(decode(tallies.get(key)) + count))
+    tallies.put(key, encodeNumber(decode(tallies.get(key)) + count))
   }
 }
 
@@ -30,7 +31,7 @@ export function countRepeated(tallies: Tallies, write: Write, outcome: Outcome, 
   const count = outcome.status === 'repeated' ? write.count : repeatedIn(outcome)
   if (count === 0) return
   const key = toKey('r', write.projectId)
-  draft.put(tallies, key, encode(decode(draft.get(tallies, key)) + count))
+  draft.put(tallies, key, encodeNumber(decode(draft.get(tallies, key)) + count))
 }
 
 function repeatedIn(outcome: Outcome): number {
@@ -58,12 +59,6 @@ export function addWaiting(projects: Map<string, ProjectTally>, project: string,
 
 function toKey(field: Field, project: string): Buffer {
   return Buffer.from(field + project)
-}
-
-function encode(count: number): Buffer {
-  const value = Buffer.allocUnsafe(8)
-  value.writeBigUInt64BE(BigInt(count))
-  return value
 }
 
 function decode(value: Buffer | undefined): number {
