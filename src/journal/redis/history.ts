@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
-import { setTimeout as wait } from 'node:timers/promises'
 import { OtherVersionError } from '../../contract/errors.js'
+import { withTimeout } from '../../lib/with-timeout.js'
 import { maxPosition, type Position, parsePosition, START, toMilliseconds } from '../../model/position.js'
 import type { RedisConnection } from './connection.js'
 import { positionFields } from './encoding.js'
@@ -153,11 +153,8 @@ export class RedisHistory {
   async #askStore(from: Position): Promise<void> {
     const { lastStored, log } = this.#options
     if (!lastStored) return
-    const timeout = wait(LAST_STORED_WAIT_MS, undefined, { ref: false }).then(() => {
-      throw new Error(`no result within ${LAST_STORED_WAIT_MS} ms`)
-    })
     try {
-      this.note(await Promise.race([lastStored(from), timeout]))
+      this.note(await withTimeout(lastStored(from), LAST_STORED_WAIT_MS))
     } catch (error) {
       log.warn(
         { err: error },

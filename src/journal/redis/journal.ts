@@ -229,16 +229,7 @@ class RedisJournal implements Journal {
 
   async progress(projectId = ''): Promise<Progress> {
     const reply = await this.#call(() => this.#run(PROGRESS, { project: projectId, ...this.#identity }))
-    const [last = '', stored = '', pending, deletions, isStored] = (reply as Buffer[]).map(String)
-    const appended = parsePosition(last)
-    this.#history.note(appended)
-    return {
-      appended,
-      stored: parsePosition(stored),
-      isStored: isStored === '1',
-      pending: Number(pending),
-      deletions: Number(deletions),
-    }
+    return this.#progressIn(reply, parsePosition)
   }
 
   async level(position: Position, projectId = ''): Promise<Progress> {
@@ -246,13 +237,17 @@ class RedisJournal implements Journal {
       const args = { ...positionFields(position), project: projectId, ...this.#identity }
       return this.#run(LEVEL, args, { replicas: this.#replicas })
     })
-    const [last = '', first = '', pending, deletions, isStored] = (reply as Buffer[]).map(String)
+    return this.#progressIn(reply, (first, appended) => (first === '' ? appended : parsePosition(first) - 1n))
+  }
+
+  /** @param toStored computes `stored` from the second field of the reply */
+  #progressIn(reply: unknown, toStored: (text: string, appended: Position) => Position): Progress {
+    const [last = '', second = '', pending, deletions, isStored] = (reply as Buffer[]).map(String)
     const appended = parsePosition(last)
     this.#history.note(appended)
-    const stored = first === '' ? appended : parsePosition(first) - 1n
     return {
       appended,
-      stored,
+      stored: toStored(second, appended),
       isStored: isStored === '1',
       pending: Number(pending),
       deletions: Number(deletions),
