@@ -112,6 +112,24 @@ function isClickHouseUrl(text: string): boolean {
   return !new URL(text).hostname.includes(',')
 }
 
+interface Bounds {
+  default: number
+  minimum: number
+  maximum: number
+}
+
+/** A whole number. @param unit such as `seconds` */
+const integer = (unit: string, bounds: Bounds) =>
+  Type.Integer({ ...bounds, message: `${unit}, ${bounds.minimum} to ${bounds.maximum}` })
+
+/** A size without an upper limit. */
+const bytes = ({ minimum, ...bounds }: Omit<Bounds, 'maximum'>) =>
+  Type.Integer({ ...bounds, minimum, maximum: Number.MAX_SAFE_INTEGER, message: `bytes, at least ${minimum}` })
+
+/** A limit that can be turned off. @param unit such as `a number of requests` */
+const limit = (unit: string, bounds: Omit<Bounds, 'minimum'>) =>
+  Type.Integer({ ...bounds, minimum: 0, message: `${unit}, 0 for no limit` })
+
 /** The maximum number of lanes, and so of shards, in a store. */
 export const MAX_LANES = 64
 
@@ -163,7 +181,7 @@ const Settings = Type.Object({
   }),
   WORKERS: Type.Integer({ default: 1, minimum: 1, maximum: 64, message: 'a number of processes from 1 to 64' }),
   DELETE_USER_EVENTS: Type.Boolean({ default: false, message: 'true or false' }),
-  PURGE_INTERVAL: Type.Integer({ default: 1, minimum: 1, maximum: 8760, message: 'hours, 1 to 8760' }),
+  PURGE_INTERVAL: integer('hours', { default: 1, minimum: 1, maximum: 8760 }),
   LOG_LEVEL: Type.Union(
     [
       Type.Literal('fatal'),
@@ -176,94 +194,29 @@ const Settings = Type.Object({
     ],
     { default: 'info', message: 'one of fatal, error, warn, info, debug, trace, silent' },
   ),
-  BODY_LIMIT: Type.Integer({ default: MIB, minimum: 1024, maximum: 256 * MIB, message: 'bytes, 1024 to 268435456' }),
-  BATCH_BODY_LIMIT: Type.Integer({
-    default: 20 * MIB,
-    minimum: 1024,
-    maximum: 256 * MIB,
-    message: 'bytes, 1024 to 268435456',
-  }),
-  BODY_MEMORY: Type.Integer({
-    default: 256 * MIB,
-    minimum: MIB,
-    maximum: Number.MAX_SAFE_INTEGER,
-    message: 'bytes, at least 1048576',
-  }),
-  MAX_PROPERTY_DEPTH: Type.Integer({
-    default: MAX_SCAN_DEPTH,
-    minimum: 1,
-    maximum: MAX_SCAN_DEPTH,
-    message: `levels, 1 to ${MAX_SCAN_DEPTH}`,
-  }),
-  MAX_PROFILE_BYTES: Type.Integer({
-    default: MIB,
-    minimum: 1024,
-    maximum: 4 * MIB,
-    message: 'bytes, 1024 to 4194304',
-  }),
-  QUERY_TIMEOUT: Type.Integer({ default: 30, minimum: 1, maximum: 3600, message: 'seconds, 1 to 3600' }),
-  QUERY_MEMORY: Type.Integer({
-    default: 2048 * MIB,
-    minimum: 64 * MIB,
-    maximum: Number.MAX_SAFE_INTEGER,
-    message: 'bytes, at least 67108864',
-  }),
-  JOURNAL_MAX_BYTES: Type.Integer({
-    default: 4096 * MIB,
-    minimum: MIB,
-    maximum: Number.MAX_SAFE_INTEGER,
-    message: 'bytes, at least 1048576',
-  }),
-  MAX_IDEMPOTENCY_KEYS: Type.Integer({
-    default: 10_000_000,
-    minimum: 0,
-    maximum: 1e12,
-    message: 'a number of keys, 0 for no limit',
-  }),
+  BODY_LIMIT: integer('bytes', { default: MIB, minimum: 1024, maximum: 256 * MIB }),
+  BATCH_BODY_LIMIT: integer('bytes', { default: 20 * MIB, minimum: 1024, maximum: 256 * MIB }),
+  BODY_MEMORY: bytes({ default: 256 * MIB, minimum: MIB }),
+  MAX_PROPERTY_DEPTH: integer('levels', { default: MAX_SCAN_DEPTH, minimum: 1, maximum: MAX_SCAN_DEPTH }),
+  MAX_PROFILE_BYTES: integer('bytes', { default: MIB, minimum: 1024, maximum: 4 * MIB }),
+  QUERY_TIMEOUT: integer('seconds', { default: 30, minimum: 1, maximum: 3600 }),
+  QUERY_MEMORY: bytes({ default: 2048 * MIB, minimum: 64 * MIB }),
+  JOURNAL_MAX_BYTES: bytes({ default: 4096 * MIB, minimum: MIB }),
+  MAX_IDEMPOTENCY_KEYS: limit('a number of keys', { default: 10_000_000, maximum: 1e12 }),
   MAX_INSERT_IDS: Type.Integer({
     default: 10_000_000,
     minimum: 1000,
     maximum: 1e9,
     message: 'a number of ids, 1000 to 1e9',
   }),
-  RATE_LIMIT: Type.Integer({ default: 0, minimum: 0, maximum: 1e9, message: 'a number of requests, 0 for no limit' }),
-  RATE_LIMIT_WINDOW: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, message: 'seconds, 1 to 86400' }),
-  ADDRESS_LIMIT: Type.Integer({
-    default: 300_000,
-    minimum: 0,
-    maximum: 1e9,
-    message: 'a number of requests, 0 for no limit',
-  }),
-  WORK_ADDRESS_LIMIT: Type.Integer({
-    default: MIB / 2,
-    minimum: 0,
-    maximum: Number.MAX_SAFE_INTEGER,
-    message: 'bytes per second, 0 for no limit',
-  }),
-  WORK_KEY_LIMIT: Type.Integer({
-    default: 2 * MIB,
-    minimum: 0,
-    maximum: Number.MAX_SAFE_INTEGER,
-    message: 'bytes per second, 0 for no limit',
-  }),
-  NEW_USERS_LIMIT: Type.Integer({
-    default: 10_000,
-    minimum: 0,
-    maximum: 1e9,
-    message: 'a number of users and aliases, 0 for no limit',
-  }),
-  NEW_VISITORS_LIMIT: Type.Integer({
-    default: 1_000_000,
-    minimum: 0,
-    maximum: 1e9,
-    message: 'a number of visitors, 0 for no limit',
-  }),
-  WRONG_KEY_LIMIT: Type.Integer({
-    default: 10_000,
-    minimum: 0,
-    maximum: 1e9,
-    message: 'a number of requests, 0 for no limit',
-  }),
+  RATE_LIMIT: limit('a number of requests', { default: 0, maximum: 1e9 }),
+  RATE_LIMIT_WINDOW: integer('seconds', { default: 60, minimum: 1, maximum: 86_400 }),
+  ADDRESS_LIMIT: limit('a number of requests', { default: 300_000, maximum: 1e9 }),
+  WORK_ADDRESS_LIMIT: limit('bytes per second', { default: MIB / 2, maximum: Number.MAX_SAFE_INTEGER }),
+  WORK_KEY_LIMIT: limit('bytes per second', { default: 2 * MIB, maximum: Number.MAX_SAFE_INTEGER }),
+  NEW_USERS_LIMIT: limit('a number of users and aliases', { default: 10_000, maximum: 1e9 }),
+  NEW_VISITORS_LIMIT: limit('a number of visitors', { default: 1_000_000, maximum: 1e9 }),
+  WRONG_KEY_LIMIT: limit('a number of requests', { default: 10_000, maximum: 1e9 }),
   MAX_CONNECTIONS: Type.Integer({ default: 10_000, minimum: 1, maximum: 1e6, message: 'a number of connections' }),
   MAX_LIVE_STREAMS: Type.Integer({ default: 5_000, minimum: 0, maximum: 1e6, message: 'a number of live streams' }),
   MAX_PROJECT_LIVE_STREAMS: Type.Integer({
