@@ -9,10 +9,21 @@ const MAX_QUEUED_BYTES = 64 * 1024 * 1024
 /** Limits the bytes that wait in memory for the journals. As in the journals, each sender has a share. */
 export class QueueBudget {
   readonly #maxBytes: number
+  readonly #whole: QueueBudget | null
   readonly #queued = new HeldBytes()
 
-  constructor(maxBytes = MAX_QUEUED_BYTES) {
+  /** @param whole see `ofLane` */
+  constructor(maxBytes = MAX_QUEUED_BYTES, whole: QueueBudget | null = null) {
     this.#maxBytes = maxBytes
+    this.#whole = whole
+  }
+
+  /**
+   * The share of one of several lanes in this budget. It takes at most half of the free bytes, so a lane that hangs does
+   * not stop the others, and each sender has a share of it, so no sender fills a lane for the others.
+   */
+  ofLane(): QueueBudget {
+    return new QueueBudget(this.#maxBytes, this)
   }
 
   /** Bytes that are taken. */
@@ -25,59 +36,27 @@ export class QueueBudget {
     return this.#maxBytes - this.#queued.total
   }
 
-  /** Takes the bytes, or nothing. @returns why there is no room for them; null if they were taken */
+  get #limit(): number {
+    return this.#whole ? (this.bytes + this.#whole.left) / 2 : this.#maxBytes
+  }
+
+  /**
+   * Takes the bytes, or nothing. A write that is larger than the limit may wait alone.
+   * @returns why there is no room for them; null if they were taken
+   */
   tryTake(sender: Sender, bytes: number): Fullness | null {
-    return tryAdd(this.#queued, this.#maxBytes, sender, bytes)
+    const used = this.bytes
+    const limit = this.#limit
+    const holder = senderName(sender)
+    if (used > 0 && used + bytes > limit) return 'all'
+    const fullness = fullnessFor(sender.keyClass, bytes, { held: this.#queued.of(holder), used, limit })
+    const refused = fullness ?? this.#whole?.tryTake(sender, bytes) ?? null
+    if (!refused) this.#queued.add(holder, bytes)
+    return refused
   }
 
   give(sender: Sender, bytes: number): void {
     this.#queued.add(senderName(sender), -bytes)
+    this.#whole?.give(sender, bytes)
   }
-}
-
-/**
- * The share of one of several lanes in a budget. It takes at most half of the free bytes, so a lane that hangs does not
- * stop the others, and each sender has a share of it, so no sender fills a lane for the others.
- */
-export class LaneBudget {
-  readonly #all: QueueBudget
-  readonly #queued = new HeldBytes()
-
-  constructor(all: QueueBudget) {
-    this.#all = all
-  }
-
-  /** Bytes that this lane has taken. */
-  get bytes(): number {
-    return this.#queued.total
-  }
-
-  /** See QueueBudget. */
-  tryTake(sender: Sender, bytes: number): Fullness | null {
-    const limit = (this.#queued.total + this.#all.left) / 2
-    const fullness = tryAdd(this.#queued, limit, sender, bytes)
-    if (fullness) return fullness
-    const fullnessOfAll = this.#all.tryTake(sender, bytes)
-    if (fullnessOfAll) this.#remove(sender, bytes)
-    return fullnessOfAll
-  }
-
-  give(sender: Sender, bytes: number): void {
-    this.#remove(sender, bytes)
-    this.#all.give(sender, bytes)
-  }
-
-  #remove(sender: Sender, bytes: number): void {
-    this.#queued.add(senderName(sender), -bytes)
-  }
-}
-
-/** Adds bytes of a sender if there is room for them. A write that is larger than the limit may wait alone. */
-function tryAdd(queued: HeldBytes, limit: number, sender: Sender, bytes: number): Fullness | null {
-  const used = queued.total
-  if (used > 0 && used + bytes > limit) return 'all'
-  const holder = senderName(sender)
-  const fullness = fullnessFor(sender.keyClass, bytes, { held: queued.of(holder), used, limit })
-  if (!fullness) queued.add(holder, bytes)
-  return fullness
 }

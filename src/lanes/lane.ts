@@ -1,7 +1,7 @@
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Config } from '../config.js'
 import { GroupCommit, type GroupCommitOptions } from '../ingest/group-commit.js'
-import { LaneBudget, type QueueBudget } from '../ingest/queue-budget.js'
+import type { QueueBudget } from '../ingest/queue-budget.js'
 import { Writer } from '../ingest/writer.js'
 import type { Journal } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -106,7 +106,7 @@ export function createLane(journal: Journal, config: Config, options: LaneOption
     log,
   })
   parts.add({ close: () => writer.close(FLUSH_LIMIT_MS) })
-  const budget = others ? new LaneBudget(queued) : queued
+  const budget = others ? queued.ofLane() : queued
   const commits = parts.add(new GroupCommit(journal, buffers, { ...others, budget }))
   const profiles = of(tables.profiles, everywhere.profiles)
   const sessions = of(tables.sessions, everywhere.sessions)

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ApiError } from '../../src/contract/errors.js'
 import { GroupCommit } from '../../src/ingest/group-commit.js'
-import { LaneBudget, QueueBudget } from '../../src/ingest/queue-budget.js'
+import { QueueBudget } from '../../src/ingest/queue-budget.js'
 import type { Append, Fullness, Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
@@ -281,7 +281,7 @@ function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
   }
   const journal = { id: 1, isUp: true, write, listen: () => () => undefined } as unknown as Journal
   const commits = new GroupCommit(journal, new BufferPool(), {
-    budget: isOneOfSeveral ? new LaneBudget(budget) : budget,
+    budget: isOneOfSeveral ? budget.ofLane() : budget,
   })
   const sent: Promise<unknown>[] = []
   /** @returns whether it was accepted */
