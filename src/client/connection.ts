@@ -40,7 +40,7 @@ export interface FetchResponse extends Pick<Response, 'status' | 'text'> {
 }
 
 /** The part of `Headers` that the client uses. */
-export type FetchHeaders = Pick<Headers, 'get' | 'has'>
+export type FetchHeaders = Pick<Headers, 'get'>
 
 /** The part of a `ReadableStream` that the client uses. */
 interface FetchBody {
@@ -249,7 +249,7 @@ function refusal({ status, headers }: FetchResponse, value: Record<string, unkno
 async function readRows(response: FetchResponse): Promise<{ body: FetchBody | null; headers: FetchHeaders }> {
   const { status, headers, body } = response
   // Only Tallyhouse sends this header.
-  if (status !== 200 || !headers.has('x-has-more')) throw refusal(response, parseObject(await response.text()))
+  if (status !== 200 || headers.get('x-has-more') === null) throw refusal(response, parseObject(await response.text()))
   return { body, headers }
 }
 

@@ -2,7 +2,7 @@ import type { OnReadOpts, Socket } from 'node:net'
 import type { Fetch, FetchResponse } from '../../client/connection.js'
 import type { Blocks } from './blocks.js'
 import { chooseFraming, type Framing } from './framing.js'
-import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from './http-head.js'
+import { type Head, HeadReader, openSocket, requestHead } from './http-head.js'
 
 /** Blocks that are read before the reader asks for them. */
 const READ_AHEAD = 2
@@ -29,7 +29,7 @@ class BlockCall {
   readonly #blocks: Blocks
   readonly #method: string
   readonly #signal: AbortSignal
-  #head = ''
+  readonly #head = new HeadReader()
   #framing: Framing | null = null
   /** the block being filled, from #start on; earlier bytes were given out as a copy */
   #block: Buffer
@@ -117,25 +117,12 @@ class BlockCall {
   }
 
   #takeHead(end: number): void {
-    const before = this.#head.length
-    this.#head += this.#block.toString('latin1', 0, end)
-    const headEnd = this.#head.indexOf(HEAD_END)
-    if (headEnd === -1) {
-      checkBeginning(this.#head)
-      return
-    }
-    const bodyStart = headEnd + HEAD_END.length - before
+    const found = this.#head.take(this.#block.subarray(0, end))
+    if (!found) return
+    const { head, bodyStart } = found
     this.#block.copyWithin(0, bodyStart, end)
-    const head = parseHead(this.#head.slice(0, headEnd))
-    this.#head = ''
-    const rest = end - bodyStart
-    if (head.status < 200) {
-      // This was an interim response; the final one follows.
-      if (rest > 0) this.#takeHead(rest)
-      return
-    }
     this.#framing = chooseFraming(this.#method, head.status, head.headers)
-    this.#at = this.#framing.take(this.#block, 0, rest)
+    this.#at = this.#framing.take(this.#block, 0, end - bodyStart)
     this.#onHead(head)
   }
 

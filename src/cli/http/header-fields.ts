@@ -26,8 +26,4 @@ export class HeaderFields implements FetchHeaders {
     }
     return values
   }
-
-  has(name: string): boolean {
-    return this.get(name) !== null
-  }
 }

@@ -8,7 +8,7 @@ import { notHttp } from './framing.js'
 import { HeaderFields } from './header-fields.js'
 
 /** Ends the head of a response. */
-export const HEAD_END = '\r\n\r\n'
+const HEAD_END = '\r\n\r\n'
 const MAX_HEAD_BYTES = 64 * 1024
 /** Responses are not decompressed here, and some firewalls refuse requests without a user agent. */
 const OWN_FIELDS = `accept-encoding: identity\r\nuser-agent: tallyhouse/${VERSION}\r\n`
@@ -52,17 +52,33 @@ export function requestHead(method: string, url: URL, headers: Record<string, st
   return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`
 }
 
-/** @throws Error if this is not the beginning of a response, or the head is too long */
-export function checkBeginning(head: string): void {
-  if (!'HTTP/'.startsWith(head.slice(0, 5))) throw notHttp('no status')
-  if (head.length > MAX_HEAD_BYTES) throw notHttp('too many headers')
+/** Reads the head of a response, which arrives in pieces. */
+export class HeadReader {
+  #text = ''
+
+  /**
+   * @returns the head, and where the body begins in these bytes; null if the head is not complete yet
+   * @throws Error if this is not a response, or the head is too long; TallyhouseError if a proxy compressed the response
+   */
+  take(bytes: Buffer): { head: Head; bodyStart: number } | null {
+    /** where #text begins in the bytes */
+    let start = -this.#text.length
+    this.#text += bytes.toString('latin1')
+    for (let end = this.#text.indexOf(HEAD_END); end !== -1; end = this.#text.indexOf(HEAD_END)) {
+      const head = parseHead(this.#text.slice(0, end))
+      start += end + HEAD_END.length
+      // After an interim response, the final one follows.
+      this.#text = head.status < 200 ? this.#text.slice(end + HEAD_END.length) : ''
+      if (head.status >= 200) return { head, bodyStart: start }
+    }
+    if (!'HTTP/'.startsWith(this.#text.slice(0, 5))) throw notHttp('no status')
+    if (this.#text.length > MAX_HEAD_BYTES) throw notHttp('too many headers')
+    return null
+  }
 }
 
-/**
- * @param text the head without HEAD_END
- * @throws TallyhouseError if a proxy compressed the response
- */
-export function parseHead(text: string): Head {
+/** @param text the head without HEAD_END */
+function parseHead(text: string): Head {
   const [first = '', version, status] = STATUS_LINE.exec(text) ?? []
   if (status === undefined) throw notHttp('no status')
   const fields = text.slice(first.length)

@@ -7,9 +7,9 @@
  */
 
 import type { OnReadOpts, Socket } from 'node:net'
-import type { Fetch, FetchHeaders, FetchResponse } from '../../client/connection.js'
+import type { Fetch, FetchResponse } from '../../client/connection.js'
 import { chooseFraming, type Framing, notHttp } from './framing.js'
-import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from './http-head.js'
+import { type Head, HeadReader, openSocket, requestHead } from './http-head.js'
 
 /** Read buffer of a connection. Node would allocate one of this size for each read. */
 const READ_BYTES = 64 * 1024
@@ -61,8 +61,7 @@ class Wire {
   readonly origin: string
   readonly #socket: Socket
   #waiting: WaitingRequest | null = null
-  /** of the response so far */
-  #text = ''
+  readonly #reader = new HeadReader()
   #head: Head | null = null
   #framing: Framing | null = null
   #chunks: Buffer[] = []
@@ -123,21 +122,12 @@ class Wire {
 
   /** @returns the bytes after the head, if it is complete */
   #takeHead(chunk: Buffer, method: string): Buffer {
-    const before = this.#text.length
-    this.#text += chunk.toString('latin1')
-    const headEnd = this.#text.indexOf(HEAD_END)
-    if (headEnd === -1) {
-      checkBeginning(this.#text)
-      return chunk
-    }
-    const head = parseHead(this.#text.slice(0, headEnd))
-    this.#text = ''
-    const rest = chunk.subarray(headEnd + HEAD_END.length - before)
-    // This was an interim response; the final one follows.
-    if (head.status < 200) return rest.length > 0 ? this.#takeHead(rest, method) : rest
+    const found = this.#reader.take(chunk)
+    if (!found) return chunk
+    const { head, bodyStart } = found
     this.#head = head
     this.#framing = chooseFraming(method, head.status, head.headers)
-    return rest
+    return chunk.subarray(bodyStart)
   }
 
   #finish(): void {
@@ -146,7 +136,15 @@ class Wire {
     const bytes = more.length === 0 ? first : Buffer.concat([first, ...more])
     // A server that responds before it has read the request may not read the rest of it.
     const isUsable = isLasting && this.#socket.writableLength === 0
-    this.#takeWaiting()?.resolve(new SmallResponse(status, headers, bytes))
+    this.#takeWaiting()?.resolve({
+      status,
+      headers,
+      text: async () => bytes.toString(),
+      // Made on demand, because it loads all of Node's fetch.
+      get body() {
+        return new Response(Uint8Array.from(bytes)).body
+      },
+    })
     if (!isUsable) this.#socket.destroy()
   }
 
@@ -174,25 +172,5 @@ class Wire {
     this.#framing = null
     this.#chunks = []
     return waiting
-  }
-}
-
-class SmallResponse implements FetchResponse {
-  readonly status: number
-  readonly headers: FetchHeaders
-  readonly #bytes: Buffer
-
-  constructor(status: number, headers: FetchHeaders, bytes: Buffer) {
-    this.status = status
-    this.headers = headers
-    this.#bytes = bytes
-  }
-
-  async text(): Promise<string> {
-    return this.#bytes.toString()
-  }
-
-  get body(): FetchResponse['body'] {
-    return new Response(Uint8Array.from(this.#bytes)).body
   }
 }
