@@ -1,6 +1,7 @@
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import type { Shards } from '../clickhouse/shards.js'
+import { using } from '../lib/using.js'
 import { openFiles } from '../store/open.js'
 import { describeSqlError, readSql } from '../store/sql.js'
 import { type Command, type CommandIo, parseInteger, parseOptions, UsageError } from './command.js'
@@ -68,17 +69,8 @@ export const command: Command = {
         throw new Error(describeSqlError(error, limitSeconds), { cause: error })
       }
     }
-    return readsFiles ? await withFiles(files, print) : await withStore(io, print)
+    return await (readsFiles ? using(openFiles(files), ({ shards }) => print(shards)) : withStore(io, print))
   },
-}
-
-async function withFiles<T>(folder: string, use: (shards: Shards) => Promise<T>): Promise<T> {
-  const { shards, close } = await openFiles(folder)
-  try {
-    return await use(shards)
-  } finally {
-    await close()
-  }
 }
 
 function isClosedPipe(error: unknown): boolean {

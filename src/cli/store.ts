@@ -1,5 +1,6 @@
 import type { Shards } from '../clickhouse/shards.js'
 import { loadConfig } from '../config.js'
+import { using } from '../lib/using.js'
 import { openStore } from '../store/open.js'
 import type { CommandIo } from './command.js'
 
@@ -9,11 +10,8 @@ import type { CommandIo } from './command.js'
  * @throws Error with advice if there is no store
  */
 export async function withStore<T>(io: CommandIo, use: (shards: Shards) => Promise<T>): Promise<T> {
-  const { shards, place, close } = await openStore(loadConfig(io.env), { areAllNeeded: false })
-  try {
+  return await using(openStore(loadConfig(io.env), { areAllNeeded: false }), async ({ shards, place }) => {
     io.stderr.write(`Store: ${place}\n`)
     return await use(shards)
-  } finally {
-    await close()
-  }
+  })
 }

@@ -8,6 +8,7 @@ import { isSentinelUrl, parseSentinelUrl } from '../journal/redis/url.js'
 import type { Relocation } from '../journal/relocation.js'
 import { limitIds, limitKeys } from '../journal/sender-limits.js'
 import type { Log } from '../lib/log.js'
+import { using } from '../lib/using.js'
 import type { Position } from '../model/position.js'
 import { findLastPosition } from '../store/journals.js'
 import { redisForLane } from './redis-urls.js'
@@ -84,16 +85,12 @@ export async function readGuard(config: Config, log: Log): Promise<LayoutGuard |
 
 /** @returns undefined if it cannot be reached */
 async function readLaneGuard(config: Config, lane: number, log: Log): Promise<LayoutGuard | null | undefined> {
-  let journal: Relocation | null = null
   try {
-    journal = await openRelocation(config, lane, log)
-    const look = await journal.readStatus()
+    const look = await using(openRelocation(config, lane, log), (journal) => journal.readStatus())
     return look && { version: look.layout, closedFor: look.closedFor }
   } catch {
     // When it is opened for use, that reports the reason.
     return undefined
-  } finally {
-    await journal?.close()
   }
 }
 

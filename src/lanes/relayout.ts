@@ -4,6 +4,7 @@ import { Writer } from '../ingest/writer.js'
 import type { Journal } from '../journal/journal.js'
 import type { JournalStatus, Relocation } from '../journal/relocation.js'
 import type { Log } from '../lib/log.js'
+import { using } from '../lib/using.js'
 import { selectInsertIds } from '../model/insert-id.js'
 import { type Layout, layoutNumber } from '../model/layout.js'
 import { maxPosition, START } from '../model/position.js'
@@ -320,13 +321,4 @@ async function closeAll(journals: Map<number, Relocation>): Promise<void> {
 function step({ report, signal }: Relayout, text: string): void {
   signal.throwIfAborted()
   report(text)
-}
-
-async function using<T>(opening: Promise<Relocation>, use: (journal: Relocation) => Promise<T>): Promise<T> {
-  const journal = await opening
-  try {
-    return await use(journal)
-  } finally {
-    await journal.close()
-  }
 }

@@ -5,6 +5,7 @@ import type { Config } from '../../config.js'
 import { withPath } from '../../lib/failure-text.js'
 import { makeFolder } from '../../lib/make-folder.js'
 import type { StateFile } from '../../lib/state-file.js'
+import { using } from '../../lib/using.js'
 import {
   addDigests,
   computeDigest,
@@ -45,8 +46,7 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
   if (!earlier && (await readdir(folder)).length > 0) {
     throw new Error(`${folder} is not empty and holds no export to resume. Name another folder.`)
   }
-  const store = await openWholeStore(config, { mustExist: true })
-  try {
+  return await using(openWholeStore(config, { mustExist: true }), async (store) => {
     await drain(store, report, io.signal)
     if (io.signal.aborted) return false
     const manifest = await begin(store, earlier, folder)
@@ -64,9 +64,7 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
     await file.write(manifest)
     report(`Everything in ${store.place} is in ${folder}: ${describe(manifest)}.`)
     return true
-  } finally {
-    await store.close()
-  }
+  })
 }
 
 async function begin({ shards, lanes }: WholeStore, earlier: Manifest | null, folder: string): Promise<Manifest> {

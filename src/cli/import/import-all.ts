@@ -7,6 +7,7 @@ import type { Config } from '../../config.js'
 import { countAnew, readLedger } from '../../damage/ledger.js'
 import { type Backoff, backoffMs } from '../../lib/backoff.js'
 import { StateFile } from '../../lib/state-file.js'
+import { using } from '../../lib/using.js'
 import {
   DUMP_TABLES,
   type DumpTable,
@@ -66,8 +67,7 @@ export async function importAll(folder: string, config: Config, io: CommandIo): 
   if (manifest.version !== MANIFEST_VERSION)
     throw new Error(`${folder} was written by another version of tallyhouse. Use that one.`)
   if (!manifest.finishedAt) throw new Error(`The export to ${folder} is not complete. Rerun it to resume.`)
-  const store = await openWholeStore(config, { mustExist: false })
-  try {
+  return await using(openWholeStore(config, { mustExist: false }), async (store) => {
     const { state, file } = await begin(store, manifest, folder)
     if (state.finishedAt) {
       report(`${folder} was imported into ${store.place} at ${state.finishedAt}.`)
@@ -81,9 +81,7 @@ export async function importAll(folder: string, config: Config, io: CommandIo): 
     await file.write(state)
     report(`Everything in ${folder} is in ${store.place}: ${describe(manifest)}. The service can be started.`)
     return true
-  } finally {
-    await store.close()
-  }
+  })
 }
 
 async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, folder: string) {

@@ -1,11 +1,11 @@
 import type { Shard, Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
-import type { JournalStatus } from '../../journal/relocation.js'
 import { describeLayout } from '../../lanes/layout.js'
 import { lanePlace, openRelocation } from '../../lanes/open-journal.js'
 import { failureText } from '../../lib/failure-text.js'
 import type { Log } from '../../lib/log.js'
 import { openTerminalLog } from '../../lib/log.js'
+import { using } from '../../lib/using.js'
 import { readShardSize } from '../../store/disks.js'
 import { type LayoutHistory, readLayouts } from '../../store/layouts.js'
 import { openStore } from '../../store/open.js'
@@ -43,8 +43,7 @@ interface ShardStatus {
 
 /** @returns 0 if all lanes and shards are up and the layout is active, else 1 */
 export async function showLanes(config: Config, asJson: boolean, { stdout, stderr }: CommandIo): Promise<number> {
-  const store = await openStore(config, { areAllNeeded: false })
-  try {
+  return await using(openStore(config, { areAllNeeded: false }), async (store) => {
     stderr.write(`Store: ${store.place}\n`)
     const log = await openTerminalLog('silent', stderr)
     const history = await readLayouts(store.shards.first)
@@ -58,16 +57,14 @@ export async function showLanes(config: Config, asJson: boolean, { stdout, stder
     warn(config, store.shards, history, stderr)
     const isWell = [...lanes, ...shards].every(({ state }) => state === 'up')
     return isWell && history.latest?.state === 'active' ? 0 : 1
-  } finally {
-    await store.close()
-  }
+  })
 }
 
 async function laneStatus(config: Config, lane: number, shards: number, log: Log): Promise<LaneStatus> {
   const common = { lane, shard: lane % shards, place: lanePlace(config, lane) }
   const unknown = { journal: null, entries: null, bytes: null, oldest_ms: null, version: null }
   try {
-    const look = await lookAt(config, lane, log)
+    const look = await using(openRelocation(config, lane, log), (journal) => journal.readStatus())
     if (!look) return { ...common, state: 'down', ...unknown, reason: 'There is no journal.' }
     const { id, closedFor, layout, depth } = look
     return {
@@ -81,15 +78,6 @@ async function laneStatus(config: Config, lane: number, shards: number, log: Log
     }
   } catch (error) {
     return { ...common, state: 'down', ...unknown, reason: failureText(error) }
-  }
-}
-
-async function lookAt(config: Config, lane: number, log: Log): Promise<JournalStatus | null> {
-  const journal = await openRelocation(config, lane, log)
-  try {
-    return await journal.readStatus()
-  } finally {
-    await journal.close()
   }
 }
 

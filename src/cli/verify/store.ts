@@ -10,6 +10,7 @@ import { describeLayout } from '../../lanes/layout.js'
 import { lanePlace, openRelocation } from '../../lanes/open-journal.js'
 import { failureText } from '../../lib/failure-text.js'
 import { openTerminalLog } from '../../lib/log.js'
+import { using } from '../../lib/using.js'
 import { checkPart, listPartsToCheck } from '../../store/check-parts.js'
 import { checkFactsAgain } from '../../store/fact-check.js'
 import { readLayouts } from '../../store/layouts.js'
@@ -43,17 +44,14 @@ export async function verifyStore(config: Config, options: Options, io: CommandI
     },
   }
   const tallies = await checkJournals(config, report, io)
-  const store = await openStore(config)
-  try {
+  await using(openStore(config), async (store) => {
     io.stderr.write(`Store: ${store.place}\n`)
     for (const shard of store.shards.all) {
       const where = store.shards.areSeveral ? ` of shard ${shard.number} (${shard.name})` : ''
       await checkShard(shard, where, options, report, io)
     }
     await checkLedger(store.shards, tallies, options, report)
-  } finally {
-    await store.close()
-  }
+  })
   report.say(faults === 0 ? 'No problems found.' : `${counted(faults, 'problem')} found.`)
   return faults === 0 ? 0 : 1
 }
@@ -65,16 +63,13 @@ async function checkJournals(config: Config, report: Report, io: CommandIo): Pro
   for (let lane = 0; lane < config.LANES; lane++) {
     const name = config.LANES > 1 ? `The journal of lane ${lane}` : 'The journal'
     try {
-      const journal = await openRelocation(config, lane, log)
-      try {
+      await using(openRelocation(config, lane, log), async (journal) => {
         const look = await journal.readStatus()
         if (look) report.say(`${name} can be read; ${look.depth.entries} entries wait to be stored.`)
         const tally = await journal.tally()
         if (tally) tallies.push(tally)
         if (!look) report.fault(`${name} is missing (${lanePlace(config, lane)}). Check REDIS_URL or DATA_DIR.`)
-      } finally {
-        await journal.close()
-      }
+      })
     } catch (error) {
       report.fault(`${name}: ${failureText(error)}`)
     }
