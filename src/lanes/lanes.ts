@@ -8,6 +8,7 @@ import type { Journal } from '../journal/journal.js'
 import { type Backoff, retry } from '../lib/backoff.js'
 import { BufferPool } from '../lib/buffer-pool.js'
 import { ByteBudget } from '../lib/byte-budget.js'
+import { firstSuccess } from '../lib/first-success.js'
 import type { Log } from '../lib/log.js'
 import { Turns } from '../lib/turns.js'
 import { type Layout, layoutNumber } from '../model/layout.js'
@@ -211,16 +212,7 @@ async function levelFloors(journals: readonly Journal[], signal: AbortSignal): P
 /** Counts the deletion in the home lane, or else in any other: readers add up the counts of all lanes. */
 async function noteDeletion(all: readonly Lane[], home: number, projectId: string): Promise<void> {
   const inOrder = [...all].sort((a, b) => Number(b.number === home) - Number(a.number === home))
-  let failure: unknown
-  for (const { journal } of inOrder) {
-    try {
-      await journal.noteDeletion(projectId)
-      return
-    } catch (error) {
-      failure ??= error
-    }
-  }
-  throw failure
+  await firstSuccess(inOrder, ({ journal }) => journal.noteDeletion(projectId))
 }
 
 /** @throws the first error, once all are closed */

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../../clickhouse/shards.js'
 import type { Journal } from '../../journal/journal.js'
+import { firstSuccess } from '../../lib/first-success.js'
 import type { Position } from '../../model/position.js'
 import { hasAliases } from '../../store/aliases.js'
 
@@ -111,16 +112,8 @@ export class AliasProjects {
   async #isAnnounced(projectId: string): Promise<boolean> {
     const { lanes, home } = this.#options
     const inOrder = [...lanes.slice(home), ...lanes.slice(0, home)]
-    let failure: unknown
-    for (const { journal } of inOrder) {
-      try {
-        const { deletions } = await journal.progress(formatName(projectId))
-        return deletions > 0
-      } catch (error) {
-        failure ??= error
-      }
-    }
-    throw failure
+    const { deletions } = await firstSuccess(inOrder, ({ journal }) => journal.progress(formatName(projectId)))
+    return deletions > 0
   }
 
   /**
