@@ -3,11 +3,11 @@ import type { Log } from '../lib/log.js'
 import { formatPosition, maxPosition, type Position, START } from '../model/position.js'
 import {
   type Barrier,
-  POLL_MS,
   READ_BARRIER_MS,
   type Reach,
   type ReadPoint,
   toNotCaughtUpError,
+  untilStored,
 } from '../reads/read-barrier.js'
 import type { Lane } from './lane.js'
 
@@ -107,14 +107,14 @@ export class LevelBarrier implements Barrier {
     const wanted = progress.reduce((last, { appended }) => maxPosition(last, appended), START)
     for (;;) {
       await this.#lift(progress, wanted, projectId)
-      const behind = this.#behind(progress, wanted).flatMap((i) => this.#lanes[i] ?? [])
+      const behind = this.#behind(progress, wanted).flatMap((i) => this.#lanes[i]?.journal ?? [])
       if (behind.length === 0) return { wanted, progress }
       if (Date.now() >= deadline || closing.aborted) {
         this.#reportClocks(wanted, progress)
         return { wanted, progress }
       }
-      const changed = this.#change(behind, Math.min(POLL_MS, deadline - Date.now()))
-      for (const { journal } of behind) journal.wakeWriter()
+      const changed = untilStored(behind, deadline)
+      for (const journal of behind) journal.wakeWriter()
       await changed
     }
   }
@@ -134,18 +134,6 @@ export class LevelBarrier implements Barrier {
       { lanes: low.map((i) => this.#lanes[i]?.name), position: formatPosition(wanted) },
       'the clocks of the journals differ by more than a minute, so reads lag; synchronise the clocks',
     )
-  }
-
-  #change(behind: readonly Pick<Lane, 'journal'>[], limitMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        clearTimeout(timer)
-        for (const stop of stops) stop()
-        resolve()
-      }
-      const timer = setTimeout(done, limitMs)
-      const stops = behind.map(({ journal }) => journal.listen({ onStored: done }))
-    })
   }
 }
 

@@ -4,8 +4,8 @@ import type { Position } from '../model/position.js'
 
 /** How long a read waits for everything accepted before it to be stored, ms. The API reference promises this. */
 export const READ_BARRIER_MS = 5_000
-/** Interval at which waiting reads poll the journal, ms: notifications are only hints. */
-export const POLL_MS = 100
+/** Interval at which waiting reads poll the journal, ms. */
+const POLL_MS = 100
 
 export interface ReadPoint {
   /** everything up to here is stored */
@@ -116,23 +116,27 @@ export class ReadBarrier {
     const deadline = Date.now() + this.#limitMs
     for (let progress = now; ; progress = await this.#journal.progress(projectId)) {
       if (isEnough(progress) || Date.now() >= deadline || this.#closing.aborted) return progress
-      const changed = this.#change(Math.min(POLL_MS, deadline - Date.now()))
+      const changed = untilStored([this.#journal], deadline)
       this.#journal.wakeWriter()
       await changed
     }
   }
+}
 
-  #change(limitMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        clearTimeout(timer)
-        stopListening()
-        resolve()
-      }
-      const timer = setTimeout(done, limitMs)
-      const stopListening = this.#journal.listen({ onStored: done })
-    })
-  }
+/**
+ * Resolves when one of the journals reports that something was stored; at the latest after POLL_MS or at the deadline
+ * (epoch ms), because such reports are only hints.
+ */
+export function untilStored(journals: readonly Pick<Journal, 'listen'>[], deadline: number): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer)
+      for (const stop of stops) stop()
+      resolve()
+    }
+    const timer = setTimeout(done, Math.min(POLL_MS, deadline - Date.now()))
+    const stops = journals.map((journal) => journal.listen({ onStored: done }))
+  })
 }
 
 /** The barrier that reads wait at: a ReadBarrier, or a LevelBarrier over several lanes. */
