@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { VendorPrefix } from '../contract/vendor-prefixes.js'
+import { hasTwoHosts } from './socket/head-limits.js'
 
 /** The paths that are served on every host. */
 const OF_EVERY_HOST = /^\/health(?:[/?]|$)/
@@ -16,22 +17,14 @@ export function routeByHost(
 ): (request: Pick<IncomingMessage, 'url' | 'headers' | 'rawHeaders'>) => string {
   return ({ url = '/', headers, rawHeaders }) => {
     const [, authority, path = ''] = ABSOLUTE.exec(url) ?? []
-    const host = authority ?? (isHostUnique(rawHeaders) ? headers.host : undefined)
+    // A request that names several hosts matches none of them.
+    const host = authority ?? (hasTwoHosts({ rawHeaders }) ? undefined : headers.host)
     const prefix = host === undefined ? undefined : prefixes.get(parseHostName(host))
     const target = authority === undefined ? url : path.startsWith('/') ? path : `/${path}`
     if (prefix === undefined || !target.startsWith('/') || OF_EVERY_HOST.test(target)) return url
     // The SDK may also be configured with the prefix.
     return isBelow(target, prefix) ? target : prefix + target
   }
-}
-
-/** A request that names several hosts matches none of them. */
-function isHostUnique(rawHeaders: readonly string[]): boolean {
-  let count = 0
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.toLowerCase() === 'host') count++
-  }
-  return count === 1
 }
 
 /** The host without user, port and the dot of a fully qualified name. */

@@ -58,7 +58,7 @@ function isShort(request: FastifyRequest): boolean {
 }
 
 /** Proxies and servers may each use a different one of two values, and so see different requests. */
-function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
+export function hasTwoHosts({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]
