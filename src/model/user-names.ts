@@ -8,6 +8,14 @@ const GROUP_PREFIX = '$group:'
 export const DAILY_VISITOR_PREFIX = '$visitor:'
 /** Why a request may not use a name with this prefix. */
 export const DAILY_VISITOR_REASON = `must not begin with ${DAILY_VISITOR_PREFIX}, which the service makes for visitor=daily`
+/** The data that tells the visitors of a day apart. */
+export interface Visit {
+  projectId: string
+  /** that of the client */
+  address: string
+  userAgent: string
+}
+
 /**
  * Names with these prefixes are not users: groups have their own profiles, visitors without cookies a new name each
  * day.

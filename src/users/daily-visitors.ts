@@ -5,7 +5,7 @@ import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { oncePerMinute } from '../lib/once-per-minute.js'
 import { pause } from '../lib/pause.js'
-import { DAILY_VISITOR_PREFIX } from '../model/user-names.js'
+import { DAILY_VISITOR_PREFIX, type Visit } from '../model/user-names.js'
 import { dropVisitorSalts, ensureVisitorSalts, type VisitorSalts } from '../store/visitor-salts.js'
 
 const DAY_MS = 86_400_000
@@ -22,13 +22,6 @@ export interface DailyVisitorsOptions {
   closing: AbortSignal
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
-}
-
-/** The data that tells the visitors of a day apart. */
-interface Visit {
-  projectId: string
-  address: string
-  userAgent: string
 }
 
 /**

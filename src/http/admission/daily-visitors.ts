@@ -2,16 +2,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError, invalidField } from '../../contract/errors.js'
 import { isBrowserKey } from '../../keys/keys.js'
 import { ScannedBody } from '../../model/scanned-body.js'
-import { DAILY_VISITOR_REASON, isDailyVisitor } from '../../model/user-names.js'
+import { DAILY_VISITOR_REASON, isDailyVisitor, type Visit } from '../../model/user-names.js'
 import { clientAddress } from './browser-limits.js'
-
-/** The data that tells the visitors of a day apart. */
-interface Visit {
-  projectId: string
-  /** that of the client, see `clientAddress` */
-  address: string
-  userAgent: string
-}
 
 /** Names a visitor. @throws ApiError `unavailable` */
 export type NameVisitor = (visit: Visit) => string
