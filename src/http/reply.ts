@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
+import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 
 /**
  * Aborted when the client disconnects before the response is complete. `request.signal` does that only for requests
@@ -20,4 +21,19 @@ export function hangUpSignal({ raw }: FastifyReply): AbortSignal {
  */
 export function sendHeadOnly(reply: FastifyReply): FastifyReply {
   return reply.send(Readable.from([]))
+}
+
+/** The fields of a JSON page's envelope as headers, for events in formats that have no envelope. */
+export function rowHeaders(
+  format: RowFormat,
+  { next, hasMore, pending }: { next: string | null; hasMore: boolean; pending: number },
+): Record<string, string> {
+  return {
+    'content-type': MEDIA_TYPES[format].contentType,
+    'content-disposition': `attachment; filename="events.${format}"`,
+    'x-has-more': String(hasMore),
+    ...(next !== null && { 'x-next-cursor': next }),
+    'x-pending': String(pending),
+    vary: 'accept',
+  }
 }

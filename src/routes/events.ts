@@ -1,8 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
-import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
+import { MEDIA_TYPES } from '../contract/formats.js'
 import { acceptedFormat } from '../http/accept.js'
+import { rowHeaders } from '../http/reply.js'
 import type { Journal } from '../journal/journal.js'
 import { memberText } from '../json/texts.js'
 import type { StoredEntries } from '../lanes/stored-entries.js'
@@ -48,7 +49,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
       return page
     }
     const { rows, next, pending } = await reads.rows(format, asked, signal)
-    reply.headers(rowHeaders(format, next, pending))
+    reply.headers(rowHeaders(format, { next, hasMore: next !== null, pending }))
     return rows
   })
 
@@ -102,18 +103,6 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const place = parseEventId(id)
     if (!place) throw unknownEvent()
     return { eventId: formatEventId(place), home: await entries.waitFor(place) }
-  }
-}
-
-/** The fields of a JSON page's envelope as headers, for formats that have no envelope. */
-function rowHeaders(format: RowFormat, next: string | null, pending: number): Record<string, string> {
-  return {
-    'content-type': MEDIA_TYPES[format].contentType,
-    'content-disposition': `attachment; filename="events.${format}"`,
-    'x-has-more': String(next !== null),
-    ...(next !== null && { 'x-next-cursor': next }),
-    'x-pending': String(pending),
-    vary: 'accept',
   }
 }
 

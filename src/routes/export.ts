@@ -1,10 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
-import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
+import type { RowFormat } from '../contract/formats.js'
 import { ExportQuery } from '../contract/query-schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import { describeCalls, EXAMPLE_EVENT } from '../http/openapi/description.js'
-import { sendHeadOnly } from '../http/reply.js'
+import { rowHeaders, sendHeadOnly } from '../http/reply.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { formatCursor } from '../model/cursor.js'
 import { firstIdAfter, lastIdAt } from '../model/event-id.js'
@@ -49,14 +49,7 @@ export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { s
     const before = limit === undefined ? null : await findRunEnd(shards, events, limit, { signal })
     const next = laterId(before ?? firstIdAfter(stored), startAt)
     const format = query.format ?? rowFormat(headers.accept)
-    reply.headers({
-      'content-type': MEDIA_TYPES[format].contentType,
-      'content-disposition': `attachment; filename="events.${format}"`,
-      'x-next-cursor': formatCursor(next),
-      'x-has-more': String(before !== null),
-      'x-pending': String(pending),
-      vary: 'accept',
-    })
+    reply.headers(rowHeaders(format, { next: formatCursor(next), hasMore: before !== null, pending }))
     if (method === 'HEAD') return sendHeadOnly(reply)
     return await readEventRun(shards, format, { ...events, before }, { signal })
   })

@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
+import { MEDIA_TYPES } from '../contract/formats.js'
 import type { BoardBody } from '../contract/saved-schemas.js'
 import { withWarnings } from '../http/field-warnings.js'
 import { type JsonValue, readJson } from '../json/value.js'
@@ -34,7 +35,6 @@ type App = Parameters<FastifyPluginAsyncTypebox>[0]
 
 /** Maximum size of a body. */
 const MAX_BYTES = 256 * 1024
-const JSON_TYPE = 'application/json; charset=utf-8'
 const SAVED_ID = /^[A-Za-z0-9_-]{1,64}$/
 
 /** Saves questions and boards of a project. Reads return exactly the bytes that were sent. */
@@ -108,14 +108,14 @@ function serveStored(app: App, kind: SavedKind, { shards, now }: { shards: Shard
       : (['/boards', CALLS.readBoards, CALLS.readBoard, CALLS.deleteBoard] as const)
   app.get(path, list, async ({ projectId, signal }, reply) => {
     const rows = await listSaved(shards, { projectId, kind }, signal)
-    reply.header('content-type', JSON_TYPE)
+    reply.header('content-type', MEDIA_TYPES.json.contentType)
     return wrapRows(rows, `{"status":1,"error":null,"${kind}s":[`, () => ']}')
   })
 
   app.get(`${path}/:id`, read, async ({ projectId, params: { id } }, reply) => {
     const text = await readSaved(shards, { projectId, kind, id })
     if (text === null) throw unknown(kind)
-    reply.header('content-type', JSON_TYPE)
+    reply.header('content-type', MEDIA_TYPES.json.contentType)
     return `{"status":1,"error":null,"${kind}":${text}}`
   })
 
