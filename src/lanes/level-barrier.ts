@@ -47,7 +47,7 @@ export class LevelBarrier implements Barrier {
    */
   async waitForProject(projectId: string): Promise<ReadPoint> {
     const { wanted, progress } = await this.#wait(projectId)
-    const stored = leastStored(progress, wanted)
+    const stored = findLeast(progress, 'stored', wanted)
     const hidden = progress.some((lane) => lane.stored > stored) ? 1 : 0
     const pending = stored < wanted ? Math.max(hidden, sum(progress.map(({ pending }) => pending))) : 0
     return { stored, pending, deletions: sum(progress.map(({ deletions }) => deletions)) }
@@ -81,11 +81,8 @@ export class LevelBarrier implements Barrier {
     const wanted = progress.reduce((last, { appended }) => maxPosition(last, appended), START)
     await this.#lift(progress, wanted)
     // A lane whose clock is very slow cannot be lifted all the way.
-    const accepted = findLeast(
-      progress.map(({ appended }) => appended),
-      wanted,
-    )
-    return { accepted, stored: leastStored(progress, wanted) }
+    const accepted = findLeast(progress, 'appended', wanted)
+    return { accepted, stored: findLeast(progress, 'stored', wanted) }
   }
 
   /** Lifts the lanes that have not stored everything up to a position, and updates their entries in `progress`. */
@@ -143,17 +140,13 @@ function progressFor(projectId: string | undefined, progress: Progress): Progres
   return projectId !== undefined && isStored ? { ...progress, stored: maxPosition(stored, appended) } : progress
 }
 
-/** The end of a page: everything up to it is stored, and all positions assigned later come after it. */
-function leastStored(progress: Progress[], wanted: Position): Position {
-  return findLeast(
-    progress.map(({ stored }) => stored),
-    wanted,
-  )
-}
-
-function findLeast(positions: Position[], limit: Position): Position {
-  let least = limit
-  for (const position of positions) if (position < least) least = position
+/**
+ * The least position of a kind, at most `wanted`. The least `stored` one is the end of a page: everything up to it is
+ * stored, and all positions assigned later come after it.
+ */
+function findLeast(progress: Progress[], kind: 'appended' | 'stored', wanted: Position): Position {
+  let least = wanted
+  for (const { [kind]: position } of progress) if (position < least) least = position
   return least
 }
 
