@@ -1,5 +1,5 @@
 import { type IdUse, INSERT_ID_MEMORY_MS } from '../journal/insert-id-memory.js'
-import { gauge, type LabeledValue, type Metric } from './metric.js'
+import { gauge, type Metric, numbered } from './metric.js'
 
 /** Maximum number of listed senders, those with the most ids forgotten early. */
 const MAX_LISTED = 100
@@ -12,9 +12,7 @@ const MAX_LISTED = 100
  */
 export function buildIdMetrics(lanes: readonly (readonly IdUse[] | null)[], now: number): Metric[] {
   const labels = (lane: number) => (lanes.length === 1 ? {} : { lane: String(lane) })
-  const sums = lanes.map(
-    (uses, lane): LabeledValue<number> => [labels(lane), uses?.reduce((sum, { ids }) => sum + ids, 0) ?? null],
-  )
+  const sums = numbered('lane', lanes, (uses) => uses?.reduce((sum, { ids }) => sum + ids, 0) ?? null)
   const short = lanes.flatMap((uses, lane) =>
     (uses ?? []).flatMap(({ sender, ids, since }) => {
       if (since === null) return []

@@ -54,3 +54,17 @@ function formatHistogram(labels: Labels, { bounds, counts, sum }: Histogram): Sa
   })
   return [...buckets, { suffix: '_sum', labels, value: sum }, { suffix: '_count', labels, value: upTo }]
 }
+
+/** The readings of each part, labelled with its number if there are several. */
+export function numbered<Part, Value>(
+  label: 'lane' | 'shard',
+  parts: readonly Part[],
+  read: (part: Part) => LabeledValue<Value>[] | Value,
+): LabeledValue<Value>[] {
+  return parts.flatMap((part, number) => {
+    const readings = read(part)
+    const all: LabeledValue<Value>[] = Array.isArray(readings) ? readings : [[{}, readings]]
+    if (parts.length === 1) return all
+    return all.map(([labels, value]): LabeledValue<Value> => [{ ...labels, [label]: String(number) }, value])
+  })
+}

@@ -16,7 +16,7 @@ import { VERSION } from '../version.js'
 import { buildIdMetrics } from './insert-ids.js'
 import { buildLedgerMetrics } from './ledger.js'
 import { buildLossMetrics } from './losses.js'
-import { byLabel, counter, gauge, histogram, type LabeledValue, type Metric } from './metric.js'
+import { byLabel, counter, gauge, histogram, type LabeledValue, type Metric, numbered } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
 import { READING_LIMIT_MS, type StorageReading } from './storage.js'
 
@@ -173,20 +173,6 @@ function buildQuotaMetrics({ statuses }: MetricsSources['quotas']): Metric[] {
   ]
 }
 
-/** The readings of each part, labelled with its number if there are several. */
-function numbered<Part, Value>(
-  label: 'lane' | 'shard',
-  parts: readonly Part[],
-  read: (part: Part) => LabeledValue<Value>[] | Value,
-): LabeledValue<Value>[] {
-  return parts.flatMap((part, number) => {
-    const readings = read(part)
-    const all: LabeledValue<Value>[] = Array.isArray(readings) ? readings : [[{}, readings]]
-    if (parts.length === 1) return all
-    return all.map(([labels, value]): LabeledValue<Value> => [{ ...labels, [label]: String(number) }, value])
-  })
-}
-
 function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
   return [
     counter(
@@ -236,48 +222,36 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
 
 /** @param depths by lane; null for a journal that did not respond */
 function journalMetrics(depths: (Depth | null)[]): Metric[] {
-  const of = (read: (depth: Depth) => number) =>
-    numbered('lane', depths, (depth): LabeledValue<number>[] => [[{}, depth && read(depth)]])
+  const of = (field: Exclude<keyof Depth, 'large'>, unit = 1) =>
+    numbered('lane', depths, (depth): LabeledValue<number>[] => [[{}, depth && depth[field] / unit]])
   return [
     gauge(
       'tallyhouse_journal_up',
       'Whether the journal responds.',
       numbered('lane', depths, (depth) => (depth ? 1 : 0)),
     ),
-    gauge(
-      'tallyhouse_journal_entries',
-      'Entries that are not stored in ClickHouse yet.',
-      of(({ entries }) => entries),
-    ),
-    gauge(
-      'tallyhouse_journal_bytes',
-      'Bytes of entries that are not stored in ClickHouse yet.',
-      of(({ bytes }) => bytes),
-    ),
+    gauge('tallyhouse_journal_entries', 'Entries that are not stored in ClickHouse yet.', of('entries')),
+    gauge('tallyhouse_journal_bytes', 'Bytes of entries that are not stored in ClickHouse yet.', of('bytes')),
     gauge(
       'tallyhouse_journal_state_bytes',
       'Bytes of changed profiles and sessions that are not stored in ClickHouse yet.',
-      of(({ stateBytes }) => stateBytes),
+      of('stateBytes'),
     ),
     gauge(
       'tallyhouse_journal_cached_state_bytes',
       'Bytes of stored profiles and sessions that the journal keeps for some minutes. They do not count towards its limit.',
-      of(({ cachedBytes }) => cachedBytes),
+      of('cachedBytes'),
     ),
     gauge(
       'tallyhouse_journal_project_bytes',
       'Bytes of the journal that a project uses with one class of keys, if they are over a sixteenth of the limit.',
       numbered('lane', depths, (depth) => (depth?.large ?? []).map(sharesReading)),
     ),
-    gauge(
-      'tallyhouse_journal_limit_bytes',
-      'Requests are refused above this size of the journal.',
-      of(({ limitBytes }) => limitBytes),
-    ),
+    gauge('tallyhouse_journal_limit_bytes', 'Requests are refused above this size of the journal.', of('limitBytes')),
     gauge(
       'tallyhouse_journal_oldest_seconds',
       'Age of the oldest entry that is not stored in ClickHouse yet.',
-      of(({ oldestMs }) => oldestMs / 1000),
+      of('oldestMs', 1000),
     ),
   ]
 }
@@ -313,26 +287,18 @@ function writerMetrics(lanes: readonly MeteredLane[]): Metric[] {
 }
 
 function storageMetrics({ shards, dataDir, hasPriorities }: StorageReading): Metric[] {
+  const ofDisks = (field: 'freeBytes' | 'totalBytes') =>
+    numbered('shard', shards, ({ disks }) =>
+      disks.map(({ name, [field]: bytes }): LabeledValue<number> => [{ disk: name }, bytes]),
+    )
   return [
     gauge(
       'tallyhouse_store_up',
       'Whether ClickHouse answers queries.',
       numbered('shard', shards, ({ isUp }) => (isUp ? 1 : 0)),
     ),
-    gauge(
-      'tallyhouse_store_disk_free_bytes',
-      'Free space on the disks of ClickHouse.',
-      numbered('shard', shards, ({ disks }) =>
-        disks.map(({ name, freeBytes }): LabeledValue<number> => [{ disk: name }, freeBytes]),
-      ),
-    ),
-    gauge(
-      'tallyhouse_store_disk_size_bytes',
-      'Size of the disks of ClickHouse.',
-      numbered('shard', shards, ({ disks }) =>
-        disks.map(({ name, totalBytes }): LabeledValue<number> => [{ disk: name }, totalBytes]),
-      ),
-    ),
+    gauge('tallyhouse_store_disk_free_bytes', 'Free space on the disks of ClickHouse.', ofDisks('freeBytes')),
+    gauge('tallyhouse_store_disk_size_bytes', 'Size of the disks of ClickHouse.', ofDisks('totalBytes')),
     gauge(
       'tallyhouse_store_priorities',
       'Whether the embedded ClickHouse can give queries a lower priority than events.',
