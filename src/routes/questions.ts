@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { MEDIA_TYPES } from '../contract/formats.js'
 import { hangUpSignal } from '../http/reply.js'
 import { formatAnswer } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
@@ -14,7 +15,7 @@ export interface QuestionsOptions {
 export const questions: FastifyPluginAsyncTypebox<QuestionsOptions> = async (app, { questions, catalog }) => {
   app.post('/query', CALLS.query, async ({ projectId, body }, reply) => {
     const answered = await questions.ask(projectId, body, hangUpSignal(reply), catalog.review)
-    reply.header('content-type', 'application/json; charset=utf-8')
+    reply.header('content-type', MEDIA_TYPES.json.contentType)
     return formatAnswer({ status: 1, error: null, ...answered })
   })
 }

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Contexts } from '../context/contexts.js'
 import { ApiError } from '../contract/errors.js'
+import { MEDIA_TYPES } from '../contract/formats.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { RequestSource } from '../http/request-source.js'
 import { readJson } from '../json/value.js'
@@ -93,7 +94,7 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
     await barrier.requireProject(projectId)
     const range = { projectId, limit, offset: toOffset(page, limit), ...filter }
     const { rows, hasMore } = await readSessionPage(shards, range, signal)
-    reply.header('content-type', 'application/json; charset=utf-8')
+    reply.header('content-type', MEDIA_TYPES.json.contentType)
     return wrapRows(rows, '{"status":1,"error":null,"sessions":[', () => {
       return `],"page":${page},"limit":${limit},"hasMore":${hasMore}}`
     })
@@ -111,7 +112,7 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
       ended_at: endedAt,
       ...(Object.keys(context).length > 0 && { context }),
     }).slice(1)
-    reply.header('content-type', 'application/json; charset=utf-8')
+    reply.header('content-type', MEDIA_TYPES.json.contentType)
     return `{"status":1,"error":null,"session":${head},"properties":${formatProperties(properties)},${tail}}`
   })
 }

@@ -120,7 +120,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app.get('/users/:userId', CALLS.readUser, async ({ projectId, params }, reply) => {
     const user = await readUser({ profiles, aliases }, projectId, params.userId)
     if (user === null) throw unknownUser()
-    reply.header('content-type', 'application/json; charset=utf-8')
+    reply.header('content-type', MEDIA_TYPES.json.contentType)
     return `{"status":1,"error":null,"user":${user}}`
   })
 
@@ -142,7 +142,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     const isProfiles = order !== 'last_seen' && search === '' && filter === null
     const found = isProfiles ? null : await list({ text: search, where: filter }, wanted, signal)
     const rows = found ? found.rows : await readProfilePage(shards, wanted, signal)
-    reply.header('content-type', 'application/json; charset=utf-8')
+    reply.header('content-type', MEDIA_TYPES.json.contentType)
     return wrapRows(rows, '{"status":1,"error":null,"users":[', (nextId) => {
       return `],"page":${page},"limit":${limit},"hasMore":${found ? found.hasMore : nextId !== null}}`
     })
