@@ -56,16 +56,22 @@ export class StoredBatches {
 
   /**
    * Yields the ids in groups.
-   * @throws Error if the file is shorter than it should be
+   * @throws Error if the file lacks ids
    */
   async *read(groupSize: number): AsyncGenerator<string[]> {
     if (this.#bytes === 0) return
     const { size } = await stat(this.path).catch(() => ({ size: 0 }))
-    if (size < this.#bytes) {
-      throw new Error(`${this.path} is missing or incomplete, so it is unknown what the import has stored.`)
-    }
+    if (size < this.#bytes) throw this.#missing()
     const input = createReadStream(this.path, { end: this.#bytes - 1 })
-    yield* piecesOf(createInterface({ input }), groupSize)
+    for await (const ids of piecesOf(createInterface({ input }), groupSize)) {
+      // If the file was removed before the import resumed, zeros take the place of the earlier ids.
+      if (ids.some((id) => id.includes('\0'))) throw this.#missing()
+      yield ids
+    }
+  }
+
+  #missing(): Error {
+    return new Error(`${this.path} is missing or incomplete, so it is unknown what the import has stored.`)
   }
 
   async #open(): Promise<FileHandle> {
