@@ -1,9 +1,17 @@
 import type { CallResult, Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
 import { readJson } from '../../json/value.js'
+import { NO_BATCH } from '../../model/batch-id.js'
 import { TRANSFER_RETRY } from '../check-service.js'
 import type { Batch, Reject } from './batches.js'
-import { readStoredIds, type StoredIds } from './stored-ids.js'
+
+/** The events of an import that the service has accepted, recorded so that the import can be undone. */
+export interface StoredIds {
+  /** of the batches that contain them */
+  ids: string[]
+  /** events that may be stored in batches with unknown ids */
+  uncertain: number
+}
 
 export interface Sent extends StoredIds {
   accepted: number
@@ -84,6 +92,16 @@ export function requireAll({ value: { accepted, skipped } }: CallResult, count: 
   const known = typeof skipped === 'number' ? skipped : 0
   if (typeof accepted === 'number' && accepted + known === count) return known
   throw new Error(`The service accepted ${accepted} of ${count} events, but a batch must be all or nothing.`)
+}
+
+/**
+ * Reads the batch ids from a response. They are unknown if a proxy removed the header.
+ * @param accepted number of accepted events
+ */
+export function readStoredIds({ headers }: CallResult, accepted: number): StoredIds {
+  const text = headers.get('x-batch-ids')
+  if (text === null) return { ids: [], uncertain: accepted }
+  return { ids: text === NO_BATCH ? [] : text.split(','), uncertain: 0 }
 }
 
 /** Returns the texts of the events in a body. */

@@ -1,8 +1,7 @@
 import type { Connection } from '../../../client/connection.js'
 import { TallyhouseError } from '../../../client/errors.js'
 import { TRANSFER_RETRY } from '../../check-service.js'
-import { requireAll, type Sending } from '../send.js'
-import { readStoredIds, type StoredIds } from '../stored-ids.js'
+import { readStoredIds, requireAll, type Sending, type StoredIds } from '../send.js'
 import type { LineBatch } from './line-batches.js'
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
