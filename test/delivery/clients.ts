@@ -3,6 +3,8 @@ import { call, type Findings, insist } from './calls.js'
 import type { Ledger } from './ledger.js'
 import { Producer } from './producer.js'
 
+const DAY_MS = 86_400_000
+
 /** The URL to write to, which is always the same service, and the URLs to read from. */
 export interface Urls {
   write(): string
@@ -113,6 +115,83 @@ export class EditingClient implements Client {
     if (read && read.status < 500 && read.status !== 404) {
       this.#findings.blame('unread', `deletion of ${name} ${number}: ${read.text}`)
     }
+  }
+}
+
+/** Sends each event at least twice, with an `insert_id`, and asks how many there are. */
+export class RepeatingClient implements Client {
+  readonly #producer: Producer
+  readonly #urls: Urls
+  readonly #findings: Findings
+
+  constructor(urls: Urls, ledger: Ledger, findings: Findings) {
+    this.#producer = new Producer(ledger, urls.write)
+    this.#urls = urls
+    this.#findings = findings
+  }
+
+  async step(): Promise<void> {
+    await this.#producer.repeat(1 + Math.floor(Math.random() * 20))
+    await this.#ask()
+  }
+
+  async finish(): Promise<void> {
+    while (!(await this.#ask()));
+  }
+
+  /** @returns whether there was an answer about all events */
+  async #ask(): Promise<boolean> {
+    const { name, last } = this.#producer
+    const question = {
+      kind: 'series',
+      series: [{ event: 'numbered', where: ['is', 'distinct_id', [name]] }],
+      interval: 'none',
+      ...{ from: Date.now() - DAY_MS, to: Date.now() + DAY_MS },
+    }
+    const reply = await call(this.#urls.read(), { method: 'POST', path: '/public/query', body: question })
+    if (reply === null || reply.status === 503 || reply.body.pending > 0) return false
+    this.#findings.counts.answers++
+    const total = reply.body.results?.[0]?.total
+    if (total !== last + 1) this.#findings.blame('miscounted', `${last + 1} events of ${name}: ${reply.text}`)
+    return true
+  }
+}
+
+/** Sends events and a profile of a new user, and erases the user. */
+export class ErasingClient implements Client {
+  readonly #urls: Urls
+  readonly #ledger: Ledger
+  readonly #findings: Findings
+
+  constructor(urls: Urls, ledger: Ledger, findings: Findings) {
+    this.#urls = urls
+    this.#ledger = ledger
+    this.#findings = findings
+  }
+
+  async step(): Promise<void> {
+    const producer = new Producer(this.#ledger, this.#urls.write)
+    const { name } = producer
+    await producer.insist(1 + Math.floor(Math.random() * 5))
+    await producer.repeat(2)
+    const profile = { distinct_id: name, operations: { $set: { name } } }
+    await this.#insist('/public/users/profile', profile)
+    await this.#insist('/public/users/erase', { distinct_ids: [name] })
+    this.#findings.counts.erasures++
+    for (let number = 0; number <= producer.last; number++) this.#ledger.noteDeletion(name, number)
+    const user = await call(this.#urls.read(), { path: `/public/users/${name}` })
+    if (user && user.status < 500 && user.status !== 404) {
+      this.#findings.blame('unread', `the erasure of ${name}: ${user.text}`)
+    }
+    const found = await call(this.#urls.read(), { path: `/public/events?distinct_id=${name}` })
+    if (found?.status === 200 && found.body.events.length > 0) {
+      this.#findings.blame('unread', `the erasure of ${name}: ${found.text}`)
+    }
+  }
+
+  async #insist(path: string, body: object): Promise<void> {
+    const { reply } = await insist(this.#urls.write, { method: 'POST', path, body }, this.#findings)
+    if (reply.status !== 200) this.#findings.blame('rejected', `${path}: ${reply.text}`)
   }
 }
 

@@ -7,6 +7,7 @@ import {
   startRedis,
   startService,
   temporaryFolder,
+  until,
 } from '../helper.js'
 import { type Node, startNodes } from '../nodes.js'
 import { clockOffset } from './clock-offset.js'
@@ -120,7 +121,19 @@ export class Installation {
         process.kill('SIGKILL')
         await ended
         this.#log += output()
-        await start(number)
+        // It may give up before a Redis or a ClickHouse that was killed, too, is back.
+        let failure: unknown
+        const isStarted = () =>
+          start(number).then(
+            () => true,
+            (error) => {
+              failure = error
+              return false
+            },
+          )
+        await until(`service ${number} to start again`, isStarted).catch((error: Error) => {
+          throw new Error(error.message, { cause: failure })
+        })
       }
       const pid = () => this.service(number).process.pid
       this.victims.push({ kind: 'service', name: `service ${number}`, pid, kill })

@@ -4,8 +4,10 @@ import { call, FAULTLESS, Findings } from './calls.js'
 import {
   type Client,
   EditingClient,
+  ErasingClient,
   EventClient,
   ProfileClient,
+  RepeatingClient,
   SessionClient,
   type SharedProfile,
   type Urls,
@@ -13,7 +15,7 @@ import {
 import type { Installation } from './installation.js'
 import { FLAWLESS, Ledger, type Verdict } from './ledger.js'
 import { LiveWalk } from './live-walk.js'
-import { walk } from './producer.js'
+import { readExport, walk } from './producer.js'
 
 /** More events are not compared with a walk in reverse, which needs all their ids in memory. */
 const MAX_REVERSED = 300_000
@@ -28,7 +30,8 @@ export interface LoadOptions {
 
 /**
  * Simulates everything that users do, at the same time and on every service: events, batches, profiles, sessions,
- * edits, deletions, and a walk through all events. Each client writes to one service and reads from any.
+ * edits, deletions, erasures, questions, and a walk through all events. Each client writes to one service and reads from
+ * any.
  */
 export class Load {
   readonly ledger = new Ledger()
@@ -60,7 +63,9 @@ export class Load {
       for (let i = 0; i < clients; i++) {
         this.#clients.push(
           new EventClient(urls, ledger, findings, batch),
+          new RepeatingClient(urls, ledger, findings),
           new EditingClient(urls, ledger, findings),
+          new ErasingClient(urls, ledger, findings),
           new ProfileClient(urls, findings, profiles),
           new SessionClient(urls, findings),
         )
@@ -139,11 +144,19 @@ export class Load {
       },
       limitMs,
     )
+    await this.#compareExport()
     const live = await this.#walk.verdict()
     if (ids.length <= MAX_REVERSED) await this.#compareReversed(ids)
     for (const client of this.#clients) await client.finish?.()
     const { faults, examples } = this.findings
     return { stored: stored ?? FLAWLESS, live, faults, examples }
+  }
+
+  async #compareExport(): Promise<void> {
+    const { examples, ...faults } = await this.ledger.verdict(readExport(this.#url()))
+    if (examples.length > 0) {
+      this.findings.blame('skipped', `in an export: ${JSON.stringify(faults)}, ${examples.join(', ')}`)
+    }
   }
 
   async #compareReversed(ids: string[]): Promise<void> {

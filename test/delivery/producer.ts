@@ -1,12 +1,22 @@
+import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
+import type { ReadableStream } from 'node:stream/web'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { randomName, SECRET_KEY, type StoredEvent, until } from '../helper.js'
+import { INSIST_LIMIT_MS } from './calls.js'
 import { FLAWLESS, type Found, type Ledger, type Outcome } from './ledger.js'
 
-/** How long a call is retried; a killed service is back within seconds. */
-const INSIST_LIMIT_MS = 60_000
 const CALL_LIMIT_MS = 30_000
 const PAUSE_MS = 20
+
+/** What makes the events of a repeated call the same. */
+interface Names {
+  /** an Idempotency-Key for the call */
+  hasKey?: boolean
+  /** an `insert_id` for each event */
+  hasIds?: boolean
+}
 
 /** A client that sends numbered events, one call after the other, and records the outcomes in a ledger. */
 export class Producer {
@@ -14,6 +24,9 @@ export class Producer {
   readonly #ledger: Ledger
   readonly #url: () => string
   #next = 0
+  #firstWithId: number | null = null
+  /** status of the last response, or why there was none */
+  #last: unknown
 
   /** @param url the current URL of the service, which a restart may change */
   constructor(ledger: Ledger, url: () => string) {
@@ -39,13 +52,29 @@ export class Producer {
    * number of attempts
    */
   async insist(count = 1): Promise<number> {
+    return await this.#insist(this.#take(count), count, { hasKey: true })
+  }
+
+  /**
+   * Sends the next `count` events with an `insert_id` each until they are acknowledged, and then sends them again, together
+   * with up to as many that `repeat` sent before.
+   */
+  async repeat(count = 1): Promise<void> {
     const first = this.#take(count)
+    await this.#insist(first, count, { hasIds: true })
+    this.#firstWithId ??= first
+    const from = Math.max(this.#firstWithId, first - count)
+    await this.#insist(from, this.#next - from, { hasIds: true })
+  }
+
+  async #insist(first: number, count: number, names: Names): Promise<number> {
     const deadline = Date.now() + INSIST_LIMIT_MS
     for (let tries = 1; ; tries++) {
-      const outcome = await this.#call(first, count, `${this.name}-${first}`)
+      const outcome = await this.#call(first, count, names)
       this.#ledger.note(this.name, first, count, outcome)
       if (outcome === 'answered') return tries
-      if (Date.now() > deadline) throw new Error(`${this.name} ${first} got no answer in ${tries} tries`)
+      if (Date.now() > deadline)
+        throw new Error(`${this.name} ${first} got no answer in ${tries} tries, at last ${this.#last}`)
       await wait(PAUSE_MS)
     }
   }
@@ -56,11 +85,12 @@ export class Producer {
     return first
   }
 
-  async #call(first: number, count: number, idempotencyKey?: string): Promise<Outcome> {
+  async #call(first: number, count: number, { hasKey, hasIds }: Names = {}): Promise<Outcome> {
     const events = Array.from({ length: count }, (_, i) => ({
       event: 'numbered',
       distinct_id: this.name,
       properties: { number: first + i },
+      ...(hasIds && { insert_id: `${this.name}-${first + i}` }),
     }))
     const url = this.#url()
     try {
@@ -69,17 +99,19 @@ export class Producer {
         headers: {
           'content-type': 'application/json',
           'x-api-key': SECRET_KEY,
-          ...(idempotencyKey && { 'idempotency-key': idempotencyKey }),
+          ...(hasKey && { 'idempotency-key': `${this.name}-${first}` }),
         },
         body: JSON.stringify(count > 1 ? { events } : events[0]),
         signal: AbortSignal.timeout(CALL_LIMIT_MS),
       })
       await answer.arrayBuffer()
+      this.#last = answer.status
       const eventId = answer.headers.get('x-event-id')
       if (eventId) this.#ledger.noteId(this.name, first, eventId)
       if (answer.status === 200) return 'answered'
       return answer.status === 503 ? 'refused' : 'unknown'
-    } catch {
+    } catch (error) {
+      this.#last = (error as Error).cause ?? error
       return 'unknown'
     }
   }
@@ -105,6 +137,17 @@ export async function* walk(url: string): AsyncGenerator<Found> {
     if (page.next === null) return
     cursor = `&cursor=${page.next}`
   }
+}
+
+/** Exports all events, in order. */
+export async function* readExport(url: string): AsyncGenerator<Found> {
+  const { status, body } = await fetch(`${url}/public/export?format=ndjson`, { headers: { 'x-api-key': SECRET_KEY } })
+  if (status !== 200 || !body) throw new Error(`an export is ${status}`)
+  const lines = createInterface({
+    input: Readable.fromWeb(body as ReadableStream),
+    crlfDelay: Number.POSITIVE_INFINITY,
+  })
+  for await (const line of lines) yield foundOf(JSON.parse(line))
 }
 
 /** Waits until the service returns all its events, and compares them with those that were sent. */

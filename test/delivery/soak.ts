@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { Scope } from '../helper.js'
@@ -8,13 +9,15 @@ import { FLAWLESS, type Verdict } from './ledger.js'
 import { Load } from './load.js'
 
 const USAGE = `usage: npm run soak -- [--lanes N] [--shards N] [--services N] [--minutes N | --seconds N] [--journal redis|lmdb] [--batch N]
+                           [--calm]
 
 Does all that users do, at full speed, while any process is killed or paused, and any link cut or slowed down, at random
 every few seconds: the services (default: one for one lane, else two), a Redis for each lane (default: one) and as many
 ClickHouses (or --shards).
 Compares what is there in the end with what was answered. Exits with 1 where a single event, edit, profile or session is
 lost, there twice or out of place, where a walk during the writes has missed an event, or a client its own write.
-With --journal lmdb, the journal and ClickHouse are the embedded ones.`
+With --journal lmdb, the journal and ClickHouse are the embedded ones. With --calm, nothing is killed or disturbed, so that
+the memory and the open files of the services, which are printed every minute, should not grow.`
 
 const MIN_PEACE_MS = 1_000
 const MAX_PEACE_MS = 5_000
@@ -32,6 +35,11 @@ class Chaos {
   readonly #done = new Map<string, number>()
   readonly #over = new AbortController()
   #running: Promise<void> = Promise.resolve()
+  #fail: (error: unknown) => void = () => undefined
+  /** Rejects when something that was killed does not start again; never resolves. */
+  readonly failed = new Promise<never>((_resolve, reject) => {
+    this.#fail = reject
+  })
 
   constructor(installation: Installation) {
     this.#installation = installation
@@ -39,8 +47,7 @@ class Chaos {
 
   start(): void {
     this.#running = this.#run()
-    // It is thrown by `stop`.
-    this.#running.catch(() => undefined)
+    this.#running.catch((error: unknown) => this.#fail(error))
   }
 
   /** Ends when everything serves again. */
@@ -115,7 +122,24 @@ function oneOf<T>(all: T[]): T {
   return all[Math.floor(Math.random() * all.length)] as T
 }
 
+/** The resident memory and the open files of the services, such as `service 0: 240 MiB, 61 files`. */
+function measure({ victims }: Installation): string {
+  const services = victims.filter(({ kind }) => kind === 'service')
+  return services
+    .map(({ name, pid }) => {
+      try {
+        const [, pages] = readFileSync(`/proc/${pid()}/statm`, 'utf8').split(' ')
+        const files = readdirSync(`/proc/${pid()}/fd`).length
+        return `${name}: ${Math.round((Number(pages) * 4096) / 1024 ** 2)} MiB, ${files} files`
+      } catch {
+        return `${name} is being started, or /proc is missing`
+      }
+    })
+    .join('; ')
+}
+
 interface Options {
+  isCalm: boolean
   lanes: number
   shards: number
   services: number
@@ -123,7 +147,7 @@ interface Options {
   batch: number
 }
 
-async function soak(scope: Scope, { lanes, shards, services, seconds, batch }: Options): Promise<boolean> {
+async function soak(scope: Scope, { isCalm, lanes, shards, services, seconds, batch }: Options): Promise<boolean> {
   if (lanes > 1 && !CAN_OFFSET_CLOCKS) console.log('faketime is not installed: the clocks of the lanes are the same')
   const installation = await Installation.start(scope, { lanes, shards, services })
   const load = new Load(installation, { batch, clients: 2 })
@@ -133,13 +157,14 @@ async function soak(scope: Scope, { lanes, shards, services, seconds, batch }: O
     const passed = Math.round((Date.now() - startedAt) / 1000)
     const { answered } = load.ledger
     console.log(`${passed} s: ${answered} events answered, ${Math.round(answered / passed)} per second; ${chaos}`)
+    console.log(`  ${measure(installation)}`)
   }
   const reporting = setInterval(report, REPORT_MS)
   scope.teardown(() => clearInterval(reporting))
 
   load.start(scope)
-  chaos.start()
-  await Promise.race([wait(seconds * 1_000), load.failed])
+  if (!isCalm) chaos.start()
+  await Promise.race([wait(seconds * 1_000), load.failed, chaos.failed])
   // First, as the clients insist until everything serves again.
   await chaos.stop()
   await load.stop()
@@ -179,6 +204,7 @@ function readOptions(): Options | 'help' | null {
       services: { type: 'string' },
       journal: { type: 'string', default: 'redis' },
       batch: { type: 'string', default: '1000' },
+      calm: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   })
@@ -192,7 +218,7 @@ function readOptions(): Options | 'help' | null {
   const areRight = [services, seconds, batch].every((number) => number > 0) && (isEmbedded || shards > 0)
   const isPossible = isEmbedded ? services === 1 && values.lanes === '1' : lanes >= shards
   return areRight && isPossible && ['lmdb', 'redis'].includes(values.journal)
-    ? { lanes, shards, services, seconds, batch }
+    ? { isCalm: values.calm, lanes, shards, services, seconds, batch }
     : null
 }
 

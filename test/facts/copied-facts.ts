@@ -16,9 +16,13 @@ export const LEADER_STATEMENTS = [
   'INSERT INTO event_changes',
 ]
 
-/** Waits until the facts of these projects have all stored events and all changes. */
-export async function completeFacts(clickhouse: ClickHouse, projects: readonly string[]): Promise<void> {
-  for (const project of projects) await until(`the facts of ${project}`, () => isComplete(clickhouse, project))
+/** Waits until the facts of these projects have all stored events and all changes. @param limitMs for each project */
+export async function completeFacts(
+  clickhouse: ClickHouse,
+  projects: readonly string[],
+  limitMs?: number,
+): Promise<void> {
+  for (const project of projects) await until(`the facts of ${project}`, () => isComplete(clickhouse, project), limitMs)
 }
 
 /** A `FactsReader` would ask again and again until facts have followed a change. */
