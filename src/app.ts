@@ -19,6 +19,7 @@ import { auditCalls } from './http/audit.js'
 import { allowOrigins } from './http/cross-origin.js'
 import { type OpenServer, openServer } from './http/server.js'
 import { CLIENT_LIMITS, type ClientLimits } from './http/socket/connection-limits.js'
+import type { Journal } from './journal/journal.js'
 import { KeyRefresh, type KeysFound } from './keys/key-refresh.js'
 import { KeyRing } from './keys/key-ring.js'
 import { KeyUsage } from './keys/key-usage.js'
@@ -78,6 +79,7 @@ import { openKeyTable } from './store/api-keys.js'
 import { addAuditEntries } from './store/audit.js'
 import type { SearchLimits } from './store/event-search.js'
 import { MIN_EVENTS } from './store/fact-backlog.js'
+import { FactRepairs } from './store/fact-repairs.js'
 import { openUsageTable } from './store/key-usage.js'
 import { prepareAvailable } from './store/prepare-shards.js'
 import { Erasure } from './users/erasure/erasure.js'
@@ -172,7 +174,8 @@ async function open(
   const isWriter = config.ROLE !== 'api'
   // Opened before the lanes, so that it closes after them and records what they store last.
   const inBackground = shards.for(BACKGROUND)
-  const parts = opened.add(new PartsWatch({ shards: inBackground, log, isNoting: isWriter }))
+  const repairs = new FactRepairs(log)
+  const parts = opened.add(new PartsWatch({ shards: inBackground, log, isNoting: isWriter, repairs }))
   server.addHook('onError', async (_request, _reply, error) => parts.noteError(error))
   server.decorate('damagedPart', () => parts.unreadable)
   const layout = await findLayout(shards, config.LANES, () => readGuard(config, log))
@@ -184,7 +187,7 @@ async function open(
   opened.add(keys.usage)
   const intervalMs = HOUR_MS * config.PURGE_INTERVAL
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
-  const questionParts = openQuestionParts(config, { shards, journals, projects: own.projects })
+  const questionParts = openQuestionParts(config, { shards, journals, repairs, projects: own.projects })
   const facts = opened.add(openFacts(config, { inBackground, barrier, journals, log, sessionsPace, ...questionParts }))
   const projects = own.open({ ...lanes, shards, purge })
   opened.add(projects.retention)
@@ -273,12 +276,13 @@ function openQuestionParts(
   {
     shards,
     journals,
+    repairs,
     projects,
-  }: { shards: Shards; journals: ConstructorParameters<typeof FactsReader>[1]; projects: Projects },
+  }: { shards: Shards; journals: readonly Pick<Journal, 'wakeWriter'>[]; repairs: FactRepairs; projects: Projects },
 ) {
   return {
     shards,
-    facts: usesFacts(config, shards) ? new FactsReader(shards, journals) : undefined,
+    facts: usesFacts(config, shards) ? new FactsReader(shards, journals, repairs) : undefined,
     getSettings: (projectId: string) => projects.get(projectId).settings,
     getExpiry: (projectId: string) => {
       const { events, sessions } = projects.kept(projectId)

@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import {
   findUnreadablePart,
   isStoreError,
@@ -8,9 +7,10 @@ import {
 } from '../clickhouse/errors.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Log } from '../lib/log.js'
+import { pause } from '../lib/pause.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import { checkPart, listPartsToCheck } from '../store/check-parts.js'
-import { repairFacts } from '../store/fact-check.js'
+import { FactRepairs } from '../store/fact-repairs.js'
 import type { KnownPart } from '../store/part-notes.js'
 import { FACT_TABLES, findLaggingTables, listParts, type PartList } from '../store/parts.js'
 import { lookForLost } from './look-for-lost.js'
@@ -23,6 +23,8 @@ export interface PartsWatchOptions {
   log: Pick<Log, 'warn' | 'error'>
   /** whether this process records the existing parts; every process that writes must */
   isNoting: boolean
+  /** replaces damaged parts of facts; default: its own */
+  repairs?: Pick<FactRepairs, 'repair'>
   /** interval of the checks, ms */
   everyMs?: number
   /** delay until new parts are recorded, ms */
@@ -56,8 +58,6 @@ interface Watched {
   lost: Loss[]
   /** active parts that a read found damaged, by table and name */
   unreadable: Map<string, Loss>
-  /** keys of damaged parts of facts, which are rebuilt */
-  repaired: Set<string>
   /** keys of the logged losses */
   logged: Set<string>
   hasLooked: boolean
@@ -71,12 +71,12 @@ interface Watched {
  */
 export class PartsWatch {
   readonly #options: PartsWatchOptions
+  readonly #repairs: Pick<FactRepairs, 'repair'>
   readonly #shards: Watched[]
   readonly #stop = new AbortController()
   #stored: () => number = () => 0
   #storedAtNote = 0
   #running: Promise<void> | null = null
-  #isChecking = false
   #isDenied = false
   #trustedUntil = 0
   /** times of the latest timeouts */
@@ -84,16 +84,9 @@ export class PartsWatch {
 
   constructor(options: PartsWatchOptions) {
     this.#options = options
+    this.#repairs = options.repairs ?? new FactRepairs(options.log)
     this.#shards = options.shards.all.map((shard) => {
-      return {
-        shard,
-        known: [],
-        lost: [],
-        unreadable: new Map(),
-        repaired: new Set(),
-        logged: new Set(),
-        hasLooked: false,
-      }
+      return { shard, known: [], lost: [], unreadable: new Map(), logged: new Set(), hasLooked: false }
     })
   }
 
@@ -135,15 +128,15 @@ export class PartsWatch {
 
   #suspect(): void {
     const now = performance.now()
-    if (this.#isChecking || now < this.#trustedUntil) return
+    if (now < this.#trustedUntil) return
     this.#timeouts = [...this.#timeouts.filter((at) => now - at < TRUST_MS), now]
     if (this.#timeouts.length < SUSPICIOUS) return
     this.#timeouts = []
-    this.#isChecking = true
+    // Until the check is over, no other one begins.
+    this.#trustedUntil = Number.POSITIVE_INFINITY
     const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(SUSPICION_MS)])
     const checks = this.#shards.map((watched) => this.#check(watched, signal))
     Promise.all(checks).finally(() => {
-      this.#isChecking = false
       this.#trustedUntil = performance.now() + TRUST_MS
     })
   }
@@ -169,16 +162,11 @@ export class PartsWatch {
       if (!known && shards.length > 1) continue
       const table = found.table ?? known?.table ?? 'events'
       const key = `${table}/${part}`
-      if (watched.unreadable.has(key) || watched.repaired.has(key)) continue
       if (FACT_TABLES.includes(table)) {
-        watched.repaired.add(key)
-        this.#options.log.warn({ table, part }, 'a part of the facts is damaged; replacing it')
-        void repairFacts(watched.shard.clickhouse, { table, part }).catch((err: unknown) => {
-          watched.repaired.delete(key)
-          this.#options.log.warn({ err, table, part }, 'a damaged part of the facts could not be replaced; retrying')
-        })
+        void this.#repairs.repair(watched.shard, { table, part }, { isSure: true })
         continue
       }
+      if (watched.unreadable.has(key)) continue
       const { rows = null, projects = {}, partition = part.split('_')[0] ?? '' } = known ?? {}
       const { number: shard } = watched.shard
       watched.unreadable.set(key, { shard, table, part, partition, state: 'unreadable', reason: '', rows, projects })
@@ -197,9 +185,7 @@ export class PartsWatch {
     const { everyMs = EVERY_MS, noteMs = NOTE_MS } = this.#options
     const { signal } = this.#stop
     let lookedAt = Date.now()
-    while (!signal.aborted) {
-      await wait(Math.min(everyMs, noteMs), undefined, { signal, ref: false }).catch(() => undefined)
-      if (signal.aborted) return
+    while (await pause(Math.min(everyMs, noteMs), signal)) {
       if (Date.now() - lookedAt >= everyMs) {
         lookedAt = Date.now()
         await this.#lookAtAll()

@@ -6,7 +6,6 @@ import {
   isTooLarge,
   StoreError,
   type StoreErrorName,
-  type UnreadablePart,
 } from '../clickhouse/errors.js'
 import type { PageSettings } from '../contract/page-fields.js'
 import type { Position } from '../model/position.js'
@@ -18,19 +17,7 @@ import { ValueColumns } from './value-columns.js'
 
 export interface FactsReadsOptions {
   /** default: questions read `events` only */
-  facts?:
-    | Pick<
-        FactsReader,
-        | 'point'
-        | 'stillHolds'
-        | 'readColumns'
-        | 'forgetColumns'
-        | 'noteSlow'
-        | 'noteUsed'
-        | 'noteSessions'
-        | 'noteDamage'
-      >
-    | undefined
+  facts?: Pick<FactsReader, keyof FactsReader> | undefined
   /** epoch ms before which events or sessions of a project may have expired; null or default: none have */
   getExpiry?: ((projectId: string) => number | null) | undefined
   /** maximum number of changed sessions that a statement lists; default: 2000 */
@@ -108,7 +95,7 @@ export class FactsReads {
         const damaged = findUnreadablePart(error)
         // A column was dropped.
         if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
-        else if (damaged?.table && DERIVED.includes(damaged.table)) this.#noteDamage(damaged)
+        else if (damaged?.table && DERIVED.includes(damaged.table)) void facts.noteDamage(damaged)
         // If the damaged table is unknown, it may be the facts; `events` has the same data.
         else if (!damaged || damaged.table !== null) {
           if (isTooLarge(error)) noteSlow()
@@ -149,11 +136,7 @@ export class FactsReads {
     // Some table about facts may be damaged.
     else if (!(error instanceof StoreError) || isPassing(error)) throw error
     const damaged = findUnreadablePart(error)
-    if (damaged) this.#noteDamage(damaged)
+    if (damaged) void this.#options.facts?.noteDamage(damaged)
     return null
-  }
-
-  #noteDamage(damaged: UnreadablePart): void {
-    void this.#options.facts?.noteDamage(damaged).catch(() => undefined)
   }
 }

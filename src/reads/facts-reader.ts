@@ -2,12 +2,12 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError, type UnreadablePart } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
+import { RecentValues } from '../lib/recent-values.js'
 import type { Position } from '../model/position.js'
-import { checkPart } from '../store/check-parts.js'
 import { readShardOrder } from '../store/distributed.js'
 import { requestColumn } from '../store/event-changes.js'
-import { repairFacts } from '../store/fact-check.js'
 import { compareWithPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
+import { FactRepairs } from '../store/fact-repairs.js'
 import {
   type ColumnSource,
   mayHaveColumn,
@@ -36,12 +36,10 @@ const POLL_MS = 10
 const COLUMNS_MS = 10_000
 /** How long the order of the shards is remembered, ms. */
 const ORDER_MS = 60_000
-/** Minimum time between two reports of damaged facts, ms: if they are still damaged, copying again does not help. */
-const DAMAGE_MS = 3_600_000
 /** A property gets a column after this many slow questions about it. */
 const ENOUGH_QUESTIONS = 3
-/** Maximum number of properties whose slow questions are counted, and of projects whose columns are. */
-const MAX_COUNTED = 1_000
+/** How many properties' slow questions are counted, and how many projects' requests. */
+const COUNTED = 1_000
 /**
  * How many columns the questions of one project may ask for within ASKED_MS, in this process. A column that is unused
  * for as long can be replaced by one of any project.
@@ -96,6 +94,7 @@ interface Known {
 export class FactsReader {
   readonly #shards: Shards
   readonly #journals: readonly Pick<Journal, 'wakeWriter'>[]
+  readonly #repairs: Pick<FactRepairs, 'repair'>
   #columns: { names: ReadonlySet<string>; readAt: number } = { names: new Set(), readAt: Number.NEGATIVE_INFINITY }
   /** by project; the most recently read one is last */
   readonly #points = new Map<string, Known>()
@@ -105,21 +104,24 @@ export class FactsReader {
    */
   readonly #without = new Map<string, number>()
   /** by column: number of slow questions about it, and when it was requested */
-  readonly #slow = new Map<string, { questions: number; askedAt: number }>()
+  readonly #slow = new RecentValues<{ questions: number; askedAt: number }>(COUNTED)
   /** by project: the columns that were requested, and when */
-  readonly #asked = new Map<string, Map<string, number>>()
+  readonly #asked = new RecentValues<Map<string, number>>(COUNTED)
   /** by column: when its use was noted */
-  readonly #used = new Map<string, number>()
+  readonly #used = new RecentValues<number>(COUNTED)
   /** by project whose questions need session facts: number of slow ones, and when session facts were requested */
-  readonly #ofSessions = new Map<string, { questions: number; askedAt: number }>()
-  /** by table or part: when damage was reported */
-  readonly #damagedAt = new Map<string, number>()
+  readonly #ofSessions = new RecentValues<{ questions: number; askedAt: number }>(COUNTED)
   #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
 
-  /** @param journals to wake the process that copies */
-  constructor(shards: Shards, journals: readonly Pick<Journal, 'wakeWriter'>[]) {
+  /** @param journals to wake the process that copies @param repairs default: they are not logged */
+  constructor(
+    shards: Shards,
+    journals: readonly Pick<Journal, 'wakeWriter'>[],
+    repairs = new FactRepairs({ warn: () => undefined }),
+  ) {
     this.#shards = shards
     this.#journals = journals
+    this.#repairs = repairs
   }
 
   /**
@@ -188,7 +190,7 @@ export class FactsReader {
 
   /** There are no session facts with several shards, because a session's events may be on any of them. */
   async #readSessionDays(projectId: string): Promise<readonly SessionDay[]> {
-    if (this.#shards.areSeveral || !this.#ofSessions.has(projectId)) return []
+    if (this.#shards.areSeveral || !this.#ofSessions.get(projectId)) return []
     const [days = []] = await this.#shards.each(({ clickhouse }) => readSessionDays(clickhouse, projectId))
     return days
   }
@@ -238,28 +240,14 @@ export class FactsReader {
 
   /**
    * Has a part of facts, or of a table about them, replaced, because a question could not read it. The copier may never
-   * meet the damage, because it reads other columns.
+   * meet the damage, because it reads other columns. Never rejects.
    */
-  async noteDamage(damaged: UnreadablePart): Promise<void> {
-    const { table, part: name } = damaged
+  async noteDamage({ table, part }: UnreadablePart): Promise<void> {
     if (table === null || !FACT_TABLES.includes(table)) return
     if (table === 'session_facts') this.#points.clear()
-    // After a rebuild, all parts of the facts are new.
-    const key = table === 'event_facts' ? table : `${table} ${name}`
-    if (performance.now() - (this.#damagedAt.get(key) ?? Number.NEGATIVE_INFINITY) < DAMAGE_MS) return
-    this.#damagedAt.set(key, performance.now())
-    try {
-      await this.#shards.each(async ({ clickhouse }) => {
-        // Other shards may have an intact part of the same name.
-        const isHere = !this.#shards.areSeveral || (await checkPart(clickhouse, { table, name })) !== null
-        if (isHere) await repairFacts(clickhouse, damaged)
-      })
-    } catch (error) {
-      // The next question that meets the damage tries again.
-      this.#damagedAt.delete(key)
-      throw error
-    }
-    for (const journal of this.#journals) journal.wakeWriter()
+    const isSure = !this.#shards.areSeveral
+    const repairs = this.#shards.all.map((shard) => this.#repairs.repair(shard, { table, part }, { isSure }))
+    if ((await Promise.all(repairs)).includes(true)) for (const journal of this.#journals) journal.wakeWriter()
   }
 
   /**
@@ -274,7 +262,6 @@ export class FactsReader {
       // The property gets no column if all are in use.
       const isEnough = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > REPEAT_MS
       const isDue = isEnough && this.#mayAsk(projectId, name, now)
-      if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
       this.#slow.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
       if (isDue) await this.#shards.each(({ clickhouse }) => requestColumn(clickhouse, source))
     }
@@ -296,7 +283,6 @@ export class FactsReader {
     const isDue = isUsed
       ? now - askedAt > REPEAT_MS
       : isSlow && questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > ASKED_AGAIN_MS
-    if (this.#ofSessions.size > MAX_COUNTED) this.#ofSessions.clear()
     const next = { questions: isSlow ? questions + 1 : questions, askedAt }
     this.#ofSessions.set(projectId, isDue ? { questions: 0, askedAt: now } : next)
     if (isDue) await this.#shards.each(({ clickhouse }) => requestSessionFacts(clickhouse, projectId))
@@ -307,7 +293,6 @@ export class FactsReader {
     const known = [...(this.#asked.get(projectId) ?? [])].filter(([, at]) => now - at < ASKED_MS)
     const asked = new Map(known)
     if (asked.size >= MAX_ASKED && !asked.has(name)) return false
-    if (this.#asked.size > MAX_COUNTED) this.#asked.clear()
     this.#asked.set(projectId, asked.set(name, now))
     return true
   }
@@ -317,7 +302,6 @@ export class FactsReader {
     const now = performance.now()
     const due = names.filter((name) => now - (this.#used.get(name) ?? Number.NEGATIVE_INFINITY) > REPEAT_MS)
     if (due.length === 0) return
-    if (this.#used.size > MAX_COUNTED) this.#used.clear()
     for (const name of due) this.#used.set(name, now)
     await this.#shards.each(({ clickhouse }) => noteColumnsUsed(clickhouse, due))
   }

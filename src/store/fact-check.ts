@@ -3,7 +3,7 @@ import { isStoreError, type UnreadablePart } from '../clickhouse/errors.js'
 import { literalArray } from '../clickhouse/parameters.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
-import { noteCalls, requestFacts, SETTLED } from './event-changes.js'
+import { SETTLED } from './event-changes.js'
 
 /** Whether the facts of a generation were found to be complete since ClickHouse started. */
 export async function isChecked(clickhouse: ClickHouse, generation: number): Promise<boolean> {
@@ -34,16 +34,6 @@ export async function detachNotes(clickhouse: ClickHouse, { table, part }: Unrea
   // The order matters: nobody may read the facts until they are rebuilt.
   await checkFactsAgain(clickhouse)
   await clickhouse.command(`ALTER TABLE ${table} DETACH PART '${part}'`, {}, {}, DELETE_LIMIT_MS)
-}
-
-/**
- * Has an unreadable part of a table about facts replaced: session facts are filled again, facts are rebuilt, and a part of
- * the other tables is detached, after which the leader rebuilds the facts.
- */
-export async function repairFacts(clickhouse: ClickHouse, damaged: UnreadablePart): Promise<void> {
-  if (damaged.table === 'event_facts') await requestFacts(clickhouse, 'rebuild', '')
-  else if (damaged.table === 'session_facts') await noteCalls(clickhouse, '', { keys: null })
-  else await detachNotes(clickhouse, damaged)
 }
 
 /** The result of comparing the facts of a shard with its events. */

@@ -1,9 +1,11 @@
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { StoreError, StoreTimeoutError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
 import { PartsWatch } from '../../src/damage/parts-watch.js'
+import { FactRepairs } from '../../src/store/fact-repairs.js'
 import {
   type Client,
   dataFolder,
@@ -18,6 +20,8 @@ import {
 import { ACCIDENTS, damage, keepLog, type PartFolder, readParts, untilRecorded } from './damaged-store.js'
 
 const EVENTS = 10
+/** When a failed repair may be tried again. */
+const RETRY_MS = 1_000
 
 /** Events in several parts: each is stored before the next is sent. */
 async function track(client: Client, count: number): Promise<void> {
@@ -198,7 +202,9 @@ t.test('PartsWatch compares checksums when three reads took too long, and finds 
   await damage(join(parts[1]?.path ?? '', 'data.bin'))
   const engine = await startClickHouse(t, join(folder, 'clickhouse'))
   const shards = openShards(engine.url, { log: silent } as never)
-  const watch = new PartsWatch({ shards, log: keepLog().log, isNoting: true })
+  const { log, lines } = keepLog()
+  const repairs = new FactRepairs(log, { repairedMs: 3_600_000, failedMs: RETRY_MS })
+  const watch = new PartsWatch({ shards, log, isNoting: true, repairs })
   t.teardown(async () => {
     await watch.close()
     await shards.close()
@@ -230,6 +236,20 @@ t.test('PartsWatch compares checksums when three reads took too long, and finds 
     return (await shards.first.rows("SELECT 1 FROM event_changes WHERE kind = 'rebuild'")).length > 0
   })
   const ofSessions = ofFacts.replace('event_facts', 'session_facts')
+  const { command } = shards.first
+  let refused = 0
+  shards.first.command = async () => {
+    refused++
+    throw new StoreError(497, new Error('not enough privileges'))
+  }
+  const failures = () => lines.filter(({ msg }) => /could not be replaced.*rights/.test(String(msg))).length
+  for (let i = 0; i < 3; i++) {
+    watch.noteError(new StoreError(40, new Error(ofSessions)))
+    await until('a failed repair', failures)
+  }
+  t.strictSame([failures(), refused], [1, 1], 'a failure is logged once, and not retried at once')
+  shards.first.command = command
+  await wait(RETRY_MS)
   watch.noteError(new StoreError(40, new Error(ofSessions)))
   await until('a request to fill only the session facts again', async () => {
     return (await shards.first.rows("SELECT 1 FROM event_changes WHERE kind = 'calls' AND project_id = ''")).length > 0
