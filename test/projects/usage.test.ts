@@ -1,4 +1,6 @@
 import t from 'tap'
+import type { ClickHouse } from '../../src/clickhouse/client.js'
+import { Shards } from '../../src/clickhouse/shards.js'
 import { changeSettings, DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { PropertyNames } from '../../src/projects/property-names.js'
 import { QuotaWatch } from '../../src/projects/quota-watch.js'
@@ -101,7 +103,8 @@ t.test('the CPU time of reads is counted once, and what is on the disks is measu
   const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
   const day = '2026-04-05'
-  const now = () => Date.parse(`${day}T06:30:00Z`)
+  let time = Date.parse(`${day}T06:30:00Z`)
+  const now = () => time
   const options = { shards, commits: [], log: quiet, closing: new AbortController().signal, now }
   const readLog = new ReadLog(3_000)
   const usage = new Usage({ ...options, readLog })
@@ -112,9 +115,13 @@ t.test('the CPU time of reads is counted once, and what is on the disks is measu
   const streamed = await shards.bytes(all, {}, { ...STREAMED, ...readLog.label('exporter') })
   for await (const _ of streamed);
   await shards.rows(work, {}, new ReadLog().label('other'))
+  const silent = { rows: () => Promise.reject(new Error('no answer')) } as unknown as ClickHouse
+  const broken = new Shards([...shards.all, { number: 1, name: 'silent', clickhouse: silent }])
   await until('the reads', async () => {
     // Within the 3 s after which entries count.
     await shards.first.command('SYSTEM FLUSH LOGS')
+    // Nothing counts as read if one of the shards fails.
+    await t.rejects(readLog.readNew(broken))
     await usage.countReads()
     return usage.own('reader').readCpuMs > 0 && usage.own('exporter').readCpuMs > 0
   })
@@ -136,6 +143,11 @@ t.test('the CPU time of reads is counted once, and what is on the disks is measu
   t.ok(storedBytes > 0)
   t.strictSame(rest, { events: 0, bytes: 0, readCpuMs: Math.round(readCpuMs), processes: 1 })
   t.equal(await read('late'), undefined)
+  await shards.first.command("ALTER TABLE aliases DELETE WHERE project_id = 'reader'", {}, { mutations_sync: '1' })
+  time += 3_600_000
+  await usage.measure()
+  t.equal((await read('reader'))?.storedBytes, 0, 'a project of which nothing is left')
+  t.ok(((await read('late'))?.storedBytes ?? 0) > 0)
   const byProject = new Map([['reader', { events: 1, bytes: 2 }]])
   let found: Map<string, number> | null = null
   const blind = new Usage({
