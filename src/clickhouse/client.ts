@@ -12,7 +12,6 @@ import {
   type NoSlotError,
   StoreError,
   StoreUnreachableError,
-  toStoreError,
 } from './errors.js'
 import { untilException } from './exception-guard.js'
 import { isLongStatement, type Parameters, type Scalars } from './parameters.js'
@@ -53,6 +52,8 @@ export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 4, wait
 const SLOTS_BESIDE_OTHERS = 2
 /** A page of 10 000 ordinary events is 2 MB. */
 const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
+/** A query fails if its default database does not exist. */
+export const WITHOUT_DATABASE = { database: 'default' } as ClickHouseSettings
 /** ClickHouse cancels a query when its client disconnects, but only if it is read-only. */
 const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
 
@@ -188,7 +189,7 @@ export class ClickHouse {
 
   /** Runs a statement in the database `default`, to create ours. */
   async commandWithoutDatabase(query: string): Promise<void> {
-    await this.command(query, {}, { database: 'default' } as ClickHouseSettings)
+    await this.command(query, {}, WITHOUT_DATABASE)
   }
 
   /**
@@ -352,7 +353,7 @@ export class ClickHouse {
       answer.destroy()
       return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
     }
-    const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag), toStoreError) : answer
+    const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag)) : answer
     const stream = new Spool(rows, this.#spooled, {
       onStall: (since) => slot.stalled(since),
       yields: () => project !== undefined && this.#yields(project),

@@ -1,6 +1,6 @@
 import { pipeline, type Readable, Transform, type TransformCallback } from 'node:stream'
 import { parseError } from '@clickhouse/client'
-import { MAX_ERROR_BYTES } from './errors.js'
+import { MAX_ERROR_BYTES, toStoreError } from './errors.js'
 
 const CARRIAGE_RETURN = 0x0d
 
@@ -11,24 +11,21 @@ const CARRIAGE_RETURN = 0x0d
  * transfer, and passes on no part of the error.
  *
  * @param tag the response's X-ClickHouse-Exception-Tag
- * @param wrap makes the stream's error from a ClickHouseError
  * @returns the rows; it ends only if the result is complete, and fails otherwise
  */
-export function untilException(answer: Readable, tag: string, wrap: (error: Error) => Error): Readable {
-  return pipeline(answer, new ExceptionGuard(tag, wrap), () => undefined)
+export function untilException(answer: Readable, tag: string): Readable {
+  return pipeline(answer, new ExceptionGuard(tag), () => undefined)
 }
 
 class ExceptionGuard extends Transform {
   readonly #marker: Buffer
-  readonly #wrap: (error: Error) => Error
   /** the last bytes that were passed on, which may contain the start of a marker */
   #passed: Buffer = Buffer.alloc(0)
   /** the bytes from the marker on, or from just before it */
   #exception: Buffer | null = null
 
-  constructor(tag: string, wrap: (error: Error) => Error) {
+  constructor(tag: string) {
     super()
-    this.#wrap = wrap
     this.#marker = Buffer.from(`__exception__\r\n${tag}\r\n`)
   }
 
@@ -63,6 +60,6 @@ class ExceptionGuard extends Transform {
   #error(): Error | null {
     if (this.#exception === null) return null
     // Drop the end of the row before the marker.
-    return this.#wrap(parseError(this.#exception.toString('utf8', this.#exception.indexOf(this.#marker))))
+    return toStoreError(parseError(this.#exception.toString('utf8', this.#exception.indexOf(this.#marker))))
   }
 }

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import type { ClickHouseSettings } from '@clickhouse/client'
 import { OtherVersionError } from '../contract/errors.js'
-import type { ClickHouse } from './client.js'
+import { type ClickHouse, WITHOUT_DATABASE } from './client.js'
 import { isLocal, replicateStatement, withoutComments } from './replicate-statement.js'
 
 const SCHEMA_FOLDER = fileURLToPath(new URL('../../schema/', import.meta.url))
@@ -114,17 +113,6 @@ async function note(clickhouse: ClickHouse, { number, name, checksum }: Omit<Mig
   )
 }
 
-/** A query fails if its default database does not exist. */
-const WITHOUT_DATABASE = { database: 'default' } as ClickHouseSettings
-
-async function readEventsEngine(clickhouse: ClickHouse): Promise<{ engine: string }[]> {
-  return await clickhouse.rows<{ engine: string }>(
-    "SELECT engine FROM system.tables WHERE database = {database:String} AND name = 'events'",
-    { database: clickhouse.database },
-    WITHOUT_DATABASE,
-  )
-}
-
 /**
  * Whether the tables of a server are or must be replicated. A store whose replicas were reduced to one keeps its
  * tables.
@@ -132,7 +120,11 @@ async function readEventsEngine(clickhouse: ClickHouse): Promise<{ engine: strin
  *   macros
  */
 async function checkReplication(clickhouse: ClickHouse, hasReplicas: boolean): Promise<boolean> {
-  const [events] = await readEventsEngine(clickhouse)
+  const [events] = await clickhouse.rows<{ engine: string }>(
+    "SELECT engine FROM system.tables WHERE database = {database:String} AND name = 'events'",
+    { database: clickhouse.database },
+    WITHOUT_DATABASE,
+  )
   if (!hasReplicas) return events?.engine.startsWith('Replicated') ?? false
   if (events && !events.engine.startsWith('Replicated')) {
     throw new SchemaError(

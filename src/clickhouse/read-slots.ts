@@ -119,7 +119,9 @@ export class ReadSlots {
         clearTimeout(timer)
         signal?.removeEventListener('abort', refuse)
         this.#waiting.delete(waiting)
-        if (this.#waiting.size === 0) this.#stopLooking()
+        if (this.#waiting.size > 0 || !this.#looking) return
+        clearInterval(this.#looking)
+        this.#looking = null
       }
       const refuse = () => {
         end()
@@ -185,10 +187,5 @@ export class ReadSlots {
       const at = stalled.findIndex((slot) => !hasShare || slot.project === project)
       if (at >= 0) stalled.splice(at, 1)[0]?.cutOff()
     }
-  }
-
-  #stopLooking(): void {
-    if (this.#looking) clearInterval(this.#looking)
-    this.#looking = null
   }
 }

@@ -2,8 +2,7 @@ import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { ClickHouseSettings } from '@clickhouse/client'
-import type { ClickHouse } from '../clickhouse/client.js'
+import { type ClickHouse, WITHOUT_DATABASE } from '../clickhouse/client.js'
 import { FolderInUseError } from '../clickhouse/embedded/data-dir.js'
 import { startEmbeddedClickHouse } from '../clickhouse/embedded/engine.js'
 import { openShards } from '../clickhouse/open-shards.js'
@@ -15,9 +14,6 @@ import { prepareAvailable, prepareShards } from './prepare-shards.js'
 /** How long the owner of the data folder may take to start its engine, or to exit. */
 const OWNER_LIMIT_MS = 10_000
 const PAUSE_MS = 50
-
-/** A query fails if its default database does not exist. */
-const WITHOUT_DATABASE = { database: 'default' } as ClickHouseSettings
 
 export interface OpenStore {
   shards: Shards
