@@ -44,11 +44,11 @@ export interface ShardParts {
 export async function findLost(seen: ShardParts): Promise<LostPart[]> {
   const { known, detached, noted, lagging } = seen
   const active = new PartMap(seen.active)
-  const merges = new Merges(seen)
+  const look = { active, merges: new Merges(seen), seen }
   const told = new Map(noted.map((lost) => [`${lost.table}/${lost.part}`, lost]))
   const gone = new Set<KnownPart>()
   for (const part of known) {
-    if (!lagging.has(part.table) && (await isGone(part, active, merges, seen))) gone.add(part)
+    if (!lagging.has(part.table) && (await isGone(part, look))) gone.add(part)
   }
   const found: LostPart[] = []
   for (const { table, name, reason, blocks } of detached) {
@@ -60,7 +60,7 @@ export async function findLost(seen: ShardParts): Promise<LostPart[]> {
     const held = countHeldRows(parts, active)
     // ClickHouse may still have the sources of a broken merged part, and use them again.
     const isWhole = held.rows === 0 && sumRows(parts) > 0
-    const isSettled = isWhole || (blocks !== null && (await isElsewhere(blocks, active, merges, seen)))
+    const isSettled = isWhole || (blocks !== null && (await isElsewhere(blocks, look)))
     found.push({ table, part: name, partition, state: 'detached', reason, ...held, isSettled })
   }
   for (const part of gone) {
@@ -69,15 +69,17 @@ export async function findLost(seen: ShardParts): Promise<LostPart[]> {
     const held = countHeldRows([part], active)
     found.push({ table, part: name, partition, state: 'missing', reason: '', ...held, isSettled: false })
   }
-  return [...found, ...(await findSettled(noted, active, merges, seen))]
+  return [...found, ...(await findSettled(look))]
 }
 
-async function isGone(
-  part: KnownPart,
-  active: PartMap<ActivePart>,
-  merges: Merges,
-  seen: ShardParts,
-): Promise<boolean> {
+/** The parts of a shard in the form in which they are looked up. */
+interface Look {
+  active: PartMap<ActivePart>
+  merges: Merges
+  seen: ShardParts
+}
+
+async function isGone(part: KnownPart, { active, merges, seen }: Look): Promise<boolean> {
   if (part.rows === 0) return false
   const around = active.around(part)
   if (!around) return isPatch(part) ? isWanted(part, active) : sumRows(active.within(part)) < part.rows
@@ -181,12 +183,7 @@ function parseLevel({ name }: Part): number {
 /**
  * Whether the rows of a detached part are also in an active one, for example because a replica has fetched it again.
  */
-async function isElsewhere(
-  blocks: Blocks,
-  active: PartMap<ActivePart>,
-  merges: Merges,
-  seen: ShardParts,
-): Promise<boolean> {
+async function isElsewhere(blocks: Blocks, { active, merges, seen }: Look): Promise<boolean> {
   const around = active.around(blocks)
   if (!around) return false
   // When an operator detaches a part, an empty one takes its place.
@@ -199,21 +196,16 @@ async function isElsewhere(
 const BLOCKS = /_(\d+)_(\d+)_\d+(?:_\d+)?(?:_try\d+)?$/
 
 /** Recorded losses whose rows exist again, in a part of the same name or in one that was merged from it. */
-async function findSettled(
-  noted: readonly LostPart[],
-  active: PartMap<ActivePart>,
-  merges: Merges,
-  { hasBlockRows }: Pick<ShardParts, 'hasBlockRows'>,
-): Promise<LostPart[]> {
+async function findSettled({ active, merges, seen }: Look): Promise<LostPart[]> {
   const back: LostPart[] = []
-  for (const lost of noted) {
+  for (const lost of seen.noted) {
     const [, first, last] = BLOCKS.exec(lost.part) ?? []
     if (lost.isSettled || first === undefined) continue
     const blocks = { table: lost.table, partition: lost.partition, first: Number(first), last: Number(last) }
     const around = active.around(blocks)
     if (!around || around.rows === 0) continue
     const isBack = lost.part === around.name || lost.part.endsWith(`_${around.name}`)
-    if (isBack || (await hasBlockRows(around, blocks)) || merges.hadBlocks(blocks))
+    if (isBack || (await seen.hasBlockRows(around, blocks)) || merges.hadBlocks(blocks))
       back.push({ ...lost, isSettled: true })
   }
   return back

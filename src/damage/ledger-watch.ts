@@ -1,8 +1,8 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
 import type { Log } from '../lib/log.js'
+import { pause } from '../lib/pause.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import { sumDeletions } from '../store/deleted-events.js'
 import { claimTurn } from '../store/turns.js'
@@ -69,8 +69,7 @@ export class LedgerWatch {
   async #watch(): Promise<void> {
     const { firstMs = FIRST_MS, everyMs = EVERY_MS, log } = this.#options
     const { signal } = this.#stop
-    const pause = (ms: number) => wait(ms, undefined, { signal, ref: false }).catch(() => undefined)
-    for (await pause(firstMs); !signal.aborted; await pause(everyMs)) {
+    for (await pause(firstMs, signal); !signal.aborted; await pause(everyMs, signal)) {
       try {
         await this.#count()
         await this.#sumDeletions()

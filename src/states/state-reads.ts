@@ -132,7 +132,9 @@ export class StateReads<Value> {
       for (let start = 0; start < own.length; start += MAX_NAMES) {
         const some = own.slice(start, start + MAX_NAMES)
         const names = [...new Set(some.map(({ name }) => name))]
-        const result = this.#readWithin(names.length * SMALL_BYTES, projectId, names, SMALL_BYTES, areNewer(some))
+        // Cached reads are not enough if the store may have newer versions.
+        const isFresh = some.some(({ version }) => version !== null)
+        const result = this.#readWithin(names.length * SMALL_BYTES, projectId, names, SMALL_BYTES, isFresh)
         for (const { stateKey } of some) results.set(stateKey, result)
       }
     }
@@ -164,9 +166,4 @@ export class StateReads<Value> {
       memory.give(bytes)
     }
   }
-}
-
-/** Whether cached reads are not enough, because the store may have newer versions. */
-function areNewer(keys: StoredKey[]): boolean {
-  return keys.some(({ version }) => version !== null)
 }
