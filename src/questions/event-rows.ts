@@ -266,7 +266,8 @@ export class EventRows implements FieldRows {
   }
 }
 
-function selectRange(statement: Statement, { from, to }: RowRange): string[] {
+/** SQL conditions for the times of events. */
+export function selectRange(statement: Statement, { from, to }: RowRange): string[] {
   const lower = from === undefined ? [] : [`timestamp >= ${statement.number(from)}`]
   return [...lower, `timestamp < ${statement.number(to)}`]
 }

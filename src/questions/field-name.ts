@@ -102,7 +102,8 @@ function findSessionFault(path: string[]): string | undefined {
   return `must be session. and one of ${SESSION_NAMES.join(', ')}, properties.<name>, ${events}`
 }
 
-function parseJson(text: string): unknown {
+/** The value of a text, or the text itself if it is not JSON. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -1,7 +1,7 @@
 import { SESSION } from '../contract/question-schemas.js'
 import type { Definition, FieldName, Filter, SessionsDefinition } from '../contract/questions.js'
 import { toDay } from '../store/fact-columns.js'
-import { EventRows, formatFieldJson } from './event-rows.js'
+import { EventRows, formatFieldJson, selectRange } from './event-rows.js'
 import { type FieldRows, type FieldSql, getFieldType, isScalarField } from './field-sql.js'
 import { buildCondition, type FilterSql, findNumber, isNarrow } from './filter.js'
 import { SessionRows } from './session-rows.js'
@@ -70,7 +70,7 @@ function selectFromSessions(statement: Statement, matching: Matching, numbered: 
   const rows = new SessionRows(statement, createSessions(statement, matching))
   const context = { rows, timezone }
   const { selected, conditions } = selectColumns(context, matching, numbered)
-  const all = [...buildRange(statement, matching), ...conditions]
+  const all = [...selectRange(statement, matching), ...conditions]
   if (where !== null) all.push(buildCondition(context, where))
   return select(selected, rows.sql(), all)
 }
@@ -110,11 +110,6 @@ function selectColumns(context: FilterSql, matching: Matching, numbered: readonl
   if (columns.includes('event')) selected.push('event')
   if (columns.includes('day')) selected.push(isOfSessions(numbered) ? `${toDay('timestamp')} AS day` : 'day')
   return { selected, conditions }
-}
-
-function buildRange(statement: Statement, { from, to }: Matching): string[] {
-  const lower = from === undefined ? [] : [`timestamp >= ${statement.number(from)}`]
-  return [...lower, `timestamp < ${statement.number(to)}`]
 }
 
 /** Conditions on narrow columns, which exclude most rows before properties are read. */

@@ -37,6 +37,8 @@ export interface SampledEvents {
   event: string | undefined
 }
 
+type BuildQuery = (asked: QueryContext, range: IdRange) => Query
+
 /** The result of sampling events up to a position. */
 interface Sample<Row> extends Pick<ReadPoint, 'stored' | 'deletions'> {
   begunAt: number
@@ -78,11 +80,7 @@ export class Samples<Row> {
   }
 
   /** @param name identifies the query @throws ApiError `overloaded`, `query_too_large` */
-  async sample(
-    looked: SampledEvents,
-    name: string,
-    query: (asked: QueryContext, range: IdRange) => Query,
-  ): Promise<{ rows: Row[]; pending: number }> {
+  async sample(looked: SampledEvents, name: string, query: BuildQuery): Promise<{ rows: Row[]; pending: number }> {
     const { barrier, clock, counts } = this.#options
     const { projectId } = looked
     const askedAt = clock()
@@ -111,12 +109,7 @@ export class Samples<Row> {
    * A new sample that includes everything up to a point; for a large project, a small one. The caller has waited at the
    * read barrier. @throws like `sample`
    */
-  async upTo(
-    looked: SampledEvents,
-    point: ReadPoint,
-    counts: Counts,
-    query: (asked: QueryContext, range: IdRange) => Query,
-  ): Promise<Row[]> {
+  async upTo(looked: SampledEvents, point: ReadPoint, counts: Counts, query: BuildQuery): Promise<Row[]> {
     const askedAt = this.#options.clock()
     const make = () => this.#read(looked, point, counts, counts.total > LARGE ? FIRST : WHOLE, query)
     const { rows } = await this.#cache.get(toSampleKey(looked, UP_TO), {
@@ -143,12 +136,7 @@ export class Samples<Row> {
     return suffices ? last : await counts.at(projectId, point)
   }
 
-  async #first(
-    looked: SampledEvents,
-    point: ReadPoint,
-    known: Counts,
-    query: (asked: QueryContext, range: IdRange) => Query,
-  ): Promise<Sample<Row>> {
+  async #first(looked: SampledEvents, point: ReadPoint, known: Counts, query: BuildQuery): Promise<Sample<Row>> {
     const sample = await this.#read(looked, point, known, FIRST, query)
     const wanted = Math.min(computeSampleSize(known, looked.event, FIRST), countNamed(known, looked.event))
     const isEnough = this.#options.sampledIn(sample.rows) >= wanted
@@ -161,7 +149,7 @@ export class Samples<Row> {
     { stored, deletions }: ReadPoint,
     counts: Counts,
     extent: Extent,
-    query: (asked: QueryContext, range: IdRange) => Query,
+    query: BuildQuery,
     settings: ClickHouseSettings = {},
   ): Promise<Sample<Row>> {
     const { clock, questions, sampledIn } = this.#options

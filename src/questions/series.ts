@@ -109,7 +109,9 @@ function selectRanked(statement: Statement, question: SeriesQuestion, part: Part
   const keys = [...breakdown.map((_, i) => `b${i}`), ...(isAlone ? [] : ['mask'])].join(', ')
   const value = `${formatValues(breakdown, statement.context)} AS breakdown`
   const place = `${isAlone ? 'toUInt64(0)' : 'arrayJoin(bitPositionsToArray(mask))'} AS place`
-  const { states, names, total } = joinMeasures(measures)
+  const states = measures.flatMap(({ states }) => states).join(', ')
+  const names = measures.flatMap(({ names }) => names)
+  const total = measures.flatMap(({ total }) => total).join(', ')
   const merged = `${chooseMeasure(measures, ({ merged }) => merged)} AS value`
   const number = `${statement.numbers(part.map(({ number }) => number))}[place + 1] AS series`
   if (buckets === null) {
@@ -161,7 +163,6 @@ type SharedMeasure = Measure & { places: number[] }
 
 /** The measures of all series of a part, each once; the `place` of a row says which measure the row belongs to. */
 function shareMeasures(statement: Statement, question: SeriesQuestion, part: Part): SharedMeasure[] {
-  const fields = listValueFields(part.map(({ definition }) => definition)).map((field) => JSON.stringify(field))
   const found = new Map<string, { definition: SeriesDefinition; places: number[] }>()
   for (const [place, { definition }] of part.entries()) {
     const { metric, property, p } = definition
@@ -171,20 +172,12 @@ function shareMeasures(statement: Statement, question: SeriesQuestion, part: Par
     found.set(key, known)
   }
   return Array.from(found.values(), ({ definition, places }, number) => {
-    const position = fields.indexOf(JSON.stringify(definition.property))
     const bits = places.reduce((all, place) => all + 2 ** place, 0)
     // The users of a rare event, for example, are collected from that event alone.
     const matches = places.length === part.length ? '1' : `bitAnd(mask, ${bits}) != 0`
+    const position = findPosition(part, definition)
     return { ...computeMeasure(statement, question, definition, { number, matches, position }), places }
   })
-}
-
-function joinMeasures(measures: readonly Measure[]) {
-  return {
-    states: measures.flatMap(({ states }) => states).join(', '),
-    names: measures.flatMap(({ names }) => names),
-    total: measures.flatMap(({ total }) => total).join(', '),
-  }
 }
 
 /** SQL for the measure of a row's series. */
@@ -234,6 +227,12 @@ function listValueFields(definitions: SeriesDefinition[]): FieldName[] {
   return [...new Map(byKey).values()]
 }
 
+/** Which of the value fields of a part is measured. */
+function findPosition(part: Part, { property }: SeriesDefinition): number {
+  const fields = listValueFields(part.map(({ definition }) => definition))
+  return fields.findIndex((field) => JSON.stringify(field) === JSON.stringify(property))
+}
+
 /** SQL for the line that an event counts in: the line of its value, or `$other`. */
 function buildLabel(statement: Statement, question: SeriesQuestion, part: Part): { sql: string; where: string } {
   const { breakdown, other } = question
@@ -244,19 +243,11 @@ function buildLabel(statement: Statement, question: SeriesQuestion, part: Part):
 
 /** SELECT of the values that have a line of their own. */
 function selectTopValues(statement: Statement, question: SeriesQuestion, one: Numbered): string {
-  const measure = buildMeasure(statement, question, one)
-  const byValue = groupByValue(statement, question, one, measure)
-  return `SELECT breakdown FROM ${byValue} ${orderByValue(measure)} LIMIT ${statement.count(question.limit)}`
-}
-
-/** Operand of FROM: the states of each value of the breakdown. */
-function groupByValue(statement: Statement, question: SeriesQuestion, one: Numbered, { states }: Measure): string {
-  return `(SELECT breakdown, ${states.join(', ')} FROM ${selectEvents(statement, question, [one])} AS events GROUP BY breakdown)`
-}
-
-/** The order in which values get their own lines. */
-function orderByValue({ finished }: Measure): string {
-  return `ORDER BY ${finished} DESC NULLS LAST, breakdown`
+  const { definition, number } = one
+  const { states, finished } = computeMeasure(statement, question, definition, { number, matches: '1', position: 0 })
+  return `SELECT breakdown
+    FROM (SELECT breakdown, ${states.join(', ')} FROM ${selectEvents(statement, question, [one])} AS events GROUP BY breakdown)
+    ORDER BY ${finished} DESC NULLS LAST, breakdown LIMIT ${statement.count(question.limit)}`
 }
 
 /** Selects the users of all counted events, even if the metric ignores some of them. */
@@ -328,16 +319,10 @@ function createMeasure(number: number, states: State[], compute: (...values: str
 }
 
 function buildMeasures(statement: Statement, question: SeriesQuestion, part: Part): Measure[] {
-  const fields = listValueFields(part.map(({ definition }) => definition)).map((field) => JSON.stringify(field))
   return part.map(({ definition, number }, bit) => {
-    const position = fields.indexOf(JSON.stringify(definition.property))
+    const position = findPosition(part, definition)
     return computeMeasure(statement, question, definition, { number, matches: `bitTest(mask, ${bit})`, position })
   })
-}
-
-/** The measure of a series that is counted alone. */
-function buildMeasure(statement: Statement, question: SeriesQuestion, { definition, number }: Numbered): Measure {
-  return computeMeasure(statement, question, definition, { number, matches: '1', position: 0 })
 }
 
 function computeMeasure(
@@ -446,23 +431,23 @@ function toLines(question: SeriesQuestion, rows: Row[]): Line[] {
   const lines = new Map<string, Line>()
   for (const { series, label, bucket, value } of rows) {
     const key = `${series} ${label}`
-    const line = lines.get(key) ?? { series, label, total: getEmptyValue(question, series), values: new Map() }
+    const line = lines.get(key) ?? toEmptyLine(question, series, label)
     lines.set(key, line)
     if (bucket === 0) line.total = readNumber(value)
     else line.values.set(bucket, readNumber(value))
   }
   if (question.breakdown.length === 0) {
-    return question.series.map((_, series) => {
-      return (
-        lines.get(`${series} []`) ?? { series, label: '[]', total: getEmptyValue(question, series), values: new Map() }
-      )
-    })
+    return question.series.map((_, series) => lines.get(`${series} []`) ?? toEmptyLine(question, series, '[]'))
   }
   return [...lines.values()].sort((a, b) => {
     if (a.series !== b.series) return a.series - b.series
     if (a.label === '' || b.label === '') return a.label === '' ? 1 : -1
     return compareDescending(a.total, b.total) || Buffer.compare(Buffer.from(a.label), Buffer.from(b.label))
   })
+}
+
+function toEmptyLine(question: SeriesQuestion, series: number, label: string): Line {
+  return { series, label, total: getEmptyValue(question, series), values: new Map() }
 }
 
 function compareDescending(a: number | null, b: number | null): number {

@@ -28,7 +28,7 @@ import {
   type SessionRange,
 } from './session-facts.js'
 import type { Statement } from './statement.js'
-import { NOBODY_HASH, selectAliasEnds, userHashSql, userSql } from './users-join.js'
+import { joinAliases, NOBODY_HASH, userHashSql, userSql } from './users-join.js'
 
 const DAY_MS = 86_400_000
 
@@ -356,10 +356,6 @@ export class Sessions implements SessionTable {
     return name !== 'channel' && this.#events.hasPage(name)
   }
 
-  #createPage(chosen: Chosen): ChosenPage {
-    return { fields: new PageColumns(this.#statement, { ofPageViews: isOfPageViews(chosen) }), names: new Map() }
-  }
-
   get #isById(): boolean {
     return this.scope.definition === 'id'
   }
@@ -386,7 +382,8 @@ export class Sessions implements SessionTable {
   }
 
   #page(chosen: Chosen, name: PageName): string {
-    const page = this.#pages.get(chosen) ?? this.#createPage(chosen)
+    const create = () => new PageColumns(this.#statement, { ofPageViews: isOfPageViews(chosen) })
+    const page: ChosenPage = this.#pages.get(chosen) ?? { fields: create(), names: new Map() }
     this.#pages.set(chosen, page)
     const column = `${chosen}_${page.fields.column(name)}`
     page.names.set(name, column)
@@ -456,13 +453,9 @@ export class Sessions implements SessionTable {
     const only = this.#only === null ? [] : [`${hashName('session_id')} IN ${this.#only}`]
     const where = `WHERE ${[keys, ...this.#bounds('toFloat64(started_at)'), ...only].join(' AND ')}`
     const taken = ['session_id', ...columns, ...CONTEXT_NAMES]
-    const user = asked.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
-    const aliases = asked.hasAliases
-      ? `${this.#statement.global}ANY LEFT JOIN (${selectAliasEnds(this.#statement)}) AS a ON a.alias = e.distinct_id`
-      : ''
     const rows = `(SELECT ${taken.join(', ')} FROM ${newest} ${where} SETTINGS max_threads = 1)`
     const people = this.#hasUser
-      ? `(SELECT ${taken.map((name) => `e.${name} AS ${name}`).join(', ')}, ${user} AS person FROM ${rows} AS e ${aliases})`
+      ? `(SELECT ${taken.map((name) => `e.${name} AS ${name}`).join(', ')}, ${userSql(this.#statement)} AS person FROM ${rows} AS e ${joinAliases(this.#statement)})`
       : rows
     if (this.#calls.isEmpty) return people
     const raws = this.#calls.raws(this.#statement, 'properties').join(', ')

@@ -1,7 +1,9 @@
+import { RecentValues } from '../lib/recent-values.js'
+
 /** How long a project is assumed to have unusual data, ms. Editing or deleting events may have removed it. */
 const KEPT_MS = 60 * 60_000
-/** Maximum number of remembered projects. */
-const MAX_PROJECTS = 10_000
+/** How many projects are remembered at least, if that many are asked about. */
+const PROJECTS = 5_000
 
 /**
  * Remembers the projects in which a question found unusual data, such as texts that need repair. Questions of these
@@ -9,8 +11,8 @@ const MAX_PROJECTS = 10_000
  * is. So forgetting a project only costs time.
  */
 export class UnusualProjects {
-  /** by project: until when it is remembered, epoch ms; the latest last */
-  readonly #until = new Map<string, number>()
+  /** by project: until when it is remembered, epoch ms */
+  readonly #until = new RecentValues<number>(PROJECTS)
   readonly #keptMs: number
 
   /** @param keptMs how long a project is remembered, ms */
@@ -25,10 +27,6 @@ export class UnusualProjects {
 
   /** @param now epoch ms */
   add(projectId: string, now: number): void {
-    this.#until.delete(projectId)
     this.#until.set(projectId, now + this.#keptMs)
-    if (this.#until.size <= MAX_PROJECTS) return
-    const [oldest] = this.#until.keys()
-    if (oldest !== undefined) this.#until.delete(oldest)
   }
 }

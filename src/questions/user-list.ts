@@ -5,13 +5,13 @@ import { decodeText, isText, repairText, unmarkToken } from '../store/json-sql.j
 import { allVersions, newestRows } from '../store/newest-rows.js'
 import { EventRows } from './event-rows.js'
 import { Faults } from './faults.js'
-import { splitField } from './field-name.js'
+import { parseJson, splitField } from './field-name.js'
 import { buildCondition } from './filter.js'
 import { FilterCheck } from './filter-check.js'
 import { findPatterns } from './patterns.js'
 import type { Questions } from './run.js'
 import { type Query, type QueryContext, Statement } from './statement.js'
-import { NOBODY, selectAliasEnds } from './users-join.js'
+import { joinAliases, NOBODY, userSql } from './users-join.js'
 
 /** Which users to list, and the page of the list. */
 export interface UserList {
@@ -102,7 +102,7 @@ function queryUsers(asked: QueryContext, { text, where, offset, limit }: UserLis
  * for a name that only an alias leads to, and whether one of the user's names is or contains the text.
  */
 function selectUsers(statement: Statement, sought: string | null, since: number | null): string {
-  const { context: asked, project, global } = statement
+  const { context: asked, project } = statement
   const { shards, hasAliases } = asked
   const isUser = `distinct_id != '${NOBODY}' AND NOT ${groupSql('distinct_id')}`
   const keys = `project_id = ${project}`
@@ -122,12 +122,8 @@ function selectUsers(statement: Statement, sought: string | null, since: number 
         WHERE ${keys} AND ${ARE_LINKS}`)
     }
   }
-  const user = hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
-  const aliases = hasAliases
-    ? `${global}ANY LEFT JOIN (${selectAliasEnds(statement)}) AS a ON a.alias = e.distinct_id`
-    : ''
-  const names = `SELECT ${user} AS person, e.distinct_id AS called, e.seen AS seen, e.has_row AS has_row
-    FROM (${sources.join(' UNION ALL ')}) AS e ${aliases}`
+  const names = `SELECT ${userSql(statement)} AS person, e.distinct_id AS called, e.seen AS seen, e.has_row AS has_row
+    FROM (${sources.join(' UNION ALL ')}) AS e ${joinAliases(statement)}`
   return `(SELECT person AS distinct_id, max(seen) AS timestamp, max(has_row) AS has_data,
       ${sought ? `max(called = ${sought})` : '0'} AS is_exact, ${sought ? `max(${holds('called', sought)})` : '0'} AS is_named
     FROM (${names}) GROUP BY person)`
@@ -172,7 +168,7 @@ export function parseUserFilter(text: string): Filter {
   const faults = new Faults()
   const filter = parseJson(text)
   const check = new FilterCheck((path, message) => faults.add(path, message))
-  if (filter === undefined) faults.add('/where', 'must be a filter as JSON, such as ["is","user.plan",["pro"]]')
+  if (typeof filter === 'string') faults.add('/where', 'must be a filter as JSON, such as ["is","user.plan",["pro"]]')
   else check.check(filter, '/where')
   faults.throwIfAny()
   checkFields(filter as Filter, '/where', faults)
@@ -190,13 +186,5 @@ function checkFields(filter: Filter, path: string, faults: Faults): void {
     if (source !== 'user' && source !== 'distinct_id') {
       faults.add(`${path}/1`, 'must be distinct_id or a property of the user, such as user.plan')
     }
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }

@@ -27,6 +27,12 @@ export function joinUserHashes(statement: Statement, own: string): string {
   return `${statement.global}ANY LEFT JOIN (${hashes}) AS a ON a.alias_hash = ${own}`
 }
 
+/** Joins aliases to event rows `e`, if the project has any. */
+export function joinAliases(statement: Statement): string {
+  if (!statement.context.hasAliases) return ''
+  return `${statement.global}ANY LEFT JOIN (${selectAliasEnds(statement)}) AS a ON a.alias = e.distinct_id`
+}
+
 /** The tokens that a question needs from a profile's properties. */
 export interface ProfileTokens {
   raws: string[]
@@ -39,10 +45,7 @@ export interface ProfileTokens {
  * @param events operand of FROM for the rows, if they are few, so that only the profiles of their users are read
  */
 export function joinUsers(statement: Statement, profile: ProfileTokens | null, events: string | null): string {
-  const { context: asked, global } = statement
-  const aliases = asked.hasAliases
-    ? `${global}ANY LEFT JOIN (${selectAliasEnds(statement)}) AS a ON a.alias = e.distinct_id`
-    : ''
+  const aliases = joinAliases(statement)
   if (!profile) return aliases
   const users = events && `SELECT ${userSql(statement)} FROM ${events} AS e ${aliases}`
   return `${aliases} ${joinProfiles(statement, profile, userSql(statement), users)}`
