@@ -2,22 +2,8 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Alias } from '../model/alias.js'
 import { reservedSql } from '../model/user-names.js'
-import { insertEntries, versionedRows } from './insert.js'
 import { allVersions, newestRows } from './newest-rows.js'
 import { BY_KEY, buildInsert, createStoredKeys, type VersionedTable } from './versioned-table.js'
-
-const INSERT = buildInsert('aliases', {
-  project_id: 'String',
-  alias: 'String',
-  distinct_id: 'String',
-  said: 'String',
-  created_at: 'Int64',
-  given_to: 'String',
-  given: 'Array(String)',
-  is_pending: 'UInt8',
-  step_at: 'Int64',
-  is_deleted: 'UInt8',
-})
 
 /**
  * SQL condition for rows that link a name to a user. A row without a distinct_id marks a user that has aliases. A
@@ -29,6 +15,19 @@ export const ARE_LINKS = `distinct_id != '' AND NOT ${reservedSql('alias')} AND 
 export const ALIASES: VersionedTable<Alias> = {
   kind: 'aliases',
   ...createStoredKeys('aliases'),
+
+  insertQuery: buildInsert('aliases', {
+    project_id: 'String',
+    alias: 'String',
+    distinct_id: 'String',
+    said: 'String',
+    created_at: 'Int64',
+    given_to: 'String',
+    given: 'Array(String)',
+    is_pending: 'UInt8',
+    step_at: 'Int64',
+    is_deleted: 'UInt8',
+  }),
 
   row: (projectId, alias, value) =>
     JSON.stringify({
@@ -43,8 +42,6 @@ export const ALIASES: VersionedTable<Alias> = {
       step_at: value?.stepAt ?? 0,
       is_deleted: value ? 0 : 1,
     }),
-
-  insert: (clickhouse, entries, signal) => insertEntries(clickhouse, INSERT, entries, versionedRows, signal),
 
   async read(shards, projectId, names) {
     const fields = new QueryParameters()

@@ -73,11 +73,6 @@ export async function listKeys(clickhouse: ClickHouse, projectId?: string): Prom
   }))
 }
 
-/** Whether there has never been a key, not even a revoked one. */
-async function hasNoKey(clickhouse: ClickHouse): Promise<boolean> {
-  return (await clickhouse.rows('SELECT id FROM api_keys LIMIT 1')).length === 0
-}
-
 /** Adds keys, all or none. @param now epoch ms */
 export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now: number): Promise<void> {
   const rows = keys.map(({ id, hash, projectId, kind, label, origins, eventsOnly }) => {
@@ -127,7 +122,7 @@ export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], dela
 export function openKeyTable(clickhouse: ClickHouse): KeyTable {
   return {
     read: () => readKeys(clickhouse),
-    isEmpty: () => hasNoKey(clickhouse),
+    isEmpty: async () => (await clickhouse.rows('SELECT id FROM api_keys LIMIT 1')).length === 0,
     insert: (keys) => insertKeys(clickhouse, keys, Date.now()),
     audit: (entries) => insertAuditEntries(clickhouse, entries),
   }

@@ -3,7 +3,6 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { BatchPlace } from '../model/batch-id.js'
 import { formatEventId } from '../model/event-id.js'
 import { DELETE_LIMIT_MS, DeletionCounter } from './deleted-events.js'
-import { logChange } from './event-changes.js'
 import { deleteEvents, matchEntries } from './events.js'
 
 /** Stored events of some batches. */
@@ -42,9 +41,8 @@ export async function deleteEventsOfBatches(
   const { parameters } = fields
   await shards.each(async ({ clickhouse }) => {
     const counter = await DeletionCounter.open(clickhouse, projectId)
-    await logChange(clickhouse, new Map([[projectId, { kind: 'entry', deleted: ids }]]), () =>
-      deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: true }),
-    )
+    const scope = { kind: 'entry' as const, deleted: ids }
+    await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters, isResumable: true })
   })
 }
 

@@ -60,9 +60,11 @@ export async function eraseFromDeadLetters(
   distinctIds: ReadonlySet<string>,
   onStates?: OnStates,
 ): Promise<ErasedDeadLetters> {
-  return await eraseFrom(shards, { projectId, who: distinctIds, onStates }, ({ clickhouse }) => {
+  const removal = { projectId, who: distinctIds, onStates }
+  const { erased, unreadable } = await eraseFrom(shards, removal, ({ clickhouse }) => {
     return findNaming(clickhouse, [projectId, ''], [...distinctIds])
   })
+  return { erased, unreadable }
 }
 
 /**
@@ -76,14 +78,10 @@ export async function eraseProjectFromDeadLetters(
   onStates?: OnStates,
 ): Promise<{ erased: number; unreadable: number }> {
   const own = await shards.count((clickhouse) => deleteAllOfProject(clickhouse, projectId))
-  let shared = 0
-  const { unreadable } = await eraseFrom(
-    shards,
-    { projectId, who: 'everyone', onStates },
-    ({ clickhouse }) => findNaming(clickhouse, [''], [projectId]),
-    () => shared++,
+  const { letters, unreadable } = await eraseFrom(shards, { projectId, who: 'everyone', onStates }, ({ clickhouse }) =>
+    findNaming(clickhouse, [''], [projectId]),
   )
-  return { erased: own + shared, unreadable }
+  return { erased: own + letters, unreadable }
 }
 
 /**
@@ -98,14 +96,10 @@ export async function expireDeadLetters(shards: Shards, projectId: string, befor
     AND (kind = 'rejected' OR kind = 'events' AND NOT arrayExists(
       event -> JSONExtractFloat(event, 'timestamp') >= ${Math.trunc(before)}, JSONExtractArrayRaw(body, 'events')))`
   const own = await shards.count((clickhouse) => deleteAllOfProject(clickhouse, projectId, old))
-  let shared = 0
-  await eraseFrom(
-    shards,
-    { projectId, who: { before }, onStates: undefined },
-    ({ clickhouse }) => findDeadLettersBefore(clickhouse, projectId, before),
-    () => shared++,
+  const { letters } = await eraseFrom(shards, { projectId, who: { before }, onStates: undefined }, ({ clickhouse }) =>
+    findDeadLettersBefore(clickhouse, projectId, before),
   )
-  return own + shared
+  return own + letters
 }
 
 /** The data to erase from dead letters. */
@@ -115,20 +109,20 @@ interface Removal {
   onStates: OnStates | undefined
 }
 
+/** @returns `letters`: the number of dead letters with data to erase */
 async function eraseFrom(
   shards: Shards,
   removal: Removal,
   find: (shard: Shard) => Promise<DeadLetterKey[]>,
-  onErased: () => void = () => undefined,
-): Promise<ErasedDeadLetters> {
-  const found: ErasedDeadLetters = { erased: new Map(), unreadable: 0 }
+): Promise<ErasedDeadLetters & { letters: number }> {
+  const found = { erased: new Map<string, number>(), unreadable: 0, letters: 0 }
   await shards.each(async (shard) => {
     const keys = await find(shard)
     if (keys.length === 0) return
     const counter = await DeletionCounter.open(shard.clickhouse, removal.projectId)
     for (const key of keys) {
       const users = await eraseFromOne(shard.clickhouse, counter, key, removal)
-      if (users?.size) onErased()
+      if (users?.size) found.letters++
       if (!users) found.unreadable++
       for (const user of users ?? []) found.erased.set(user, (found.erased.get(user) ?? 0) + 1)
     }
@@ -243,10 +237,8 @@ async function deleteAllOfProject(clickhouse: ClickHouse, projectId: string, whi
   const bounds = found.map(({ journal, last }) => `(journal_id = ${journal} AND position <= ${last})`)
   const counted = `${matched} AND (${bounds.join(' OR ')})`
   const sum = (field: 'letters' | 'count') => found.reduce((all, row) => all + Number(row[field]), 0)
-  const run = async () => {
-    await clickhouse.command(`ALTER TABLE dead_letters DELETE WHERE ${counted}`, parameters, { mutations_sync: '1' })
-    return true
-  }
+  const run = () =>
+    clickhouse.command(`ALTER TABLE dead_letters DELETE WHERE ${counted}`, parameters, { mutations_sync: '1' })
   const count = sum('count')
   const left = { query: countInDeadLetters(counted), parameters }
   if (count === 0) await run()

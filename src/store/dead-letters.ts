@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { literal, QueryParameters } from '../clickhouse/parameters.js'
+import { literal } from '../clickhouse/parameters.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Entry, EntryKind } from '../journal/journal.js'
 import { type Position, START } from '../model/position.js'
@@ -29,24 +29,15 @@ export interface DeadLetter {
 export async function insertDeadLetter(
   clickhouse: ClickHouse,
   journalId: number,
-  { projectId, position, kind, count, receivedAt, body }: Entry,
+  { projectId: project, position, kind, count, receivedAt, body }: Entry,
   reason: string,
   token: string,
 ): Promise<void> {
-  const fields = new QueryParameters()
-  const values = [
-    fields.text(projectId),
-    `${position}`,
-    fields.text(kind),
-    fields.text(reason),
-    literal(body),
-    `${receivedAt}`,
-    `${journalId}`,
-    `${count}`,
-  ]
   await clickhouse.command(
-    `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id, event_count) SELECT ${values.join(', ')}`,
-    fields.parameters,
+    `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id, event_count)
+     SELECT {project:String}, {position:UInt64}, {kind:String}, ${literal(reason)}, ${literal(body)},
+       {receivedAt:Int64}, {journal:UInt32}, {count:UInt32}`,
+    { project, position, kind, receivedAt, journal: journalId, count },
     deduplicateBy(token),
   )
 }
@@ -257,10 +248,6 @@ export async function readDeadLetterBody(deadLetter: DeadLetter): Promise<Readab
 export async function insertReplay({ shard, journalId, position }: DeadLetter, now: number): Promise<void> {
   await shard.clickhouse.command(
     'INSERT INTO dead_letter_replays SELECT {journal:UInt32}, {position:UInt64}, {now:Int64}',
-    {
-      journal: journalId,
-      position,
-      now,
-    },
+    { journal: journalId, position, now },
   )
 }

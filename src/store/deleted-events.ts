@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { insertRows } from './insert.js'
 
 /** Time limit for deleting the events of one month, and for counting them. */
 export const DELETE_LIMIT_MS = 110_000
@@ -34,7 +35,7 @@ export interface Deletion {
   /** whether `left` is stored, so that the ledger survives a kill: it must be short and must not name users */
   isResumable: boolean
   /** @returns false if it deleted nothing, because another process was first */
-  run(): Promise<boolean>
+  run(): Promise<unknown>
 }
 
 /** A row of `deleted_events`. */
@@ -90,7 +91,7 @@ export class DeletionCounter {
     }
     let isDone: boolean
     try {
-      isDone = await run()
+      isDone = (await run()) !== false
     } catch (error) {
       // After a timeout or a lost connection, ClickHouse may still be deleting, so the note stays.
       const isRefused = error instanceof StoreError
@@ -120,7 +121,7 @@ export class DeletionCounter {
     const { counter, count, revision } = isRested ? { counter: randomUUID(), count: 0, revision: 0 } : known
     const next = { counter, count: count + deleted, revision: revision + 1 }
     this.#noted.set(projectId, { ...next, times })
-    await writeNote(this.#clickhouse, projectId, { ...next, ...pending })
+    await writeNotes(this.#clickhouse, [{ project_id: projectId, ...next, ...pending }])
   }
 }
 
@@ -141,13 +142,8 @@ function measureRest(from: Times, to: Times): number {
 
 const NOTHING = { pending: 0, left_query: '' }
 
-async function writeNote(clickhouse: ClickHouse, project: string, note: Note): Promise<void> {
-  await writeNotes(clickhouse, [{ project_id: project, ...note }])
-}
-
 async function writeNotes(clickhouse: ClickHouse, notes: (Note & { project_id: string })[]): Promise<void> {
-  const rows = notes.map((note) => JSON.stringify(note)).join('\n')
-  await clickhouse.command(`INSERT INTO deleted_events FORMAT JSONEachRow\n${rows}`)
+  await insertRows(clickhouse, 'deleted_events', notes)
 }
 
 /**
@@ -213,7 +209,7 @@ async function settleInterrupted(clickhouse: ClickHouse, project: string): Promi
     const deleted = Number(pending) - (await readCount(clickhouse, JSON.parse(left_query)))
     // The process of the counter would write the same row.
     const next = { counter, revision: Number(revision) + 1, count: Number(count) + deleted }
-    await writeNote(clickhouse, project, { ...next, ...NOTHING })
+    await writeNotes(clickhouse, [{ project_id: project, ...next, ...NOTHING }])
   }
 }
 

@@ -1,7 +1,8 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, ShardsError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
-import { newestRows, VERSIONED_TABLES, type VersionedName } from './newest-rows.js'
+import type { StateKind } from '../model/state-key.js'
+import { newestRows, VERSIONED_TABLES } from './newest-rows.js'
 
 /** Tables that get a counterpart over all shards. */
 const TABLES = ['events', 'event_facts', 'dead_letters', 'dead_letter_replays', 'deletions', 'shard_identity']
@@ -28,7 +29,7 @@ async function createOn(server: ClickHouse, shards: Shards, from: Definition): P
   for (const table of TABLES) await server.command(from(`${table}_all`, table))
   for (const [name, { key, columns }] of Object.entries(VERSIONED_TABLES)) {
     await server.command(from(`${name}_rows`, name))
-    const newest = newestRows(shards, name as VersionedName)
+    const newest = newestRows(shards, name as StateKind)
     await server.command(
       `CREATE OR REPLACE VIEW ${name}_all AS SELECT project_id, ${key}, ${columns.join(', ')}, version FROM ${newest}`,
     )

@@ -6,7 +6,7 @@ import type { Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { ONE_PIECE } from './insert.js'
-import { allVersions, newestRows } from './newest-rows.js'
+import { allVersions, newestRows, VERSIONED_TABLES } from './newest-rows.js'
 import { stateShardSql } from './state-shard.js'
 
 /** How a table is exported in chunks: by project, and within a project by a key that never changes in a row. */
@@ -53,24 +53,9 @@ export const DUMP_TABLES: readonly DumpTable[] = [
     key: { expression: 'position', type: 'UInt64', bytes: 'length(body)' },
   },
   { name: 'dead_letter_replays', place: 'first', isVersioned: true, key: null },
-  {
-    name: 'profiles',
-    place: 'lane',
-    isVersioned: true,
-    key: { expression: 'distinct_id', type: 'hex', bytes: 'length(properties)' },
-  },
-  {
-    name: 'sessions',
-    place: 'lane',
-    isVersioned: true,
-    key: { expression: 'session_id', type: 'hex', bytes: 'length(properties)' },
-  },
-  {
-    name: 'aliases',
-    place: 'lane',
-    isVersioned: true,
-    key: { expression: 'alias', type: 'hex', bytes: 'length(distinct_id)' },
-  },
+  ofStates('profiles', 'properties'),
+  ofStates('sessions', 'properties'),
+  ofStates('aliases', 'distinct_id'),
   {
     name: 'saved',
     place: 'once',
@@ -86,6 +71,13 @@ export const DUMP_TABLES: readonly DumpTable[] = [
   { name: 'facts_left_out', place: 'once', isVersioned: true, key: null },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
+
+/** @param text the column with most of a row's bytes */
+function ofStates(name: StateKind, text: string): DumpTable {
+  const key = { expression: VERSIONED_TABLES[name].key, type: 'hex' as const, bytes: `length(${text})` }
+  return { name, place: 'lane', isVersioned: true, key }
+}
+
 /**
  * Tables that are not exported. The target needs no `deletions`, because deleted rows are not exported. Its count of
  * the use of keys starts from zero, and it builds facts from the events.

@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { orIfDenied, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
-import { literal, literalArray, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { literalArray, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { hashName } from './fact-columns.js'
 import type { ColumnSource } from './fact-values.js'
+import { insertRows } from './insert.js'
 
 /** What a change affects: events of a project on one shard, or only their facts. */
 export type ChangeScope =
@@ -180,11 +181,12 @@ interface NoteRow {
 type Write = (rows: NoteRow[]) => Promise<void>
 
 async function writeNotes(clickhouse: ClickHouse, rows: readonly NoteRow[]): Promise<void> {
-  if (rows.length === 0) return
-  const lines = rows.map((row) => JSON.stringify(row)).join('\n')
-  await clickhouse.command(
-    `INSERT INTO event_changes (project_id, id, kind, scope, state) FORMAT JSONEachRow\n${lines}`,
-  )
+  await insertRows(clickhouse, 'event_changes (project_id, id, kind, scope, state)', rows)
+}
+
+/** Logs a change that concerns only facts, for the leader to follow. */
+async function request(clickhouse: ClickHouse, project_id: string, { kind, ...scope }: ChangeScope): Promise<void> {
+  await writeNotes(clickhouse, [{ project_id, id: randomUUID(), kind, scope: JSON.stringify(scope), state: ENDED }])
 }
 
 /** A running change and its entries in the log. */
@@ -241,9 +243,13 @@ class LoggedChange {
       await this.#write(this.#rows(randomUUID(), this.#state))
   }
 
+  /** Looks whether the copier took this process for dead, so that the change's statements may have had no effect. */
   async #look(): Promise<void> {
     const isSuspicious = this.#scopes.size > 0 && performance.now() - this.#began > SUSPICIOUS_MS
-    if (isSuspicious) this.#wasAbandoned ||= await isAbandoned(this.#clickhouse, this.#id)
+    if (this.#wasAbandoned || !isSuspicious) return
+    // A change that was settled long ago is forgotten.
+    const begun = await this.#clickhouse.rows(`SELECT 1 WHERE ${FENCE}`, { change: this.#id })
+    this.#wasAbandoned = begun.length === 0
   }
 
   #rows(id: string, state: number): NoteRow[] {
@@ -253,13 +259,6 @@ class LoggedChange {
       return { project_id, id, kind, scope: JSON.stringify(scope), state: hasNone ? SETTLED : state }
     })
   }
-}
-
-/** Whether the copier took the process of a change for dead, so that the change's statements may have had no effect. */
-async function isAbandoned(clickhouse: ClickHouse, change: string): Promise<boolean> {
-  // A change that was settled long ago is forgotten.
-  const begun = await clickhouse.rows(`SELECT 1 WHERE ${FENCE}`, { change })
-  return begun.length === 0
 }
 
 /** Retries a note in the background. If it never succeeds, the copier finds out later that the change is over. */
@@ -280,41 +279,28 @@ export async function requestFacts(
   kind: 'rebuild' | 'leave_out' | 'take_in',
   projectId: string,
 ): Promise<void> {
-  const values = { project: projectId, kind }
   if (kind !== 'rebuild') {
     await clickhouse.command(
       `INSERT INTO facts_left_out SELECT {project:String}, {kind:String} = 'leave_out', max(version) + 1
        FROM facts_left_out WHERE project_id = {project:String}`,
-      values,
+      { project: projectId, kind },
     )
   }
-  await clickhouse.command(
-    `INSERT INTO event_changes (project_id, id, kind, scope, state)
-     SELECT {project:String}, generateUUIDv4(), {kind:String}, '{}', ${ENDED}`,
-    values,
-  )
+  await request(clickhouse, projectId, { kind })
 }
 
 /** Requests that session facts of these calls are filled again, if there are any. @param scope as in ChangeScope */
 export async function noteCalls(
   clickhouse: ClickHouse,
   projectId: string,
-  scope: { keys: readonly string[] | null } | { before: number },
+  scope: { keys: string[] | null } | { before: number },
 ): Promise<void> {
-  await clickhouse.command(
-    `INSERT INTO event_changes (project_id, id, kind, scope, state)
-     SELECT {project:String}, generateUUIDv4(), 'calls', ${literal(JSON.stringify(scope))}, ${ENDED}`,
-    { project: projectId },
-  )
+  await request(clickhouse, projectId, { kind: 'calls', ...scope })
 }
 
 /** Requests a column of facts with these values. */
 export async function requestColumn(clickhouse: ClickHouse, source: ColumnSource): Promise<void> {
-  await clickhouse.command(
-    `INSERT INTO event_changes (project_id, id, kind, scope, state)
-     SELECT '', generateUUIDv4(), 'column', {scope:String}, ${ENDED}`,
-    { scope: JSON.stringify({ source }) },
-  )
+  await request(clickhouse, '', { kind: 'column', source })
 }
 
 /** The projects that are not copied. */

@@ -216,11 +216,9 @@ class ShardEdits {
       const fields = new QueryParameters()
       const condition = matchEvents(fields, ofProject)
       const { parameters } = fields
-      const run = async () => {
-        const all = { ...parameters, ...change.parameters }
-        await this.#clickhouse.command(`DELETE FROM events WHERE (${condition}) AND ${change.fence}`, all, SHARED_READS)
-        return true
-      }
+      const all = { ...parameters, ...change.parameters }
+      const run = () =>
+        this.#clickhouse.command(`DELETE FROM events WHERE (${condition}) AND ${change.fence}`, all, SHARED_READS)
       const left = { query: `SELECT count() AS count FROM events WHERE ${condition}`, parameters }
       await this.#counter
         .run(projectId, { count: ofProject.length, left, isResumable: false, run })
@@ -243,12 +241,17 @@ class ShardEdits {
 
 /** The events that edits change, by their projects. @param present ids of those that exist; default: all */
 function toScopes(edits: EventName[], present?: ReadonlySet<string>): Map<string, ChangeScope> {
+  const scopes = Array.from(groupIds(edits), ([project, ids]): [string, ChangeScope] => {
+    return [project, { kind: 'events', ids: ids.filter((id) => !present || present.has(id)) }]
+  })
+  return new Map(scopes)
+}
+
+/** The distinct ids of events by project. */
+function groupIds(events: EventName[]): Map<string, string[]> {
   const ids = new Map<string, Set<string>>()
-  for (const { projectId, eventId } of edits) {
-    const ofProject = ids.get(projectId) ?? new Set()
-    ids.set(projectId, present && !present.has(eventId) ? ofProject : ofProject.add(eventId))
-  }
-  return new Map(Array.from(ids, ([project, ofProject]) => [project, { kind: 'events', ids: [...ofProject] }]))
+  for (const { projectId, eventId } of events) ids.set(projectId, (ids.get(projectId) ?? new Set()).add(eventId))
+  return new Map(Array.from(ids, ([projectId, ofProject]) => [projectId, [...ofProject]]))
 }
 
 /** Combines edits, assuming that their events exist: the last properties of each event, unless it is deleted. */
@@ -268,13 +271,8 @@ function combineEdits(edits: Edit[]): { updates: Update[]; deletes: EventName[] 
 
 /** SQL condition for rows that are one of these events and belong to its project. */
 function matchEvents(fields: QueryParameters, events: EventName[]): string {
-  const ids = new Map<string, Set<string>>()
-  for (const { projectId, eventId } of events) {
-    const ofProject = ids.get(projectId) ?? new Set()
-    ids.set(projectId, ofProject.add(eventId))
-  }
-  const ofProjects = Array.from(ids, ([projectId, ofProject]) => {
-    return `(project_id = ${fields.text(projectId)} AND event_id IN ${fields.array([...ofProject], 'UUID')})`
+  const ofProjects = Array.from(groupIds(events), ([projectId, ids]) => {
+    return `(project_id = ${fields.text(projectId)} AND event_id IN ${fields.array(ids, 'UUID')})`
   })
   return ofProjects.join(' OR ')
 }

@@ -197,17 +197,13 @@ export async function readEventsById(
   )
 }
 
-/** The ids of the first events of a page in its order, up to `before`, exclusive. */
-export async function findEventIds(
-  shards: Shards,
-  page: Omit<EventPage, 'offset'>,
-  reading: ReadOptions = {},
-): Promise<string[]> {
+/** The ids of the events of a page in its order, up to `before`, exclusive. */
+export async function findEventIds(shards: Shards, page: EventPage, reading: ReadOptions = {}): Promise<string[]> {
   const { from, parameters } = selectOrdered(shards, 'toString(event_id) AS id', page)
   const rows = await shards.rows<{ id: string }>(
-    `${from} LIMIT {limit:UInt32}`,
-    { ...parameters, limit: page.limit },
-    IN_ORDER,
+    `${from} LIMIT {offset:UInt64}, {limit:UInt32}`,
+    { ...parameters, offset: page.offset, limit: page.limit },
+    idSettings(page),
     { ...reading, project: page.projectId },
   )
   return rows.map(({ id }) => id)
@@ -240,14 +236,8 @@ export async function findPageStart(
   page: Omit<EventPage, 'limit'>,
   reading: ReadOptions = {},
 ): Promise<string | null> {
-  const { from, parameters } = selectOrdered(shards, 'toString(event_id) AS id', page)
-  const [row] = await shards.rows<{ id: string }>(
-    `${from} LIMIT {offset:UInt64}, 1`,
-    { ...parameters, offset: page.offset },
-    idSettings(page),
-    { ...reading, project: page.projectId },
-  )
-  return row?.id ?? null
+  const [first] = await findEventIds(shards, { ...page, limit: 1 }, reading)
+  return first ?? null
 }
 
 /**

@@ -57,7 +57,11 @@ export async function searchEvents(
       const { projectId, upTo, order = 'asc' } = page
       const range = { projectId, upTo, order, ...(startAt !== undefined && { startAt }), offset: rows }
       const end = await findPageStart(shards, range, reading)
-      const found = await findEventIds(shards, { ...from, before: end, limit: most + 1 - ids.length }, reading)
+      const found = await findEventIds(
+        shards,
+        { ...from, before: end, offset: 0, limit: most + 1 - ids.length },
+        reading,
+      )
       ids.push(...found)
       if (ids.length > most) return { ids: ids.slice(0, most), next: ids[most] ?? null }
       if (end === null) return { ids, next: null }

@@ -8,7 +8,7 @@ import { type Position, START } from '../model/position.js'
 import { mayHaveContexts } from '../model/scanned-body.js'
 import { CONTEXT_COLUMNS, CONTEXT_TYPES } from './context-sql.js'
 import { DELETE_LIMIT_MS, type Deletion, DeletionCounter } from './deleted-events.js'
-import { hashUsers, logChange } from './event-changes.js'
+import { type ChangeScope, hashUsers, logChange } from './event-changes.js'
 import { deduplicateBy, insertEntries, isInserting } from './insert.js'
 
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
@@ -237,10 +237,8 @@ export async function deleteEventsOfUsers(
   const condition = `project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`
   const counter = await DeletionCounter.open(clickhouse, projectId)
   const { parameters } = fields
-  const users = await hashUsers(clickhouse, distinctIds)
-  await logChange(clickhouse, new Map([[projectId, { kind: 'users', users }]]), () =>
-    deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: false }),
-  )
+  const scope = { kind: 'users' as const, users: await hashUsers(clickhouse, distinctIds) }
+  await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters, isResumable: false })
 }
 
 /**
@@ -267,9 +265,8 @@ export async function deleteEventsBefore(
   for (const { id } of months) {
     const condition = `project_id = {project:String} AND _partition_id = {month:String} AND ${which}`
     const parameters = { ...values, month: id }
-    sum += await logChange(clickhouse, new Map([[projectId, { kind: 'month', month: id, before }]]), () =>
-      deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: true }),
-    )
+    const scope = { kind: 'month' as const, month: id, before }
+    sum += await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters, isResumable: true })
   }
   return sum
 }
@@ -277,40 +274,41 @@ export async function deleteEventsBefore(
 /** Events of a project on one shard. */
 interface ChosenEvents extends Pick<Deletion, 'isResumable'> {
   projectId: string
+  /** what facts have to follow */
+  scope: ChangeScope
   /** SQL */
   condition: string
   parameters: Parameters
 }
 
 /**
- * Deletes events, counted for the ledger, but none that are stored in between. Each journal stores its events in the
- * order of their ids, but an event of one journal may be stored after a later one of another.
+ * Deletes events, logged for the facts and counted for the ledger, but none that are stored in between. Each journal
+ * stores its events in the order of their ids, but an event of one journal may be stored after a later one of another.
  * @returns the number of deleted events
  */
 export async function deleteEvents(
   clickhouse: ClickHouse,
   counter: DeletionCounter,
-  { projectId, condition, parameters, isResumable }: ChosenEvents,
+  { projectId, scope, condition, parameters, isResumable }: ChosenEvents,
 ): Promise<number> {
-  const journal = 'bitAnd(toUInt128(event_id), 0xffffffff)'
-  const found = await clickhouse.rows<{ id: string; count: string; last: string }>(
-    `SELECT toString(${journal}) AS id, count() AS count, toString(max(toUInt128(event_id))) AS last
-     FROM events WHERE ${condition} GROUP BY id`,
-    parameters,
-    {},
-    { limitMs: DELETE_LIMIT_MS },
-  )
-  const count = found.reduce((sum, row) => sum + Number(row.count), 0)
-  const bounds = found.map(({ id, last }) => `(${journal} = ${id} AND toUInt128(event_id) <= toUInt128('${last}'))`)
-  const counted = `${condition} AND (${bounds.join(' OR ')})`
-  await counter.run(projectId, {
-    count,
-    left: { query: `SELECT count() AS count FROM events WHERE ${counted}`, parameters },
-    isResumable,
-    run: async () => {
-      await clickhouse.command(`DELETE FROM events WHERE ${counted}`, parameters, {}, DELETE_LIMIT_MS)
-      return true
-    },
+  return await logChange(clickhouse, new Map([[projectId, scope]]), async () => {
+    const journal = 'bitAnd(toUInt128(event_id), 0xffffffff)'
+    const found = await clickhouse.rows<{ id: string; count: string; last: string }>(
+      `SELECT toString(${journal}) AS id, count() AS count, toString(max(toUInt128(event_id))) AS last
+       FROM events WHERE ${condition} GROUP BY id`,
+      parameters,
+      {},
+      { limitMs: DELETE_LIMIT_MS },
+    )
+    const count = found.reduce((sum, row) => sum + Number(row.count), 0)
+    const bounds = found.map(({ id, last }) => `(${journal} = ${id} AND toUInt128(event_id) <= toUInt128('${last}'))`)
+    const counted = `${condition} AND (${bounds.join(' OR ')})`
+    await counter.run(projectId, {
+      count,
+      left: { query: `SELECT count() AS count FROM events WHERE ${counted}`, parameters },
+      isResumable,
+      run: () => clickhouse.command(`DELETE FROM events WHERE ${counted}`, parameters, {}, DELETE_LIMIT_MS),
+    })
+    return count
   })
-  return count
 }

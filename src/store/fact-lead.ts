@@ -104,7 +104,7 @@ export class FactLead {
     this.#state = state
     this.columns = new LeadColumns(clickhouse, () => this.assertLeads())
     this.sessions = new SessionDays(clickhouse, {
-      epoch: state.epoch,
+      epoch: state.current.epoch,
       change: (statement, parameters, settings) => this.#change(statement, parameters, { ...settings, ...COPYING }),
       assertLeads: () => this.assertLeads(),
     })
@@ -116,12 +116,12 @@ export class FactLead {
   }
 
   get epoch(): number {
-    return this.#state.epoch
+    return this.#state.current.epoch
   }
 
   /** All steps up to this number are finished or have been removed. */
   get step(): number {
-    return this.#state.begun
+    return this.#state.current.begun
   }
 
   /**
@@ -170,11 +170,11 @@ export class FactLead {
     const engine = server?.written_by ?? ''
     // Another version of ClickHouse may write values differently, and a table from a backup may be older or newer than
     // the events.
-    if (this.#state.engine !== engine) return await this.rebuild(engine)
+    if (this.#state.current.engine !== engine) return await this.rebuild(engine)
     const rows = await this.#clickhouse.rows<{ project: string; reached: string; last: number }>(
       `SELECT project_id AS project, toString(argMax(hi, step)) AS reached, max(step) AS last FROM facts_progress
        WHERE generation = {generation:UInt32} GROUP BY project_id`,
-      { generation: this.#state.generation },
+      { generation: this.#state.current.generation },
     )
     for (const { project, reached } of rows) this.progress.set(project, BigInt(reached))
     const done = rows.reduce((most, { last }) => Math.max(most, last), 0)
@@ -190,7 +190,7 @@ export class FactLead {
   }
 
   /** Removes all facts, so that they are copied again. @param engine the version of ClickHouse that will write them */
-  async rebuild(engine = this.#state.engine): Promise<void> {
+  async rebuild(engine = this.#state.current.engine): Promise<void> {
     this.progress.clear()
     // The order matters: a question that misses rows then notices that its generation is over.
     await this.#state.beginGeneration(engine)
@@ -210,7 +210,7 @@ export class FactLead {
    * read now; `different` if they have to be rebuilt
    */
   async check(): Promise<Comparison> {
-    const { generation } = this.#state
+    const { generation } = this.#state.current
     if (await isChecked(this.#clickhouse, generation)) return 'equal'
     // If a change was lost, facts may lack an edit, which does not show in their number.
     if (await hasDetachedParts(this.#clickhouse, FACT_NOTES)) return 'different'
@@ -224,7 +224,9 @@ export class FactLead {
 
   async #noteChecked(): Promise<void> {
     await this.#dropDetached()
-    await this.#change(`INSERT INTO facts_checked (generation) SELECT ${this.#state.generation} WHERE ${STILL_LEADS}`)
+    await this.#change(
+      `INSERT INTO facts_checked (generation) SELECT ${this.#state.current.generation} WHERE ${STILL_LEADS}`,
+    )
   }
 
   /** Removes detached parts: they are no longer needed, and may contain data that is erased later. */
@@ -284,7 +286,7 @@ export class FactLead {
     const rows = reached.map(({ projectId, hi }) => [projectId, String(hi)])
     await this.#change(
       `INSERT INTO facts_progress (generation, project_id, step, hi)
-       SELECT ${this.#state.generation}, reached.1, ${step}, toUInt128(reached.2)
+       SELECT ${this.#state.current.generation}, reached.1, ${step}, toUInt128(reached.2)
        FROM (SELECT arrayJoin(${literalRows(rows, 'String, String')}) AS reached) WHERE ${STILL_LEADS}`,
     )
     await this.assertLeads()
@@ -459,7 +461,7 @@ export class FactLead {
   /** Runs a statement that has no effect if another process leads. An UPDATE or DELETE gets the condition here. */
   async #change(statement: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<void> {
     const query = statement.startsWith('INSERT') ? statement : `${statement} AND ${STILL_LEADS}`
-    const all = { ...parameters, epoch: this.#state.epoch }
+    const all = { ...parameters, epoch: this.#state.current.epoch }
     await this.#clickhouse.command(query, all, { ...settings, log_comment: FACTS_COMMENT }, DELETE_LIMIT_MS)
   }
 }

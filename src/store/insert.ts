@@ -96,6 +96,18 @@ export function deduplicateBy(token: string): ClickHouseSettings {
   return { insert_deduplication_token: token, deduplicate_insert_select: 'force_enable' }
 }
 
+/** Stores rows with the columns that they have. @param into the table, with a list of columns if some get defaults */
+export async function insertRows(
+  clickhouse: ClickHouse,
+  into: string,
+  rows: readonly object[],
+  limitMs?: number,
+): Promise<void> {
+  if (rows.length === 0) return
+  const lines = rows.map((row) => JSON.stringify(row)).join('\n')
+  await clickhouse.command(`INSERT INTO ${into} FORMAT JSONEachRow\n${lines}`, {}, {}, limitMs)
+}
+
 /** The suffix of a replay's INSERT token. */
 export const REPLAYED = ':dead letter'
 

@@ -1,17 +1,21 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { STILL_LEADS, TAKING_LEAD } from './fact-points.js'
+import { deduplicateBy } from './insert.js'
 
 /** The state of a shard's facts, as in a row of `facts_state`. */
 interface State {
   version: number
   epoch: number
+  /** number of the last step that was begun */
   begun: number
+  /** facts of earlier generations no longer count */
   generation: number
+  /** the version of ClickHouse and the table that facts were written to */
   engine: string
 }
 
 /** The latest state in the store. */
-interface LastState extends State {
+interface LastState extends Omit<State, 'version'> {
   /** the process that wrote it */
   process: string
   /** whether that process still leads */
@@ -21,7 +25,7 @@ interface LastState extends State {
 }
 
 /** The state of a store in which no process has led yet. */
-const NOBODY: State = { version: 0, epoch: 0, begun: 0, generation: 1, engine: '' }
+const NOBODY = { epoch: 0, begun: 0, generation: 1, engine: '' }
 /** A leader that has not written for this long counts as gone, ms. */
 const SILENT_MS = 10_000
 /** `is_leading` of a process that has released the lead, and of one that leads; see TAKING_LEAD as well. */
@@ -69,38 +73,21 @@ export class LeadState {
     return (await state.#claim()) ? state : null
   }
 
-  get epoch(): number {
-    return this.#state.epoch
-  }
-
-  /** The number of the last step that was begun. */
-  get begun(): number {
-    return this.#state.begun
-  }
-
-  /** Facts of earlier generations no longer count. */
-  get generation(): number {
-    return this.#state.generation
-  }
-
-  /** The version of ClickHouse and the table that facts were written to. */
-  get engine(): string {
-    return this.#state.engine
+  get current(): Readonly<State> {
+    return this.#state
   }
 
   async #claim(): Promise<boolean> {
     for (;;) {
       const insert = this.#insert(TAKING_LEAD)
-      await this.#clickhouse.command(insert.query, insert.parameters, {
-        insert_deduplication_token: `epoch ${this.epoch}`,
-        deduplicate_insert_select: 'force_enable',
-      })
+      const { epoch } = this.#state
+      await this.#clickhouse.command(insert.query, insert.parameters, deduplicateBy(`epoch ${epoch}`))
       const [row] = await this.#clickhouse.rows<{ latest: number; own: number }>(
         'SELECT max(epoch) AS latest, maxIf(epoch, leader = {process:UUID}) AS own FROM facts_state',
         { process: this.#process },
       )
       const latest = row?.latest ?? 0
-      if (latest >= this.epoch) return latest === this.epoch && row?.own === this.epoch
+      if (latest >= epoch) return latest === epoch && row?.own === epoch
       // ClickHouse has lost the rows of this epoch, but not its token.
       this.#beginEpoch()
     }
@@ -115,11 +102,9 @@ export class LeadState {
       'SELECT max(step) AS step, max(generation) AS generation FROM facts_progress',
     )
     const { step = 0, generation = 0 } = row ?? {}
-    this.#state.begun = Math.max(this.begun, step)
-    if (generation <= this.generation) return
+    this.#state.begun = Math.max(this.#state.begun, step)
     // It is unknown which version wrote the facts, so they are rebuilt.
-    this.#state.generation = generation
-    this.#state.engine = ''
+    if (generation > this.#state.generation) Object.assign(this.#state, { generation, engine: '' })
   }
 
   /** Ends the takeover: the unfinished step of the previous leader is removed. */
@@ -130,13 +115,13 @@ export class LeadState {
 
   /** Begins the next step. @returns its number */
   async beginStep(): Promise<number> {
-    await this.#write({ begun: this.begun + 1 })
-    return this.begun
+    await this.#write({ begun: this.#state.begun + 1 })
+    return this.#state.begun
   }
 
   /** Begins the next generation. @param engine the new value of `engine` */
   async beginGeneration(engine: string): Promise<void> {
-    await this.#write({ engine, generation: this.generation + 1 })
+    await this.#write({ engine, generation: this.#state.generation + 1 })
   }
 
   /** Records that this process still leads. */
@@ -152,7 +137,7 @@ export class LeadState {
   /** Whether no other process has begun an epoch. */
   async stillLeads(): Promise<boolean> {
     const [row] = await this.#clickhouse.rows<{ epoch: number }>('SELECT max(epoch) AS epoch FROM facts_state')
-    return row?.epoch === this.epoch
+    return row?.epoch === this.#state.epoch
   }
 
   async #write(changes: Partial<State>, leading = this.#leading): Promise<void> {
@@ -174,17 +159,16 @@ export class LeadState {
 /** @returns null if nobody has ever led */
 async function readLast(clickhouse: ClickHouse): Promise<LastState | null> {
   const [row] = await clickhouse.rows<
-    Record<'version' | 'epoch' | 'begun' | 'generation' | 'engine' | 'process' | 'silent', string> & { leading: number }
+    Record<'epoch' | 'begun' | 'generation' | 'engine' | 'process' | 'silent', string> & { leading: number }
   >(
-    `SELECT version, epoch, begun, generation, engine, toString(leader) AS process, is_leading AS leading,
+    `SELECT epoch, begun, generation, engine, toString(leader) AS process, is_leading AS leading,
        date_diff('millisecond', written_at, now64(3)) AS silent
      FROM facts_state ORDER BY version DESC LIMIT 1`,
   )
   if (!row) return null
-  const { version, epoch, begun, generation, engine, process, leading, silent } = row
+  const { epoch, begun, generation, engine, process, leading, silent } = row
   return {
     process,
-    version: Number(version),
     epoch: Number(epoch),
     begun: Number(begun),
     generation: Number(generation),

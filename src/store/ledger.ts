@@ -4,6 +4,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { lastIdAt } from '../model/event-id.js'
 import { type Position, toMilliseconds } from '../model/position.js'
 import { readDeletedOn } from './deleted-events.js'
+import { insertRows } from './insert.js'
 
 /** The position up to which a journal has acknowledged the entries that it counts. */
 export interface Bound {
@@ -98,7 +99,6 @@ export async function writeBases(
   bases: ReadonlyMap<string, LedgerBase>,
   now: number,
 ): Promise<void> {
-  if (bases.size === 0) return
-  const lines = [...bases].map(([project_id, base]) => JSON.stringify({ layout, project_id, ...base, version: now }))
-  await first.command(`INSERT INTO ledger_bases FORMAT JSONEachRow\n${lines.join('\n')}`)
+  const rows = [...bases].map(([project_id, base]) => ({ layout, project_id, ...base, version: now }))
+  await insertRows(first, 'ledger_bases', rows)
 }

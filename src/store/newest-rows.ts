@@ -1,4 +1,5 @@
 import type { Shards } from '../clickhouse/shards.js'
+import type { StateKind } from '../model/state-key.js'
 import { CONTEXT_COLUMNS } from './context-sql.js'
 
 /**
@@ -22,8 +23,6 @@ export const VERSIONED_TABLES = {
   },
 }
 
-export type VersionedName = keyof typeof VERSIONED_TABLES
-
 export interface NewestOptions {
   alias?: string
   /** a condition on `project_id` and the key only; without it, each of several shards reads all its rows */
@@ -33,7 +32,7 @@ export interface NewestOptions {
 }
 
 /** Operand of FROM: every version of the rows of all shards. */
-export function allVersions(shards: Pick<Shards, 'areSeveral'>, name: VersionedName): string {
+export function allVersions(shards: Pick<Shards, 'areSeveral'>, name: StateKind): string {
   return shards.areSeveral ? `${name}_rows` : name
 }
 
@@ -43,7 +42,7 @@ export function allVersions(shards: Pick<Shards, 'areSeveral'>, name: VersionedN
  */
 export function newestRows(
   shards: Pick<Shards, 'areSeveral'>,
-  name: VersionedName,
+  name: StateKind,
   { alias = '', keys = '1', columns = VERSIONED_TABLES[name].columns }: NewestOptions = {},
 ): string {
   const as = alias && ` AS ${alias}`

@@ -1,4 +1,5 @@
 import type { ClickHouse } from '../clickhouse/client.js'
+import { insertRows } from './insert.js'
 import type { Part } from './parts.js'
 
 /** A part with its rows by project, limited to the projects with the most rows. */
@@ -90,11 +91,11 @@ export async function noteKnownParts(
   const rows = await clickhouse.rows<{ name: string; id: string }>(selectTableIds(clickhouse))
   const ids = new Map(rows.map(({ name, id }) => [name, id]))
   const version = await chooseVersion(clickhouse, 'known_parts', at)
-  const lines = notes.map(({ table, partition, parts }) => ({
+  const noted = notes.map(({ table, partition, parts }) => ({
     ...{ table_name: table, table_uuid: ids.get(table), partition_id: partition, version },
     parts: parts.map(({ name, first, last, rows, projects }) => ({ name, first, last, rows, projects })),
   }))
-  await insertLines(clickhouse, 'known_parts', lines)
+  await insertRows(clickhouse, 'known_parts', noted)
 }
 
 /** All parts that were ever reported as lost. */
@@ -121,13 +122,8 @@ export async function readLostParts(clickhouse: ClickHouse): Promise<LostPart[]>
 export async function noteLostParts(clickhouse: ClickHouse, lost: readonly LostPart[], at: number): Promise<void> {
   if (lost.length === 0) return
   const version = await chooseVersion(clickhouse, 'lost_parts', at)
-  const lines = lost.map(({ table, partition, isSettled, ...rest }) => {
+  const rows = lost.map(({ table, partition, isSettled, ...rest }) => {
     return { table_name: table, partition_id: partition, ...rest, is_settled: isSettled ? 1 : 0, version }
   })
-  await insertLines(clickhouse, 'lost_parts', lines)
-}
-
-async function insertLines(clickhouse: ClickHouse, table: string, lines: readonly object[]): Promise<void> {
-  const text = lines.map((line) => JSON.stringify(line)).join('\n')
-  await clickhouse.command(`INSERT INTO ${table} FORMAT JSONEachRow\n${text}`)
+  await insertRows(clickhouse, 'lost_parts', rows)
 }

@@ -118,12 +118,8 @@ export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
  * lacks the right to see them; missing parts are noticed anyway.
  */
 export async function listDetachedParts(clickhouse: ClickHouse): Promise<DetachedPart[]> {
-  return await orIfDenied(readDetached(clickhouse), [])
-}
-
-async function readDetached(clickhouse: ClickHouse): Promise<DetachedPart[]> {
   const fields = new QueryParameters()
-  const rows = await clickhouse.rows<Record<'table' | 'name' | 'reason', string> & Record<string, string | null>>(
+  const detached = clickhouse.rows<Record<'table' | 'name' | 'reason', string> & Record<string, string | null>>(
     `SELECT table, partition_id AS partition, name, min_block_number AS first, max_block_number AS last,
        ifNull(reason, '') AS reason
      FROM system.detached_parts
@@ -132,7 +128,7 @@ async function readDetached(clickhouse: ClickHouse): Promise<DetachedPart[]> {
      ORDER BY table, name`,
     fields.parameters,
   )
-  return rows.map(({ table, partition, name, first, last, reason }) => {
+  return (await orIfDenied(detached, [])).map(({ table, partition, name, first, last, reason }) => {
     const isNamed = partition != null && first != null && last != null
     const blocks = isNamed ? { table, partition, first: Number(first), last: Number(last) } : null
     return { table, blocks, name, reason }

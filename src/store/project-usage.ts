@@ -1,6 +1,7 @@
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { formatEventId } from '../model/event-id.js'
+import { insertRows } from './insert.js'
 
 /** The usage of a project. */
 interface Used {
@@ -35,7 +36,7 @@ export async function writeUsage(shards: Shards, counts: readonly UsageCount[]):
   const rows = counts.map(({ projectId: project_id, readCpuMs, ...rest }) => {
     return { project_id, read_cpu_ms: readCpuMs && Math.round(readCpuMs), ...rest }
   })
-  await insertRows(shards, rows)
+  await shards.onFirst((clickhouse) => insertRows(clickhouse, 'project_usage', rows, WRITE_LIMIT_MS))
 }
 
 /**
@@ -48,22 +49,10 @@ export async function writeStoredBytes(
   bytes: ReadonlyMap<string, number>,
   version: number,
 ): Promise<void> {
-  const rows = [...bytes].map(([project_id, stored_bytes]) => ({
-    project_id,
-    day,
-    ...ALL_PROCESSES,
-    stored_bytes,
-    version,
-  }))
-  await insertRows(shards, rows)
-}
-
-async function insertRows(shards: Shards, rows: readonly object[]): Promise<void> {
-  if (rows.length === 0) return
-  const lines = rows.map((row) => JSON.stringify(row)).join('\n')
-  await shards.onFirst((clickhouse) =>
-    clickhouse.command(`INSERT INTO project_usage FORMAT JSONEachRow\n${lines}`, {}, {}, WRITE_LIMIT_MS),
-  )
+  const rows = Array.from(bytes, ([project_id, stored_bytes]) => {
+    return { project_id, day, ...ALL_PROCESSES, stored_bytes, version }
+  })
+  await shards.onFirst((clickhouse) => insertRows(clickhouse, 'project_usage', rows, WRITE_LIMIT_MS))
 }
 
 /** Time limit for storing counts, ms; after that, the service continues without the counts of other processes. */

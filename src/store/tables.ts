@@ -10,7 +10,7 @@ import { type StateKind, toStateKey } from '../model/state-key.js'
 import { ALIASES } from './aliases.js'
 import { insertDeadLetter, insertRejected } from './dead-letters.js'
 import { findLastStored, findStoredPositions, insertEvents } from './events.js'
-import { isInserting } from './insert.js'
+import { insertEntries, isInserting, versionedRows } from './insert.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 import { PROFILES } from './profiles.js'
 import { SESSIONS } from './sessions.js'
@@ -91,14 +91,8 @@ export function openTables(
           return await insertEvents(clickhouse, journal.id, entries, token, signal)
         case 'rejected':
           return await insertRejected(clickhouse, journal.id, entries, token)
-        case 'profiles':
-          return await PROFILES.insert(clickhouse, entries, signal)
-        case 'sessions':
-          return await SESSIONS.insert(clickhouse, entries, signal)
-        case 'aliases':
-          return await ALIASES.insert(clickhouse, entries, signal)
         default:
-          throw new Error(`no table holds ${kind satisfies never}`)
+          return await insertEntries(clickhouse, INSERTS[kind], entries, versionedRows, signal)
       }
     },
     lastStored: async (first) => {
@@ -124,6 +118,13 @@ export function openTables(
     }),
     aliases: stateTable(places, ALIASES, { format: formatAlias, parse: parseAlias, countBytes: () => 0 }),
   }
+}
+
+/** The INSERT of each kind of state. */
+const INSERTS: Record<StateKind, string> = {
+  profiles: PROFILES.insertQuery,
+  sessions: SESSIONS.insertQuery,
+  aliases: ALIASES.insertQuery,
 }
 
 function countPropertyBytes({ properties }: { properties: Properties }): number {

@@ -1,13 +1,10 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { ClickHouse } from '../clickhouse/client.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
-import type { Entry } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
 import type { StateKind } from '../model/state-key.js'
-import { insertEntries, versionedRows } from './insert.js'
 import { allVersions, newestRows, VERSIONED_TABLES } from './newest-rows.js'
 import { stateKeySql } from './state-shard.js'
 
@@ -31,8 +28,8 @@ export interface VersionedTable<Value> {
    * @param value null for a deleted one
    */
   row(projectId: string, name: string, value: Value | null): string
-  /** Stores rows. Idempotent. */
-  insert(clickhouse: ClickHouse, entries: Entry[], signal: AbortSignal): Promise<void>
+  /** stores rows, see `versionedRows` */
+  insertQuery: string
   /** The stored values by name, without unknown names; null for a value with more than `maxBytes` of properties. */
   read(shards: Shards, projectId: string, names: string[], maxBytes: number): Promise<Map<string, StoredValue<Value>>>
   /** The number of rows of all projects, including deleted ones and versions that ClickHouse has not merged yet. */
@@ -72,15 +69,16 @@ export function createVersionedTable<Value extends { properties: Properties }, R
   toValue,
 }: TableMapping<Value, Row>): VersionedTable<Value> {
   const nameColumn = VERSIONED_TABLES[kind].key
-  const insertQuery = buildInsert(kind, {
-    ...{ project_id: 'String', [nameColumn]: 'String', properties: 'String' },
-    ...columns,
-    is_deleted: 'UInt8',
-  })
   const selected = [`${nameColumn} AS name`, ...Object.keys(columns), 'version'].join(', ')
   return {
     kind,
     ...createStoredKeys(kind),
+
+    insertQuery: buildInsert(kind, {
+      ...{ project_id: 'String', [nameColumn]: 'String', properties: 'String' },
+      ...columns,
+      is_deleted: 'UInt8',
+    }),
 
     row: (projectId, name, value) =>
       JSON.stringify({
@@ -90,8 +88,6 @@ export function createVersionedTable<Value extends { properties: Properties }, R
         ...toColumns(value),
         is_deleted: value ? 0 : 1,
       }),
-
-    insert: (clickhouse, entries, signal) => insertEntries(clickhouse, insertQuery, entries, versionedRows, signal),
 
     async read(shards, projectId, names, maxBytes) {
       const fields = new QueryParameters()

@@ -107,7 +107,7 @@ async function storeAliases(
   for (const shards of both) {
     for (const { number, clickhouse } of shards.all) {
       const own = entries.filter((_, i) => i % shards.all.length === number)
-      if (own.length > 0) await ALIASES.insert(clickhouse, own, SIGNAL)
+      if (own.length > 0) await openTables(clickhouse, { id: 1 }).insert('aliases', own, '', SIGNAL)
     }
   }
 }
@@ -219,7 +219,10 @@ t.test('profiles and sessions are the newest of all shards, including deletions'
       count: 1,
       body: Buffer.from(row),
     }
-    for (const shards of both) await table.insert(shards.at(shard % shards.all.length).clickhouse, [entry], SIGNAL)
+    for (const shards of both) {
+      const { clickhouse } = shards.at(shard % shards.all.length)
+      await openTables(clickhouse, { id: 1 }).insert(table.kind, [entry], '', SIGNAL)
+    }
   }
   const profile = (name: string, at: number | null, shard: number) => {
     return put(

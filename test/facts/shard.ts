@@ -9,6 +9,7 @@ import type { Session } from '../../src/model/session.js'
 import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { insertEvents, logReplay } from '../../src/store/events.js'
 import { SESSIONS } from '../../src/store/sessions.js'
+import { openTables } from '../../src/store/tables.js'
 import { emptyClickHouse } from '../shared-engine.js'
 import { completeFacts, countDifferences } from './copied-facts.js'
 
@@ -80,7 +81,7 @@ export async function openShard(t: Test, engine?: { url: string }) {
     /** Stores a session of the calls, or its deletion. */
     async call(projectId: string, sessionId: string, session: Session | null): Promise<void> {
       const entry = toEntry(projectId, sessionId, session)
-      await SESSIONS.insert(clickhouse, [entry], UNINTERRUPTED)
+      await openTables(clickhouse, { id: JOURNAL }).insert('sessions', [entry], '', UNINTERRUPTED)
       stored = entry.position
     },
     /** Stores a session of the calls as a dead letter. @returns a function that replays it */
