@@ -39,6 +39,14 @@ const QUERY_TIMEOUT_MS = 30_000
 const PING_TIMEOUT_MS = 2_000
 /** A statement may contain a request's body in base64. */
 const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
+/**
+ * Settings for queries that may be silent for minutes: these headers keep the client and proxies from closing the
+ * connection. Node reads 16 KiB of headers, enough for more than an hour.
+ */
+export const SIGNS_OF_LIFE: ClickHouseSettings = {
+  send_progress_in_http_headers: 1,
+  http_headers_progress_interval_ms: '60000',
+}
 const MIB = 1024 * 1024
 /**
  * With more than four reads at a time, a project is served no faster, but takes connections, memory and threads from

@@ -1,4 +1,4 @@
-import type { ClickHouse } from '../clickhouse/client.js'
+import { type ClickHouse, SIGNS_OF_LIFE } from '../clickhouse/client.js'
 import { findUnreadablePart } from '../clickhouse/errors.js'
 
 /** An active part of any of our tables. */
@@ -11,7 +11,6 @@ export interface CheckedPart {
 
 /** How long ClickHouse may take to check one part, ms; it reads some 500 MB a second. */
 const LIMIT_MS = 60 * 60_000
-const SIGN_OF_LIFE_MS = 60_000
 
 /** All active parts of our tables, newest first. */
 export async function listPartsToCheck(clickhouse: ClickHouse): Promise<CheckedPart[]> {
@@ -36,13 +35,7 @@ export async function checkPart(
     const rows = await clickhouse.rows<{ is_passed: number; message: string }>(
       `CHECK TABLE ${table} PART '${name}'`,
       {},
-      {
-        check_query_single_value_result: 0,
-        max_threads: 1,
-        priority: '10',
-        send_progress_in_http_headers: 1,
-        http_headers_progress_interval_ms: String(SIGN_OF_LIFE_MS),
-      },
+      { check_query_single_value_result: 0, max_threads: 1, priority: '10', ...SIGNS_OF_LIFE },
       { limitMs: LIMIT_MS, ...(signal && { signal }) },
     )
     return rows.find(({ is_passed }) => is_passed === 0)?.message ?? null

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { ClickHouse } from '../clickhouse/client.js'
+import { type ClickHouse, SIGNS_OF_LIFE } from '../clickhouse/client.js'
 import type { Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
@@ -139,11 +139,10 @@ export interface JournalRow {
 
 /** Memory that a query may use for GROUP BY before it spills to disk. */
 const MAX_GROUP_BYTES = 2 * 1024 * 1024 * 1024
-/** Scanning a whole table takes a long time. Progress headers keep proxies from closing the silent connection. */
+/** Scanning a whole table takes a long time. */
 const SCAN_LIMIT_MS = 60 * 60 * 1000
 const SCAN: ClickHouseSettings = {
-  send_progress_in_http_headers: 1,
-  http_headers_progress_interval_ms: '60000',
+  ...SIGNS_OF_LIFE,
   // The newest rows of several shards are found by grouping all of them.
   max_bytes_before_external_group_by: String(MAX_GROUP_BYTES),
 }

@@ -81,6 +81,13 @@ const COUNTED_TOGETHER = 500
 const LIMIT_MS = 60_000
 const AS_STORED = { max_threads: 1, priority: '10', apply_deleted_mask: 0, apply_patch_parts: 0 } as const
 
+/** Operand of FROM: the partitions of a table, by `id`, with their bytes on the disk as `size`, and `all_rows`. */
+export function partitionSizes(table: string): string {
+  return `(
+    SELECT partition_id AS id, sum(bytes_on_disk) AS size, sum(rows) AS all_rows FROM system.parts
+    WHERE database = currentDatabase() AND table = '${table}' AND active GROUP BY id)`
+}
+
 /** Whether a part has edits and deletes of events. */
 export function isPatch({ partition }: Pick<Blocks, 'partition'>): boolean {
   return partition.startsWith(PATCH)

@@ -2,6 +2,7 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { formatEventId } from '../model/event-id.js'
 import { insertRows } from './insert.js'
+import { partitionSizes } from './parts.js'
 
 /** The usage of a project. */
 interface Used {
@@ -138,10 +139,7 @@ export async function readStoredBytes(
           SELECT project_id AS project, _partition_id AS id, count() AS n FROM ${table} WHERE ${wanted}
           GROUP BY project, id
         ) AS own
-        INNER JOIN (
-          SELECT partition_id AS id, sum(bytes_on_disk) AS size, sum(rows) AS all_rows FROM system.parts
-          WHERE database = currentDatabase() AND table = '${table}' AND active GROUP BY id
-        ) AS parts USING (id)
+        INNER JOIN ${partitionSizes(table)} AS parts USING (id)
         GROUP BY project`,
       ).join(' UNION ALL '),
       fields.parameters,

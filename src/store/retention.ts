@@ -6,6 +6,7 @@ import type { Kept } from '../contract/project-settings.js'
 import type { Expired } from '../contract/responses.js'
 import { aliasEndsSql } from './aliases.js'
 import { newestRows } from './newest-rows.js'
+import { partitionSizes } from './parts.js'
 import { mutate } from './rewrite.js'
 import { removeSessionFacts } from './session-facts.js'
 
@@ -72,10 +73,7 @@ async function countOnShards(shards: Shards, table: string, values: Parameters, 
     clickhouse.rows<{ count: string; first: number; last: number; bytes: string }>(
       `SELECT sum(n) AS count, min(first_at) AS first, max(last_at) AS last, toUInt64(sum(n * size / all_rows)) AS bytes
        FROM (SELECT * FROM (${counts}) WHERE n > 0) AS counted
-       INNER JOIN (
-         SELECT partition_id AS id, sum(bytes_on_disk) AS size, sum(rows) AS all_rows FROM system.parts
-         WHERE database = currentDatabase() AND table = '${table}' AND active GROUP BY id
-       ) AS parts USING (id)
+       INNER JOIN ${partitionSizes(table)} AS parts USING (id)
        HAVING count > 0`,
       values,
       {},

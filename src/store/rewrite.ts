@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { ClickHouse } from '../clickhouse/client.js'
+import { type ClickHouse, SIGNS_OF_LIFE } from '../clickhouse/client.js'
 import { isStoreError, type StoreError } from '../clickhouse/errors.js'
 import { LARGE_QUERY, literal, literalArray, type Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
@@ -11,7 +11,6 @@ import { removeSessionFacts } from './session-facts.js'
 const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
 /** Time limit for rewriting a partition, ms. ClickHouse keeps parts under 150 GB. */
 const REWRITE_LIMIT_MS = 60 * 60 * 1000
-const SIGN_OF_LIFE_MS = 60_000
 const MIN_POLL_MS = 20
 const MAX_POLL_MS = 1_000
 /** Maximum number of keys in one statement, which rewrites every part that holds one of them. */
@@ -104,13 +103,7 @@ export async function rewriteParts(
       await clickhouse.command(
         `OPTIMIZE TABLE ${table} PARTITION ID {partition:String} FINAL`,
         { partition },
-        {
-          optimize_skip_merged_partitions: 0,
-          optimize_throw_if_noop: 1,
-          // Otherwise the client would abort a connection that is silent for two minutes.
-          send_progress_in_http_headers: 1,
-          http_headers_progress_interval_ms: String(SIGN_OF_LIFE_MS),
-        },
+        { optimize_skip_merged_partitions: 0, optimize_throw_if_noop: 1, ...SIGNS_OF_LIFE },
         REWRITE_LIMIT_MS,
       )
       return

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { DataFormat } from '@clickhouse/client'
-import type { ClickHouse } from '../clickhouse/client.js'
+import { type ClickHouse, SIGNS_OF_LIFE } from '../clickhouse/client.js'
 import { isStoreError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
@@ -46,10 +46,7 @@ const READ_ONLY = {
   max_memory_usage: String(MAX_MEMORY_BYTES),
   max_bytes_before_external_group_by: String(MAX_MEMORY_BYTES / 2),
   max_bytes_before_external_sort: String(MAX_MEMORY_BYTES / 2),
-  // These headers keep a connection alive while a query takes long before its first row. Node reads 16 KiB of headers,
-  // enough for more than an hour.
-  send_progress_in_http_headers: 1,
-  http_headers_progress_interval_ms: '60000',
+  ...SIGNS_OF_LIFE,
 } as const
 
 /** The result of an operator's query. */
