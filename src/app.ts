@@ -19,7 +19,6 @@ import { auditCalls } from './http/audit.js'
 import { allowOrigins } from './http/cross-origin.js'
 import { type OpenServer, openServer } from './http/server.js'
 import { CLIENT_LIMITS, type ClientLimits } from './http/socket/connection-limits.js'
-import type { Journal } from './journal/journal.js'
 import { KeyRefresh, type KeysFound } from './keys/key-refresh.js'
 import { KeyRing } from './keys/key-ring.js'
 import { KeyUsage } from './keys/key-usage.js'
@@ -278,7 +277,12 @@ function openQuestionParts(
     journals,
     repairs,
     projects,
-  }: { shards: Shards; journals: readonly Pick<Journal, 'wakeWriter'>[]; repairs: FactRepairs; projects: Projects },
+  }: {
+    shards: Shards
+    journals: ConstructorParameters<typeof FactsReader>[1]
+    repairs: FactRepairs
+    projects: Projects
+  },
 ) {
   return {
     shards,
