@@ -291,6 +291,11 @@ t.test('removing an item keeps the focus of the keyboard in its list', async (t)
     await page.getByRole('button', { name: remove }).first().press('Enter')
     await until(`the focus on ${next} after ${remove}`, async () => (await readFocus()) === next)
   }
+  const steps = ['viewed', 'purchased', '*'].map((event) => ({ event }))
+  await page.goto(`${site.url}/${linkTo({ kind: 'funnel', steps })}`)
+  await page.getByRole('button', { name: 'Remove step 1' }).press('Enter')
+  // The first step cannot be moved up.
+  await until('the focus on the next step', async () => (await readFocus()) === 'Move down step 1')
 })
 
 t.test('a breakdown of nothing but unset values says so', async (t) => {

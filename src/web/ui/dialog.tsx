@@ -5,7 +5,6 @@ import { Button } from './button.js'
 import * as styles from './dialog.module.css'
 import * as formStyles from './form.module.css'
 import { Failure } from './notice.js'
-import { RemoveButton } from './remove-button.js'
 
 interface DialogProps {
   title: string
@@ -40,7 +39,9 @@ export function Dialog({ title, onClose, isWide = false, children }: DialogProps
     >
       <header>
         <h2>{title}</h2>
-        <RemoveButton label="Close" onClick={onClose} />
+        <Button look="plain" aria-label="Close" onClick={onClose}>
+          ✕
+        </Button>
       </header>
       {children}
     </dialog>

@@ -13,6 +13,8 @@ interface RemoveButtonProps {
  */
 export function RemoveButton({ label, disabled = false, onClick }: RemoveButtonProps) {
   const remove = ({ currentTarget: button }: { currentTarget: HTMLButtonElement }) => {
+    // Safari does not focus a button that is clicked.
+    const isFocused = document.activeElement === button
     const list = button.closest<HTMLElement>('ul, section')
     const own = [...(list?.querySelectorAll('button') ?? [])]
     const itself = list?.hasAttribute('tabindex') ? [list] : []
@@ -22,7 +24,7 @@ export function RemoveButton({ label, disabled = false, onClick }: RemoveButtonP
     onClick()
     // Once the page has rendered without the item.
     setTimeout(() => {
-      if (document.activeElement === document.body) nearest.find(({ isConnected }) => isConnected)?.focus()
+      if (isFocused && document.activeElement === document.body) nearest.find(takeFocus)
     })
   }
   return (
@@ -30,4 +32,10 @@ export function RemoveButton({ label, disabled = false, onClick }: RemoveButtonP
       ✕
     </Button>
   )
+}
+
+/** Focuses an element if that is possible: it may be gone, hidden or disabled. */
+function takeFocus(element: HTMLElement): boolean {
+  element.focus()
+  return document.activeElement === element
 }
