@@ -104,7 +104,9 @@ async function buildCsv({ search, filter, columns }: ListQuery): Promise<CsvPart
 
 function toCsvRow(user: ListedUser, columns: string[]): CsvRow {
   const { distinct_id, properties, created_at, updated_at, last_seen } = user
-  const times = [last_seen, created_at, updated_at].map((instant) => instant && new Date(instant).toISOString())
+  const times = [last_seen, created_at, updated_at].map((instant) =>
+    instant === null ? null : new Date(instant).toISOString(),
+  )
   const values = columns.map((name) => readCell(user, name))
   return [distinct_id, findName(properties), findEmail(properties), ...values, ...times]
 }
