@@ -77,6 +77,11 @@ t.test('the welcome page creates a write key, and puts it into the code', async 
   await page.getByText('Replace YOUR_WRITE_KEY').waitFor()
   await page.getByRole('button', { name: 'Create a write key' }).click()
   await page.getByText('It is shown only this once').waitFor()
+  t.match(
+    await page.evaluate('document.activeElement.textContent'),
+    /^The code above has your new write key/,
+    'the focus',
+  )
   await checkAccessibility(t, page, 'the welcome with a key')
   t.notMatch(await page.content(), 'YOUR_WRITE_KEY')
   await page.getByRole('tab', { name: 'curl' }).click()

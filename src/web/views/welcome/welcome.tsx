@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { createKey } from '../../api/keys.js'
 import { followEvents } from '../../api/live-events.js'
 import type { Access } from '../../api/sign-in.js'
@@ -26,6 +26,11 @@ export interface WelcomeProps {
 export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
   const [selected, setSelected] = useState(0)
   const [key, setKey] = useState<string | null>(null)
+  const created = useRef<HTMLParagraphElement>(null)
+  useLayoutEffect(() => {
+    // The button that had the focus is gone.
+    if (key !== null) created.current?.focus()
+  }, [key])
   const arrived = useLatest(onFirstEvent)
   useEffect(() => {
     const stop = new AbortController()
@@ -64,7 +69,7 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
       <section class={cardStyles.card} aria-label="The key">
         <h2>The key</h2>
         {key !== null ? (
-          <p role="status">
+          <p ref={created} tabIndex={-1}>
             The code above has your new write key. <strong>It is shown only this once.</strong> You can limit it to your
             sites, or revoke it, in <a href={linkTo(['settings'])}>Settings</a>.
           </p>
