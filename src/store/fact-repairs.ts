@@ -4,9 +4,9 @@ import { checkPart } from './check-parts.js'
 import { noteCalls, requestFacts } from './event-changes.js'
 import { detachNotes } from './fact-check.js'
 
-/** Pauses before the next repair of the same table or part, ms. */
+/** Pauses before the next repair of the same table or part, or check of the same part, ms. */
 export interface RepairPauses {
-  /** if it is still damaged after a repair, another one does not help */
+  /** if it is still damaged after a repair, another one does not help; an intact part is not checked again either */
   repairedMs: number
   failedMs: number
 }
@@ -22,7 +22,7 @@ const NOT_REPLACED =
 export class FactRepairs {
   readonly #log: Pick<Log, 'warn'>
   readonly #pauses: RepairPauses
-  /** by shard and table or part: when it may be repaired again, `performance.now()` */
+  /** by shard and table or part: when it may be repaired, or checked, again, `performance.now()` */
   readonly #dueAt = new Map<string, number>()
 
   constructor(log: Pick<Log, 'warn'>, pauses = PAUSES) {
@@ -42,22 +42,36 @@ export class FactRepairs {
     { table, part }: { table: string; part: string },
     { isSure }: { isSure: boolean },
   ): Promise<boolean> {
+    const place = `${number} ${table} ${part}`
     // After a rebuild, all parts of the facts are new.
-    const key = `${number} ${table === 'event_facts' ? table : `${table} ${part}`}`
-    if (performance.now() < (this.#dueAt.get(key) ?? Number.NEGATIVE_INFINITY)) return false
-    const pause = (ms: number) => this.#dueAt.set(key, performance.now() + ms)
-    pause(this.#pauses.repairedMs)
+    const key = table === 'event_facts' ? `${number} ${table}` : place
+    const intact = `${place} is intact`
+    if (this.#isPaused(key) || (!isSure && this.#isPaused(intact))) return false
+    this.#pause(key, this.#pauses.repairedMs)
     try {
-      if (!isSure && (await checkPart(clickhouse, { table, name: part })) === null) return false
+      if (!isSure && (await checkPart(clickhouse, { table, name: part })) === null) {
+        // Another part of the table may be damaged.
+        this.#dueAt.delete(key)
+        this.#pause(intact, this.#pauses.repairedMs)
+        return false
+      }
       this.#log.warn({ table, part }, 'a part of the facts is damaged; replacing it')
       if (table === 'event_facts') await requestFacts(clickhouse, 'rebuild', '')
       else if (table === 'session_facts') await noteCalls(clickhouse, '', { keys: null })
       else await detachNotes(clickhouse, { table, part })
       return true
     } catch (err) {
-      pause(this.#pauses.failedMs)
+      this.#pause(key, this.#pauses.failedMs)
       this.#log.warn({ err, table, part }, NOT_REPLACED)
       return false
     }
+  }
+
+  #isPaused(key: string): boolean {
+    return performance.now() < (this.#dueAt.get(key) ?? Number.NEGATIVE_INFINITY)
+  }
+
+  #pause(key: string, ms: number): void {
+    this.#dueAt.set(key, performance.now() + ms)
   }
 }
