@@ -1,5 +1,5 @@
-import { PUBLIC_KEY, randomName, type StoredEvent } from '../helper.js'
-import { call, type Findings, insist } from './calls.js'
+import { PUBLIC_KEY, randomName, type StoredEvent, until } from '../helper.js'
+import { call, type Findings, INSIST_LIMIT_MS, insist } from './calls.js'
 import type { Ledger } from './ledger.js'
 import { Producer } from './producer.js'
 
@@ -136,7 +136,7 @@ export class RepeatingClient implements Client {
   }
 
   async finish(): Promise<void> {
-    while (!(await this.#ask()));
+    await until('an answer about all events', () => this.#ask(), INSIST_LIMIT_MS)
   }
 
   /** @returns whether there was an answer about all events */
