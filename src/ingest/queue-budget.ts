@@ -33,7 +33,7 @@ export class QueueBudget {
 
   /** Bytes that are not taken; negative if too many are. */
   get left(): number {
-    return this.#maxBytes - this.#queued.total
+    return this.#limit - this.bytes
   }
 
   get #limit(): number {
