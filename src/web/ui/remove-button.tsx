@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { Button } from './button.js'
 
 interface RemoveButtonProps {
@@ -12,26 +13,33 @@ interface RemoveButtonProps {
  * or to the next button of the page.
  */
 export function RemoveButton({ label, disabled = false, onClick }: RemoveButtonProps) {
+  const clicked = useRef<{ button: HTMLButtonElement; nearest: HTMLElement[] } | null>(null)
   const remove = ({ currentTarget: button }: { currentTarget: HTMLButtonElement }) => {
-    // Safari does not focus a button that is clicked.
-    const isFocused = document.activeElement === button
-    const list = button.closest<HTMLElement>('ul, section')
-    const own = [...(list?.querySelectorAll('button') ?? [])]
-    const itself = list?.hasAttribute('tabindex') ? [list] : []
-    const all = [...document.querySelectorAll('button')]
-    const after = all.slice(all.indexOf(button) + 1)
-    const nearest = [...after.filter((one) => own.includes(one)), ...own.reverse(), ...itself, ...after]
+    clicked.current = { button, nearest: findNearest(button) }
     onClick()
-    // Once the page has rendered without the item.
-    setTimeout(() => {
-      if (isFocused && document.activeElement === document.body) nearest.find(takeFocus)
-    })
   }
+  // The item is removed later if the removal changes the URL. Safari does not focus a button that is clicked.
+  useLayoutEffect(() => {
+    return () => {
+      const { button, nearest } = clicked.current ?? {}
+      if (button && document.activeElement === button) queueMicrotask(() => nearest?.find(takeFocus))
+    }
+  }, [])
   return (
     <Button look="plain" aria-label={label} disabled={disabled} onClick={remove}>
       ✕
     </Button>
   )
+}
+
+/** What can be focused instead of the button, the nearest first. */
+function findNearest(button: HTMLButtonElement): HTMLElement[] {
+  const list = button.closest<HTMLElement>('ul, section')
+  const own = [...(list?.querySelectorAll('button') ?? [])]
+  const itself = list?.hasAttribute('tabindex') ? [list] : []
+  const all = [...document.querySelectorAll('button')]
+  const after = all.slice(all.indexOf(button) + 1)
+  return [...after.filter((one) => own.includes(one)), ...own.reverse(), ...itself, ...after]
 }
 
 /** Focuses an element if that is possible: it may be gone, hidden or disabled. */
