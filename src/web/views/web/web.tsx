@@ -181,7 +181,7 @@ function Online({ where }: { where: Filter | null }) {
   const line = value?.answer.results[0]
   if (!value || !line) return null
   return (
-    <p class={liveStatusStyles.status} data-state={line.total ? 'live' : undefined}>
+    <p class={`${liveStatusStyles.status} ${styles.online}`} data-state={line.total ? 'live' : undefined}>
       <NumberButton
         text={`${formatCount(line.total ?? 0, 'visitor')} online`}
         title="in the last 5 minutes"
