@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Connection } from '../client/connection.js'
 import type { ErasedUser, ErasedUsers } from '../contract/schemas.js'
-import { piecesOf } from '../lib/pieces.js'
+import { piecesAsync } from '../lib/pieces.js'
 import { checkService } from './check-service.js'
 import { replaceControls } from './columns.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
@@ -50,7 +50,7 @@ export const command: Command = {
     const total = { users: 0, unknown: 0, events: 0, sessions: 0, dead_letters: 0 }
     let unreadable = 0
     let last: { users: string[]; response: ErasedUsers } | null = null
-    for await (const users of piecesOf(file === undefined ? names : lines(file, io), BATCH)) {
+    for await (const users of piecesAsync(file === undefined ? names : lines(file, io), BATCH)) {
       if (!last) await checkService(connection, url, 'read', io)
       const response = await erase(users)
       for (const user of response.erased) {

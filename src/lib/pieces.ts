@@ -11,7 +11,7 @@ export function* pieces<T>(values: Iterable<T>, size: number): Generator<T[]> {
 }
 
 /** Like `pieces`, for values that arrive over time. */
-export async function* piecesOf<T>(values: Iterable<T> | AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
+export async function* piecesAsync<T>(values: Iterable<T> | AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
   let piece: T[] = []
   for await (const value of values) {
     piece.push(value)

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, open, rm, stat } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { withPath } from '../../lib/failure-text.js'
-import { piecesOf } from '../../lib/pieces.js'
+import { piecesAsync } from '../../lib/pieces.js'
 import type { StateFile } from '../../lib/state-file.js'
 import type { ImportState } from './checkpoint.js'
 
@@ -63,7 +63,7 @@ export class StoredBatches {
     const { size } = await stat(this.path).catch(() => ({ size: 0 }))
     if (size < this.#bytes) throw this.#missing()
     const input = createReadStream(this.path, { end: this.#bytes - 1 })
-    for await (const ids of piecesOf(createInterface({ input }), groupSize)) {
+    for await (const ids of piecesAsync(createInterface({ input }), groupSize)) {
       // If the file was removed before the import resumed, zeros take the place of the earlier ids.
       if (ids.some((id) => id.includes('\0'))) throw this.#missing()
       yield ids
