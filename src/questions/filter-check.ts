@@ -10,8 +10,11 @@ const MAX_VALUES = 1000
 /** Maximum length of a text or pattern to compare with, characters. */
 const MAX_TEXT = 10_000
 
-const WITHIN = 'is not possible in a filter that selects the events of a session'
+const WITHIN = 'is not possible in the filter of sessions by gap, which decides what belongs to a session'
 const SESSION_HAS = 'must be ["session_has", {"event": …, "where": filter}]'
+
+/** Maximum number of conditions about the session in the filter of one `session_has`; each doubles its cost. */
+const MAX_OF_SESSION = 4
 
 /** How many filters are possible. */
 export interface FilterLimit {
@@ -28,8 +31,10 @@ export class FilterCheck {
   readonly #limit: FilterLimit
   readonly #note: Reader['note']
   #filters = 0
-  /** how many filters around this one select events of a session; those filters cannot use fields of sessions */
-  #within = 0
+  /** whether the filter decides which events belong to sessions, and therefore cannot use their fields */
+  #isOfGap = false
+  /** the different conditions about the session in the filter of the innermost `session_has` */
+  #ofSession = new Set<string>()
 
   /** @param fault called with each fault @param note called with each object and its known fields */
   constructor(fault: (path: string, message: string) => void, limit = OF_QUESTION, note?: Reader['note']) {
@@ -38,11 +43,11 @@ export class FilterCheck {
     this.#note = note
   }
 
-  /** Checks a filter that selects events of a session. */
-  checkWithin(filter: unknown, path: string, level = 1): void {
-    this.#within++
-    this.check(filter, path, level)
-    this.#within--
+  /** Checks the filter of sessions by gap. */
+  checkOfGap(filter: unknown, path: string): void {
+    this.#isOfGap = true
+    this.check(filter, path)
+    this.#isOfGap = false
   }
 
   check(filter: unknown, path: string, level = 1): void {
@@ -80,7 +85,8 @@ export class FilterCheck {
 
   #checkSessionHas(filter: unknown[], path: string, level: number): void {
     const [, events] = filter
-    if (this.#within > 0) this.#fault(path, WITHIN)
+    this.#ofSession.add(JSON.stringify(filter))
+    if (this.#isOfGap) this.#fault(path, WITHIN)
     else if (filter.length !== 2 || !isObject(events)) this.#fault(path, SESSION_HAS)
     else this.#checkSessionEvents(events, path, level)
   }
@@ -93,7 +99,21 @@ export class FilterCheck {
       this.#fault(`${path}/1/event`, 'must be the name of an event, an array of names, or "*" for all')
     }
     if (level > MAX_NESTING) this.#fault(path, `must not be nested more than ${MAX_NESTING} levels deep`)
-    else if (where !== undefined && where !== null) this.checkWithin(where, `${path}/1/where`, level + 1)
+    else if (where !== undefined && where !== null) this.#checkWithin(where, `${path}/1/where`, level + 1)
+  }
+
+  /** Checks the filter of the events of a `session_has`. */
+  #checkWithin(filter: unknown, path: string, level: number): void {
+    const outer = this.#ofSession
+    this.#ofSession = new Set()
+    this.check(filter, path, level)
+    if (this.#ofSession.size > MAX_OF_SESSION) {
+      this.#fault(
+        path,
+        `must have at most ${MAX_OF_SESSION} conditions about the session: use "and" around session_has`,
+      )
+    }
+    this.#ofSession = outer
   }
 
   #checkComparison(filter: unknown[], path: string): void {
@@ -110,9 +130,10 @@ export class FilterCheck {
       this.#fault(path, `must be ["${operator}", field${kind === 'nothing' ? '' : ', value'}]`)
       return
     }
-    const isOfSession = this.#within > 0 && splitField(field as FieldName)[0] === 'session'
-    const fieldFault = findFieldFault(field) ?? (isOfSession ? WITHIN : undefined)
+    const isOfSession = () => splitField(field as FieldName)[0] === 'session'
+    const fieldFault = findFieldFault(field) ?? (this.#isOfGap && isOfSession() ? WITHIN : undefined)
     if (fieldFault !== undefined) this.#fault(`${path}/1`, fieldFault)
+    else if (isOfSession()) this.#ofSession.add(JSON.stringify(filter))
     const isTime = fieldFault === undefined && splitField(field as FieldName)[0] === 'timestamp'
     const fault = findOperandFault(kind, operand, isTime)
     if (fault !== undefined) this.#fault(`${path}/2`, fault)

@@ -1,4 +1,4 @@
-import type { FieldName, Filter, Scalar } from '../contract/questions.js'
+import type { FieldName, Filter, Scalar, SessionEvents } from '../contract/questions.js'
 import { decodeText, extractMembers, isArray, isText, parseNumber, toTextToken } from '../store/json-sql.js'
 import { splitField } from './field-name.js'
 import type { FieldRows, FieldSql } from './field-sql.js'
@@ -24,7 +24,7 @@ export function buildCondition(context: FilterSql, filter: Filter): string {
     case 'not':
       return `NOT (${buildCondition(context, filter[1])})`
     case 'session_has':
-      return context.rows.sessionHas(filter[1])
+      return hasEvent(context, filter[1])
     case 'is':
       return buildIsOneOf(context, filter[1], filter[2])
     case 'is_not':
@@ -52,6 +52,41 @@ export function isNarrow(filter: Filter): boolean {
   if (filter[0] === 'session_has') return false
   const [source = ''] = splitField(filter[1] as FieldName)
   return ['event', 'distinct_id', 'timestamp'].includes(source)
+}
+
+/**
+ * SQL for whether the row's session has such an event. Conditions about the session itself hold for all of its events
+ * or for none, and are known only when these are grouped. So each combination of them has a test of the events, of which
+ * the row picks one.
+ */
+function hasEvent(context: FilterSql, { event, where }: SessionEvents): string {
+  const conditions = where ? [...new Map(listSessionConditions(where).map((one) => [JSON.stringify(one), one]))] : []
+  if (!where || conditions.length === 0) return context.rows.sessionHas({ event, where })
+  const tests = Array.from({ length: 2 ** conditions.length }, (_, combination) => {
+    const holds = new Map(conditions.map(([text], i) => [text, (combination & (2 ** i)) > 0]))
+    return context.rows.sessionHas({ event, where: assume(where, holds) })
+  })
+  const combination = conditions.map(([, one], i) => `${2 ** i} * (${buildCondition(context, one)})`)
+  return `[${tests.join(', ')}][1 + ${combination.join(' + ')}]`
+}
+
+/** The parts of a filter of events that are about their session. */
+function listSessionConditions(filter: Filter): Filter[] {
+  if (filter[0] === 'and' || filter[0] === 'or') return filter[1].flatMap(listSessionConditions)
+  if (filter[0] === 'not') return listSessionConditions(filter[1])
+  return isOfSession(filter) ? [filter] : []
+}
+
+function isOfSession(filter: Filter): boolean {
+  return filter[0] === 'session_has' || splitField(filter[1] as FieldName)[0] === 'session'
+}
+
+/** A filter with constants for its conditions about the session. @param holds whether each holds, by its JSON */
+function assume(filter: Filter, holds: ReadonlyMap<string, boolean>): Filter {
+  if (filter[0] === 'and' || filter[0] === 'or') return [filter[0], filter[1].map((one) => assume(one, holds))]
+  if (filter[0] === 'not') return ['not', assume(filter[1], holds)]
+  if (!isOfSession(filter)) return filter
+  return holds.get(JSON.stringify(filter)) ? ['and', []] : ['or', []]
 }
 
 function joinConditions(context: FilterSql, filters: Filter[], word: 'AND' | 'OR', none: string): string {

@@ -97,7 +97,7 @@ export class StrictReader implements Reader {
     const { gap, where } = value
     if (!isGap(gap)) this.fault(`${path}/gap`, 'must be a whole number with a unit, from "1m" to "24h"')
     // A filter's faults have their own paths.
-    if (where !== undefined && where !== null) this.#filters.checkWithin(where, `${path}/where`)
+    if (where !== undefined && where !== null) this.#filters.checkOfGap(where, `${path}/where`)
     return isGap(gap)
   }
 

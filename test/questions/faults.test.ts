@@ -8,6 +8,11 @@ const START = { kind: 'retention', start: 'a', return: 'b' }
 const SERIES = { kind: 'series', series: [{ event: 'a' }] }
 const FUNNEL = { kind: 'funnel', steps: [{ event: 'a' }, { event: 'b' }] }
 
+/** A filter with so many conditions about the session. */
+function ofSession(count: number) {
+  return ['or', Array.from({ length: count }, (_, i) => ['gt', 'session.pages', i])]
+}
+
 /** The details of the error of a question; none if it has no fault. */
 function faultsIn(question: unknown) {
   try {
@@ -65,7 +70,13 @@ t.test('readQuestion names every fault with its path', (t) => {
     [{ ...SERIES, where: ['session_has', { event: 'a', where: ['is', 'event', ['a']] }] }],
     [{ ...SERIES, where: ['session_has', 'a'] }, '/where'],
     [{ ...SERIES, where: ['session_has', { event: '' }] }, '/where/1/event'],
-    [{ ...SERIES, where: ['session_has', { event: 'a', where: ['session_has', { event: 'b' }] }] }, '/where/1/where'],
+    [{ ...SERIES, where: ['session_has', { event: 'a', where: ['session_has', { event: 'b' }] }] }],
+    [{ ...SERIES, where: ['session_has', { event: 'a', where: ofSession(4) }] }],
+    [{ ...SERIES, where: ['session_has', { event: 'a', where: ofSession(5) }] }, '/where/1/where'],
+    [
+      { ...SERIES, sessions: { gap: '30m', where: ['session_has', { event: 'a', where: ['set', 'session.id'] }] } },
+      '/sessions/where',
+    ],
     [{ kind: 'paths', start: 'a', end: 'b', steps: 6 }, '/steps', '/start'],
     [{ kind: 'users', of: { kind: 'users' } }, '/of/kind'],
     [

@@ -60,7 +60,7 @@ const ofSession: fc.Arbitrary<Field> = fc.oneof(
     .map(([which, field]) => ['session', which, ...(Array.isArray(field) ? field : field.split('.'))]),
 )
 
-/** A field of an event and, outside of filters that choose the events of sessions, of its session. */
+/** A field of an event and, outside of filters that decide what belongs to a session, of its session. */
 const anyField: fc.Arbitrary<Field> = fc.oneof({ weight: 3, arbitrary: field }, { weight: 1, arbitrary: ofSession })
 
 /** A field that is sometimes a number. */
@@ -95,7 +95,8 @@ function time(plan: Plan, zone: string, from: number, to: number): fc.Arbitrary<
   })
 }
 
-function filter(plan: Plan, zone: string, field = anyField): fc.Arbitrary<Filter> {
+/** @param level how many filters of session_has are around it */
+function filter(plan: Plan, zone: string, field = anyField, level = 0): fc.Arbitrary<Filter> {
   const scalar = fc.constantFrom(...scalars)
   const text = fc.constantFrom(...texts)
   const list = (one: fc.Arbitrary<unknown>) => fc.array(one, { minLength: 1, maxLength: 3 })
@@ -132,7 +133,7 @@ function filter(plan: Plan, zone: string, field = anyField): fc.Arbitrary<Filter
       ),
       fc.tuple(order, fc.constant('timestamp'), time(plan, zone, -3 * DAY_MS, 3 * DAY_MS)),
       fc.tuple(fc.constantFrom('set', 'not_set'), field),
-      ...(field === anyField ? [fc.tuple(fc.constant('session_has'), within(plan, zone))] : []),
+      ...(field === anyField && level < 2 ? [fc.tuple(fc.constant('session_has'), within(plan, zone, level))] : []),
       tie('tree'),
     ) as fc.Arbitrary<Filter>,
   }))
@@ -140,12 +141,24 @@ function filter(plan: Plan, zone: string, field = anyField): fc.Arbitrary<Filter
 }
 
 /** Events that a session may contain. */
-function within(plan: Plan, zone: string): fc.Arbitrary<Definition> {
+function within(plan: Plan, zone: string, level: number): fc.Arbitrary<Definition> {
+  const where = fc.oneof(
+    filter(plan, zone, field),
+    filter(plan, zone, anyField, level + 1).filter((one) => new Set(listOfSession(one)).size <= 4),
+  )
   const names = [...new Set(plan.events.map(({ event }) => event))]
   return fc.record({
     event: fc.oneof(fc.constantFrom(...names, '*'), fc.uniqueArray(fc.constantFrom(...names), { minLength: 1 })),
-    where: maybe(filter(plan, zone, field), { absent: 2 }),
+    where: maybe(where, { absent: 2 }),
   }) as fc.Arbitrary<Definition>
+}
+
+/** The conditions about the session in the filter of a session_has, which may have at most four different ones. */
+function listOfSession([operator, first, ...rest]: Filter): string[] {
+  if (operator === 'and' || operator === 'or') return first.flatMap(listOfSession)
+  if (operator === 'not') return listOfSession(first)
+  const isOfSession = operator === 'session_has' || [first].flat().join('.').startsWith('session.')
+  return isOfSession ? [JSON.stringify([operator, first, ...rest])] : []
 }
 
 function sessions(plan: Plan, zone: string) {

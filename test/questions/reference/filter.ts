@@ -101,7 +101,7 @@ export function matches(filter: Filter | null | undefined, fact: Fact, zone: str
     case 'not':
       return !matches(first, fact, zone)
     case 'session_has':
-      return fact.session?.events.some((one) => isEvent(first, one, zone)) ?? false
+      return fact.session?.events.some((one) => isEvent(first, { ...one, session: fact.session }, zone)) ?? false
     case 'is_not':
       return !matches(['is', first, second], fact, zone)
     case 'not_contains':
