@@ -21,26 +21,32 @@ export const PAGE_VIEWS: readonly string[] = [
   '[Amplitude] Page Viewed',
 ]
 
-/** The properties that page fields are taken from by default; the first one with a text value counts. */
+/**
+ * The properties that page fields are taken from by default; the first one with a text value counts. First ours, then
+ * those of Segment, PostHog, Mixpanel, Amplitude and OpenPanel.
+ */
 export const PAGE_FIELDS = {
-  url: list('url $current_url current_url', 'page.url', [
-    '[Amplitude] Page URL',
+  url: list('url', 'page.url', [
+    '$current_url',
+    'current_url',
+    // Amplitude's URL lacks the query; its location has it.
     '[Amplitude] Page Location',
+    '[Amplitude] Page URL',
     '__path',
   ]),
-  path: list('path $pathname current_url_path $screen_name', 'page.path', ['[Amplitude] Page Path']),
-  title: list('title current_page_title', 'page.title', ['[Amplitude] Page Title', '__title']),
-  referrer: list('referrer $referrer', 'page.referrer', ['__referrer']),
-  source: list('utm_source utm.source', 'campaign.source'),
-  medium: list('utm_medium utm.medium', 'campaign.medium'),
-  campaign: list('utm_campaign utm.campaign', 'campaign.name'),
-  term: list('utm_term utm.term', 'campaign.term'),
-  content: list('utm_content utm.content', 'campaign.content'),
+  path: list('path', 'page.path', ['$pathname', '$screen_name', 'current_url_path', '[Amplitude] Page Path']),
+  title: list('title', 'page.title', ['current_page_title', '[Amplitude] Page Title', '__title']),
+  referrer: list('referrer', 'page.referrer', ['$referrer', '__referrer']),
+  source: list('utm_source', 'campaign.source', ['utm.source']),
+  medium: list('utm_medium', 'campaign.medium', ['utm.medium']),
+  campaign: list('utm_campaign', 'campaign.name', ['utm.campaign']),
+  term: list('utm_term', 'campaign.term', ['utm.term']),
+  content: list('utm_content', 'campaign.content', ['utm.content']),
 } as const satisfies Record<string, readonly FieldName[]>
 
 /** @param inContext the name in Segment's `context`, which is a property of the event or below `$segment` */
-function list(names: string, inContext: string, others: readonly string[] = []): readonly FieldName[] {
-  const all = [...names.split(' '), `context.${inContext}`, `$segment.context.${inContext}`, ...others]
+function list(ours: string, inContext: string, others: readonly string[]): readonly FieldName[] {
+  const all = [ours, `context.${inContext}`, `$segment.context.${inContext}`, ...others]
   return all.map((name) => `properties.${name}`)
 }
 
