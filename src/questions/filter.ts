@@ -59,14 +59,16 @@ export function isNarrow(filter: Filter): boolean {
  * or for none, and are known only when these are grouped. So each combination of them has a test of the events, of which
  * the row picks one.
  */
-function hasEvent(context: FilterSql, { event, where }: SessionEvents): string {
-  const conditions = where ? [...new Map(listSessionConditions(where).map((one) => [JSON.stringify(one), one]))] : []
-  if (!where || conditions.length === 0) return context.rows.sessionHas({ event, where })
-  const tests = Array.from({ length: 2 ** conditions.length }, (_, combination) => {
-    const holds = new Map(conditions.map(([text], i) => [text, (combination & (2 ** i)) > 0]))
-    return context.rows.sessionHas({ event, where: assume(where, holds) })
+function hasEvent(context: FilterSql, events: SessionEvents): string {
+  const { event, where } = events
+  const conditions = new Map(where ? listSessionConditions(where).map((one) => [JSON.stringify(one), one]) : [])
+  if (!where || conditions.size === 0) return context.rows.sessionHas(events)
+  const texts = [...conditions.keys()]
+  const tests = Array.from({ length: 2 ** texts.length }, (_, combination) => {
+    const held = new Set(texts.filter((_, i) => (combination & (2 ** i)) > 0))
+    return context.rows.sessionHas({ event, where: assume(where, held) })
   })
-  const combination = conditions.map(([, one], i) => `${2 ** i} * (${buildCondition(context, one)})`)
+  const combination = [...conditions.values()].map((one, i) => `${2 ** i} * (${buildCondition(context, one)})`)
   return `[${tests.join(', ')}][1 + ${combination.join(' + ')}]`
 }
 
@@ -81,12 +83,12 @@ function isOfSession(filter: Filter): boolean {
   return filter[0] === 'session_has' || splitField(filter[1] as FieldName)[0] === 'session'
 }
 
-/** A filter with constants for its conditions about the session. @param holds whether each holds, by its JSON */
-function assume(filter: Filter, holds: ReadonlyMap<string, boolean>): Filter {
-  if (filter[0] === 'and' || filter[0] === 'or') return [filter[0], filter[1].map((one) => assume(one, holds))]
-  if (filter[0] === 'not') return ['not', assume(filter[1], holds)]
+/** A filter with constants for its conditions about the session. @param held the JSON of those that hold */
+function assume(filter: Filter, held: ReadonlySet<string>): Filter {
+  if (filter[0] === 'and' || filter[0] === 'or') return [filter[0], filter[1].map((one) => assume(one, held))]
+  if (filter[0] === 'not') return ['not', assume(filter[1], held)]
   if (!isOfSession(filter)) return filter
-  return holds.get(JSON.stringify(filter)) ? ['and', []] : ['or', []]
+  return held.has(JSON.stringify(filter)) ? ['and', []] : ['or', []]
 }
 
 function joinConditions(context: FilterSql, filters: Filter[], word: 'AND' | 'OR', none: string): string {

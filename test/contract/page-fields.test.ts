@@ -6,7 +6,9 @@ const VENDORS = [/^(\$segment\.)?context\./, /^\$/, /^(current_|utm\.)/, /^\[Amp
 
 t.test('the properties of our own clients count first, then those of other vendors', (t) => {
   for (const [place, [ours, ...others]] of Object.entries(PAGE_FIELDS)) {
-    const vendors = others.map((name) => VENDORS.findIndex((pattern) => pattern.test(name.slice('properties.'.length))))
+    const vendors = others.map((name) =>
+      VENDORS.findIndex((pattern) => pattern.test(String(name).slice('properties.'.length))),
+    )
     t.match(ours, /^properties\.\w+$/, place)
     t.strictSame(
       vendors,
