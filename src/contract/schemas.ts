@@ -1,5 +1,4 @@
 import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
-import { canLink, isReserved } from '../model/user-names.js'
 import { CONTEXT_TEXTS, type Context, DEVICES } from './context.js'
 import {
   isName,
@@ -13,6 +12,7 @@ import {
   TIMESTAMP_RULE,
 } from './limits.js'
 import * as responses from './responses.js'
+import { canLink, isReserved } from './user-names.js'
 import { MAX_WARNINGS } from './warning.js'
 
 /** Maximum number of users that one call may erase. */

@@ -1,10 +1,10 @@
 import { Kind, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
-import { isReserved } from '../model/user-names.js'
 import { ApiError, type ErrorDetail, invalidFields } from './errors.js'
 import { describeNameFault, describeTimestampFault, isName, MAX_BATCH } from './limits.js'
 import { deepProperties } from './property-depth.js'
 import { isObject } from './read-fields.js'
+import { isReserved } from './user-names.js'
 
 /** Maximum number of invalid fields that one error names. */
 export const MAX_DETAILS = 100

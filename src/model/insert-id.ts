@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
+import { DAILY_VISITOR_PREFIX, isDailyVisitor } from '../contract/user-names.js'
 import type { Sender } from './sender.js'
-import { DAILY_VISITOR_PREFIX, isDailyVisitor } from './user-names.js'
 
 /**
  * Bytes remembered per id: 4 that choose its lane, then 12 that identify it. Two ids of a project never share them by

@@ -7,6 +7,7 @@
 
 import { CONTEXT_TEXTS, DEVICES } from '../contract/context.js'
 import { looksLikeSeconds, MAX_BATCH, MAX_SCAN_DEPTH } from '../contract/limits.js'
+import { DAILY_VISITOR_PREFIX } from '../contract/user-names.js'
 import {
   BACKSLASH,
   CLOSE_BRACE,
@@ -23,7 +24,6 @@ import {
 import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../json/complexity.js'
 import { anyName, digits, isAt, scalar, space, string, UNKNOWN } from '../json/tokens.js'
 import { BATCH_HEAD, BATCH_TAIL, OFFSETS_PER_EVENT, ScannedBody } from './scanned-body.js'
-import { DAILY_VISITOR_PREFIX } from './user-names.js'
 
 const MAX_NAME_BYTES = 255
 /** Digits of the greatest timestamp, 9 999 999 999 999. */

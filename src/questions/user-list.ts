@@ -1,5 +1,5 @@
 import type { FieldName, Filter } from '../contract/questions.js'
-import { groupSql } from '../model/user-names.js'
+import { groupSql } from '../contract/user-names.js'
 import { ARE_LINKS } from '../store/aliases.js'
 import { decodeText, isText, repairText, unmarkToken } from '../store/json-sql.js'
 import { allVersions, newestRows } from '../store/newest-rows.js'

@@ -1,4 +1,4 @@
-import { ANONYMOUS } from '../model/user-names.js'
+import { ANONYMOUS } from '../contract/user-names.js'
 import { ARE_LINKS, aliasEndsSql } from '../store/aliases.js'
 import { hashName } from '../store/fact-columns.js'
 import { newestRows } from '../store/newest-rows.js'

@@ -1,7 +1,7 @@
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { reservedSql } from '../contract/user-names.js'
 import type { Alias } from '../model/alias.js'
-import { reservedSql } from '../model/user-names.js'
 import { allVersions, newestRows } from './newest-rows.js'
 import { BY_KEY, buildInsert, createStoredKeys, type VersionedTable } from './versioned-table.js'
 

@@ -1,11 +1,11 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
+import { DAILY_VISITOR_PREFIX, type Visit } from '../contract/user-names.js'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { oncePerMinute } from '../lib/once-per-minute.js'
 import { pause } from '../lib/pause.js'
-import { DAILY_VISITOR_PREFIX, type Visit } from '../model/user-names.js'
 import { dropVisitorSalts, ensureVisitorSalts, type VisitorSalts } from '../store/visitor-salts.js'
 
 const DAY_MS = 86_400_000

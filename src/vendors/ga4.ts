@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
+import { ANONYMOUS } from '../contract/user-names.js'
 import { isNumber } from '../json/texts.js'
-import { ANONYMOUS } from '../model/user-names.js'
 import { type Decoded, makeAlias, makeInsertId } from './message.js'
 import { JsonRow, NoEvent, RowFault, unquotedNumber, withNumbers } from './row.js'
 import { readTimestamp, type Vendor } from './vendor.js'

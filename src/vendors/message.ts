@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { EventParts } from '../contract/event-text.js'
 import { isName } from '../contract/limits.js'
+import { ANONYMOUS } from '../contract/user-names.js'
 import { withoutMembers } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import type { LinkStrength } from '../model/alias.js'
 import type { MessageSource } from '../model/request-context.js'
-import { ANONYMOUS } from '../model/user-names.js'
 import { FieldFault, JsonRow, RowFault } from './row.js'
 
 /**

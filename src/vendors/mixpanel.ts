@@ -1,7 +1,7 @@
+import { ANONYMOUS, groupName } from '../contract/user-names.js'
 import { elementTexts, isArray } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import type { MessageSource } from '../model/request-context.js'
-import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
   type Decoded,
   decodeEach,

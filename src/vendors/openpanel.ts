@@ -1,6 +1,6 @@
+import { ANONYMOUS, groupName } from '../contract/user-names.js'
 import { isNumber } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
-import { ANONYMOUS, groupName } from '../model/user-names.js'
 import { decodeEach, readAddress, type SdkChange, type SdkMessage, type SdkRequest } from './message.js'
 import { isEmpty, type JsonRow, objectText, RowFault, withRest } from './row.js'
 import { readTimestamp } from './vendor.js'

@@ -1,8 +1,8 @@
 import { MAX_TIMESTAMP } from '../contract/limits.js'
+import { ANONYMOUS, groupName } from '../contract/user-names.js'
 import { elementTexts, isArray, memberTexts } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import type { MessageSource } from '../model/request-context.js'
-import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
   type Decoded,
   decodeEach,

@@ -1,6 +1,6 @@
+import { ANONYMOUS, groupName } from '../contract/user-names.js'
 import type { JsonValue } from '../json/value.js'
 import type { MessageSource } from '../model/request-context.js'
-import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
   type Decoded,
   decodeEach,

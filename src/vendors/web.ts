@@ -1,7 +1,7 @@
 import type { Context } from '../contract/context.js'
 import { isName } from '../contract/limits.js'
+import { isPlaceholder } from '../contract/user-names.js'
 import { memberTexts } from '../json/texts.js'
-import { isPlaceholder } from '../model/user-names.js'
 import type { SdkEvent } from './message.js'
 import { isEmpty, type JsonRow, objectText } from './row.js'
 

@@ -1,6 +1,6 @@
 import { formatEvent } from '../../contract/event-text.js'
 import { isName, MAX_BATCH } from '../../contract/limits.js'
-import { canLink } from '../../model/user-names.js'
+import { canLink } from '../../contract/user-names.js'
 import { type Decoded, type SdkAlias, type SdkChange, withoutRepeatedAliases } from '../../vendors/message.js'
 import { type JsonRow, NoEvent, RowFault } from '../../vendors/row.js'
 import type { Vendor } from '../../vendors/vendor.js'

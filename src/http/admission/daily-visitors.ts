@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError, invalidField } from '../../contract/errors.js'
+import { DAILY_VISITOR_REASON, isDailyVisitor, type Visit } from '../../contract/user-names.js'
 import { isBrowserKey } from '../../keys/keys.js'
 import { ScannedBody } from '../../model/scanned-body.js'
-import { DAILY_VISITOR_REASON, isDailyVisitor, type Visit } from '../../model/user-names.js'
 import { clientAddress } from './browser-limits.js'
 
 /** Names a visitor. @throws ApiError `unavailable` */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { canLink, groupName, isPlaceholder, isReserved } from '../../src/model/user-names.js'
+import { canLink, groupName, isPlaceholder, isReserved } from '../../src/contract/user-names.js'
 
 t.test('isReserved refuses names of groups, visitors and nobody', async (t) => {
   for (const name of ['$anonymous', '$group:', groupName('company', 'acme'), '$visitor:2026-01-01:x']) {
