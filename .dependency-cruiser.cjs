@@ -40,8 +40,9 @@ const ROOMS = {
     'http metrics mcp questions context live damage projects lanes users states ingest reads store clickhouse journal keys vendors model ' +
     'contract json version.ts lib',
   process: 'metrics keys config.ts lib',
-  'app.ts':
-    'routes http metrics questions context live damage facts projects lanes users reads store clickhouse keys contract config.ts lib',
+  'parts.ts':
+    'http metrics questions live damage facts projects lanes users reads store clickhouse keys model config.ts lib',
+  'app.ts': 'parts.ts routes http questions context projects users reads store config.ts lib',
   'main.ts': 'process app.ts metrics config.ts lib',
   cli:
     'main.ts client mcp damage projects lanes ingest store clickhouse journal keys vendors model contract json config.ts version.ts ' +
@@ -70,7 +71,7 @@ const rooms = Object.entries(ROOMS).map(([room, others]) => ({
 
 /** Where a package may be imported; a type is an import, too. */
 const HOMES = {
-  fastify: ['src/http/', 'src/routes/', 'src/app.ts', 'src/metrics/'],
+  fastify: ['src/http/', 'src/routes/', 'src/app.ts', 'src/parts.ts', 'src/metrics/'],
   ioredis: ['src/journal/redis/', 'src/http/admission/rate-limits.ts'],
   lmdb: ['src/journal/lmdb'],
   '@modelcontextprotocol/server': ['src/mcp/'],

@@ -17,7 +17,7 @@ export interface ProjectsParts extends Pick<RetentionOptions, 'barrier' | 'profi
   shards: Shards
   /** appends to the journals */
   commits: Appends
-  all: readonly { commits: { metrics: Pick<CommitMetrics, 'byProject'> } }[]
+  lanes: readonly { commits: { metrics: Pick<CommitMetrics, 'byProject'> } }[]
   buffers: BufferPool
   ids: QuotasOptions['ids']
   purge: Purge
@@ -32,33 +32,43 @@ export interface OpenProjectsOptions extends ProjectsOptions {
  * Opens the parts that know the settings of projects, in two steps: the store needs the settings to hide expired data
  * and to name the project of a read, and the other parts need the store.
  */
-export function openProjects({ retentionEveryMs, ...options }: OpenProjectsOptions) {
-  const projects = new Projects(options)
+export function openProjects({ log, closing, everyMs, retentionEveryMs, now }: OpenProjectsOptions) {
+  const projects = new Projects({ log, closing, everyMs, now })
   const readLog = new ReadLog()
   const readSettings = (projectId: string) => ({
     ...hideExpired(projects.kept(projectId)),
     ...(projectId !== BACKGROUND && readLog.label(projectId)),
   })
   /** @returns `limited`, which appends to the journals within the quotas, and `start`, which may be called again */
-  const open = ({ all, ...parts }: ProjectsParts) => {
-    const { log, closing, now } = options
-    const own = { ...parts, projects, log, closing, now }
-    const counted = new Usage({ ...own, readLog, commits: all.map(({ commits }) => commits) })
-    const quotas = new QuotaWatch({ ...own, usage: counted })
-    const limited = new Quotas({ ...own, usage: counted, storedBytes: (projectId) => quotas.storedBytes(projectId) })
-    const retention = new Retention({ ...own, everyMs: retentionEveryMs })
-    const visitors = new DailyVisitors(own)
+  const open = (parts: ProjectsParts) => {
+    const { shards, lanes, commits, buffers, ids, barrier, profiles, noteDeletion, purge } = parts
+    const usage = new Usage({ shards, commits: lanes.map(({ commits }) => commits), readLog, log, closing, now })
+    const quotas = new QuotaWatch({ projects, usage, shards, log, closing, now })
+    const storedBytes = (projectId: string) => quotas.storedBytes(projectId)
+    const limited = new Quotas({ projects, usage, storedBytes, commits, ids, buffers, log, now })
+    const retention = new Retention({
+      projects,
+      shards,
+      barrier,
+      profiles,
+      noteDeletion,
+      purge,
+      log,
+      everyMs: retentionEveryMs,
+      now,
+    })
+    const visitors = new DailyVisitors({ shards, log, closing, now })
     let isStarted = false
     const start = async (isWriter: boolean) => {
-      await projects.start(parts.shards)
+      await projects.start(shards)
       await visitors.start()
       if (isStarted) return
       isStarted = true
-      void counted.start()
+      void usage.start()
       void quotas.start()
       if (isWriter) retention.start()
     }
-    return { projects, usage: counted, quotas, limited, retention, visitors, start }
+    return { projects, usage, quotas, limited, retention, visitors, start }
   }
-  return { projects, reads: { readSettings }, open }
+  return { projects, readSettings, open }
 }
