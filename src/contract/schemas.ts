@@ -127,6 +127,9 @@ const Event = Type.Object(
   { message: messages.object },
 )
 
+/** The names of the fields of a sent event. */
+export const EVENT_FIELDS: readonly string[] = Object.keys(Event.properties)
+
 export const TrackBody = Type.Composite([Type.Object({ apiKey }), Event], { message: messages.object })
 
 export const BatchBody = Type.Object(

@@ -1,3 +1,4 @@
+import { EVENT_FIELDS } from '../../contract/schemas.js'
 import { EventScan } from '../../model/scan.js'
 import { type TimeFormat, toMilliseconds } from '../../vendors/time.js'
 import type { VendorName } from '../../vendors/vendors.js'
@@ -21,7 +22,7 @@ export const OWN_NAMES: FieldNames = {
 }
 
 /** Fields that have the same name in every input. */
-export const FIXED_NAMES: readonly string[] = ['insert_id', 'session_id', 'context']
+export const FIXED_NAMES = EVENT_FIELDS.filter((name) => !Object.hasOwn(OWN_NAMES, name))
 
 export interface SourceOptions {
   names: FieldNames

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type ErrorDetail, invalidFields } from '../../contract/errors.js'
 import { MAX_BATCH } from '../../contract/limits.js'
+import { EVENT_FIELDS } from '../../contract/schemas.js'
 import { MAX_DETAILS, tooManyEvents } from '../../contract/validation.js'
 import { COMMA, LINE_FEED } from '../../json/bytes.js'
 import { space } from '../../json/tokens.js'
@@ -88,7 +89,7 @@ function parsed(line: Buffer): unknown {
   }
 }
 
-const FIELDS = new Set(['event', 'distinct_id', 'timestamp', 'insert_id', 'session_id', 'context'])
+const FIELDS: ReadonlySet<string> = new Set(EVENT_FIELDS)
 
 /** Whether an event has unknown fields and no properties: its data is probably in those fields, and would be lost. */
 function isFlat(event: unknown): boolean {

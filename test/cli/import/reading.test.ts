@@ -8,6 +8,7 @@ import type { InputFormat } from '../../../src/cli/import/formats.js'
 import { openFile } from '../../../src/cli/import/input.js'
 import { inspect } from '../../../src/cli/import/inspect.js'
 import { OWN_NAMES, type SourceOptions } from '../../../src/cli/import/native-rows.js'
+import { EVENT_FIELDS } from '../../../src/contract/schemas.js'
 import { realEvents, temporaryFolder } from '../../helper.js'
 import { batchesOf, eventsOf, pieces, rejectsOf, START } from './batches.js'
 
@@ -166,6 +167,26 @@ t.test('JSON: fields by --map; without a field for them, the other fields are th
   t.strictSame((await read('{"event":"a","distinct_id":"u","plan":1.0}')).events, [
     '{"event":"a","distinct_id":"u","properties":{"plan":1.0}}',
   ])
+})
+
+t.test('a row whose fields have other names keeps every field of an event', async (t) => {
+  const event = {
+    event: 'a',
+    distinct_id: 'u',
+    properties: { n: 1 },
+    timestamp: 1_700_000_000_000,
+    insert_id: 'i',
+    session_id: 's',
+    context: { browser: 'B' },
+  }
+  t.strictSame(Object.keys(event).sort(), [...EVENT_FIELDS].sort())
+  const { event: name, ...rest } = event
+  const names = { ...OWN_NAMES, event: 'name' }
+  const { events } = await read(JSON.stringify({ name, ...rest }), { names })
+  t.strictSame(
+    events.map((text) => JSON.parse(text)),
+    [event],
+  )
 })
 
 for (const field of ['insert_id', 'session_id']) {
