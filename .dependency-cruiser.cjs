@@ -31,7 +31,7 @@ const ROOMS = {
   live: 'reads store clickhouse journal model contract lib',
   mcp: 'contract json version.ts lib',
   questions: 'users/aliases reads store clickhouse model contract lib',
-  damage: 'store clickhouse journal lib',
+  damage: 'store clickhouse journal contract lib',
   // The default definition of sessions is read as that of a question.
   projects:
     'questions/faults.ts questions/patterns.ts questions/strict-reader.ts users states ingest reads store clickhouse journal model contract json lib',
@@ -41,7 +41,7 @@ const ROOMS = {
     'contract json version.ts lib',
   process: 'metrics keys config.ts lib',
   'parts.ts':
-    'http metrics questions live damage facts projects lanes users reads store clickhouse keys model config.ts lib',
+    'http metrics questions live damage facts projects lanes users reads store clickhouse keys model contract config.ts lib',
   'app.ts': 'parts.ts routes http questions context projects users reads store config.ts lib',
   'main.ts': 'process app.ts metrics config.ts lib',
   cli:

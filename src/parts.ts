@@ -6,6 +6,7 @@ import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
 import type { Shards } from './clickhouse/shards.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, usesDataDir } from './config.js'
+import { HOUR_MS } from './contract/durations.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
 import { FactCopier, type FactCopierOptions } from './facts/fact-copier.js'
@@ -39,8 +40,6 @@ import { FactRepairs } from './store/fact-repairs.js'
 import { openUsageTable } from './store/key-usage.js'
 import { prepareAvailable } from './store/prepare-shards.js'
 import { Purge, type PurgePace } from './users/erasure/purge.js'
-
-const HOUR_MS = 3_600_000
 
 export interface PartsOptions {
   /** called once the keys have been read; if ClickHouse is unavailable, that is after `openParts` has resolved */

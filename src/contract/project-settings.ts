@@ -1,6 +1,7 @@
 /** The settings of a project. Pure: defaults, changes, and the time since which data is kept. */
 
 import type { ContextMode } from './context.js'
+import { DAY_MS } from './durations.js'
 import { PAGE_FIELDS, PAGE_VIEWS, type PageSettings } from './page-fields.js'
 import type { SessionsDefinition } from './questions.js'
 
@@ -172,7 +173,6 @@ export function listSet(settings: ProjectSettings): SettingsChange {
   return set
 }
 
-const DAY_MS = 86_400_000
 const KEEP = /^([1-9]\d{0,4})([dwmy])$/
 export const KEEP_PATTERN = KEEP.source
 

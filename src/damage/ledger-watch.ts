@@ -1,5 +1,6 @@
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { DAY_MS } from '../contract/durations.js'
 import type { Journal } from '../journal/journal.js'
 import type { Log } from '../lib/log.js'
 import { pause } from '../lib/pause.js'
@@ -26,7 +27,6 @@ const EVERY_MS = 10 * 60_000
 const FIRST_MS = 60_000
 /** Names the daily job that sums deleted events, for `claimTurn`. */
 const SUM_TASK = 'sum deleted events'
-const DAY_MS = 86_400_000
 /** How long a shutdown waits for a count, ms. */
 const CLOSE_LIMIT_MS = 500
 

@@ -10,6 +10,7 @@ import {
   StoreUnreachableError,
   type UnreadablePart,
 } from '../clickhouse/errors.js'
+import { HOUR_MS } from '../contract/durations.js'
 import { ApiError } from '../contract/errors.js'
 import type { Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
@@ -87,7 +88,7 @@ const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
  */
 const EVENTS_TOGETHER = 2_000
 /** Minimum time between two copies of all facts, after failures or damage, ms. */
-const REBUILD_MS = 3_600_000
+const REBUILD_MS = HOUR_MS
 /** Copying yields while the journals have a larger backlog than this. */
 const BACKLOG_BYTES = 16 * 1024 * 1024
 /** Twice the time for which the service waits for any statement that changes events. */

@@ -1,11 +1,12 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isPassing, isStoreError, isTimeout, isTooLarge, StoreError } from '../clickhouse/errors.js'
+import { DAY_MS, HOUR_MS } from '../contract/durations.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import type { Position } from '../model/position.js'
 import type { FactLead } from '../store/fact-lead.js'
-import { countSessionDays, DAY_MS, type DayCount, type DayRange, WINDOW } from '../store/session-days.js'
+import { countSessionDays, type DayCount, type DayRange, WINDOW } from '../store/session-days.js'
 import {
   findFirstDay,
   readRequestingProjects,
@@ -44,7 +45,7 @@ const MAX_RANGE_EVENTS = 2_000_000
  * After a fill has failed, its project gets smaller fills for this long, ms; a single day that failed twice is not
  * retried.
  */
-const FAILED_MS = 3_600_000
+const FAILED_MS = HOUR_MS
 /** After this many failures in a row, the whole project pauses for FAILED_MS. */
 const MAX_FAILURES = 5
 /** Pauses of a project after failures that say nothing about its fills, such as a restart of ClickHouse. */

@@ -1,8 +1,9 @@
+import { DAY_MS } from '../contract/durations.js'
 import type { Position } from '../model/position.js'
 import type { IdempotencyKey } from './journal.js'
 
 /** A repeated request is recognised for this long, and for up to `IDEMPOTENCY_BUCKET_MS` longer. */
-export const IDEMPOTENCY_MEMORY_MS = 24 * 60 * 60 * 1000
+export const IDEMPOTENCY_MEMORY_MS = DAY_MS
 /** Requests expire together, by the bucket of time in which they arrived. */
 export const IDEMPOTENCY_BUCKET_MS = 6 * 60 * 60 * 1000
 /** Buckets before the current one that may hold a request that has not expired. */

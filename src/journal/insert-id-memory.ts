@@ -1,7 +1,8 @@
+import { DAY_MS } from '../contract/durations.js'
 import type { Sender } from '../model/sender.js'
 
 /** An insert_id is recognised for this long, and for up to INSERT_ID_BUCKET_MS longer. */
-export const INSERT_ID_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
+export const INSERT_ID_MEMORY_MS = 7 * DAY_MS
 /**
  * Ids expire together, by the bucket of time in which they arrived. There are few buckets, because an id is looked up
  * in each of them.

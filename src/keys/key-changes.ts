@@ -1,9 +1,8 @@
+import { DAY_MS } from '../contract/durations.js'
 import { ApiError, invalidFields } from '../contract/errors.js'
 import type { Actor, AuditAction, AuditChanges, AuditEntry } from '../model/audit-entry.js'
 import { findKeyFaults, MAX_KEYS, tidyKey } from './key-rules.js'
 import { type KeyRecord, type LabelledGrant, makeKey, type StoredKey, storedKey } from './keys.js'
-
-const DAY_MS = 86_400_000
 
 /** The stored keys, as changes need them. */
 export interface KeyStore {

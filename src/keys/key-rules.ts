@@ -1,3 +1,4 @@
+import { DAY_MS, HOUR_MS } from '../contract/durations.js'
 import { MAX_KEY_LABEL, UNPRINTABLE } from '../contract/limits.js'
 import { isOrigin } from '../lib/is-origin.js'
 import { isBrowserKey, type LabelledGrant } from './keys.js'
@@ -10,9 +11,9 @@ const MAX_ORIGINS = 50
  */
 export const MAX_KEYS = 200
 /** How long a replaced key may stay valid, ms. */
-const MAX_GRACE_MS = 365 * 86_400_000
+const MAX_GRACE_MS = 365 * DAY_MS
 
-const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: HOUR_MS, d: DAY_MS }
 
 export const GRACE_MESSAGE = 'must be a duration such as 30m, 24h or 7d, at most 365d, or 0'
 

@@ -1,10 +1,10 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { DAY_MS } from '../contract/durations.js'
 import { toDay } from '../lib/day.js'
 import { MAX_PROPERTY_NAMES, readPropertyNames } from '../store/project-usage.js'
 
 /** An event is still counted if it is stored up to this long after it was accepted, ms. */
 const LATE_MS = 60_000
-const DAY_MS = 86_400_000
 
 interface Seen {
   /** UTC, such as `2026-11-26` */

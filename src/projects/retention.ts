@@ -1,5 +1,6 @@
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { DAY_MS, HOUR_MS } from '../contract/durations.js'
 import { KEPT, type Kept, keptSince, type ProjectSettings } from '../contract/project-settings.js'
 import type { Expired } from '../contract/responses.js'
 import type { Journal } from '../journal/journal.js'
@@ -22,7 +23,6 @@ import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { type Project, type Projects, readProject } from './projects.js'
 
-const HOUR_MS = 3_600_000
 /** How often to look for expired data. */
 const RUN_EVERY_MS = HOUR_MS
 /**
@@ -32,7 +32,7 @@ const RUN_EVERY_MS = HOUR_MS
 const RUNS_PER_REMOVAL = 8
 const TASK = 'retention'
 /** A clock that is further ahead of the last known time than this may be wrong, ms. */
-const MAX_JUMP_MS = 24 * HOUR_MS
+const MAX_JUMP_MS = DAY_MS
 /** After this number of runs, which is a day of running, a clock in doubt is trusted. */
 const DOUBTING_RUNS = 24
 /** These runs are counted in the store, because a service may restart more often than once a day. */

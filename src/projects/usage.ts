@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Shards } from '../clickhouse/shards.js'
+import { DAY_MS, HOUR_MS } from '../contract/durations.js'
 import type * as responses from '../contract/responses.js'
 import type { CommitMetrics } from '../ingest/group-commit.js'
 import { toDay } from '../lib/day.js'
@@ -20,8 +21,6 @@ import { claimTurn } from '../store/turns.js'
 const WRITE_MS = 10_000
 /** How often the CPU time of reads is asked for. */
 const READ_LOG_MS = 30_000
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
 /** The turn of the process that measures what the projects have on the disks. */
 const MEASURING = 'stored bytes'
 

@@ -1,4 +1,5 @@
 import { StatementTooLargeError } from '../clickhouse/errors.js'
+import { DAY_MS } from '../contract/durations.js'
 import { MAX_TIMESTAMP } from '../contract/limits.js'
 import type { PageName } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
@@ -16,7 +17,6 @@ import { joinProfiles, joinUserHashes, joinUsers, userHashSql, userSql } from '.
  * grows faster than their number, to minutes for a hundred, and neither a time limit nor a disconnect ends it.
  */
 const MAX_PATHS = 32
-const DAY_MS = 86_400_000
 
 /** The rows to read. */
 export interface RowRange {

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../contract/durations.js'
 import type { Cohort, RetentionCell, RetentionQuestion } from '../contract/questions.js'
 import { areSimultaneous, extractNumber, extractTime, failForTie, type Order, packEvent } from './event-order.js'
 import type { CountingKind } from './kind.js'
@@ -5,7 +6,6 @@ import { selectMatchingEvents } from './matching-events.js'
 import { findBucketNumber, Statement } from './statement.js'
 import { type Buckets, parseRange, parseSessions, type Range, splitIntoBuckets } from './time.js'
 
-const DAY_MS = 86_400_000
 /** The length of an interval that is counted from a user's own start, ms. */
 const PERIOD_MS = { day: DAY_MS, week: 7 * DAY_MS, month: 30 * DAY_MS }
 /** Stands for the cohort itself in a list of intervals. */

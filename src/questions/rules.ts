@@ -1,3 +1,4 @@
+import { DAY_MS } from '../contract/durations.js'
 import { looksLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
 import type {
   AnyQuestion,
@@ -27,7 +28,6 @@ import {
 /** Rules that a schema cannot express: those between fields, and defaults that depend on other fields. */
 
 const DEFAULT_DAYS = 30
-const DAY_MS = 86_400_000
 /** Maximum number of buckets of one line. */
 const MAX_BUCKETS = 10_000
 /** Maximum number of points of all lines of an answer. */

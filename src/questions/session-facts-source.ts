@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { DAY_MS } from '../contract/durations.js'
 import type { PageSettings } from '../contract/page-fields.js'
 import type { QuestionDefaults } from '../contract/project-settings.js'
 import type { FactsReader } from '../reads/facts-reader.js'
@@ -6,8 +7,6 @@ import type { SessionFactsMaker } from '../store/session-facts.js'
 import { Sessions } from './sessions.js'
 import { type Query, type QueryContext, Statement } from './statement.js'
 import { ValueColumns } from './value-columns.js'
-
-const DAY_MS = 86_400_000
 
 export interface SessionFactsSourceOptions {
   shards: QueryContext['shards']

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../contract/durations.js'
 import { MAX_TIMESTAMP } from '../contract/limits.js'
 import type { PageName } from '../contract/page-fields.js'
 import { hashName, toDay } from '../store/fact-columns.js'
@@ -5,7 +6,6 @@ import type { SessionDay } from '../store/session-facts.js'
 import { Statement } from './statement.js'
 import { joinUserHashes, joinUsers } from './users-join.js'
 
-const DAY_MS = 86_400_000
 /** Maximum number of different event names of a session in session facts. */
 const MAX_NAMES = 32
 /** Maximum number of days that a statement lists; longer ranges are not answered from session facts. */

@@ -1,5 +1,5 @@
 import { CONTEXT_TEXTS } from '../contract/context.js'
-import { parseDuration } from '../contract/durations.js'
+import { DAY_MS, parseDuration } from '../contract/durations.js'
 import { CONTEXT_NAMES, type PageName } from '../contract/page-fields.js'
 import { SESSION } from '../contract/question-schemas.js'
 import type { SessionEvents, SessionsDefinition } from '../contract/questions.js'
@@ -29,8 +29,6 @@ import {
 } from './session-facts.js'
 import type { Statement } from './statement.js'
 import { joinAliases, NOBODY_HASH, userHashSql, userSql } from './users-join.js'
-
-const DAY_MS = 86_400_000
 
 /** Which sessions a question is about. */
 export interface SessionsScope extends SessionRange {

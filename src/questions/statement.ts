@@ -1,6 +1,7 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { DAY_MS } from '../contract/durations.js'
 import type { PageSettings } from '../contract/page-fields.js'
 import type { ColumnSource } from '../store/fact-values.js'
 import { encodeText } from '../store/json-sql.js'
@@ -157,7 +158,6 @@ export class Statement {
   }
 }
 
-const DAY_MS = 86_400_000
 /** Days of a range that may be listed with their buckets: more than a hundred years. */
 const MAX_LISTED_DAYS = 40_000
 

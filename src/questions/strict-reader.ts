@@ -1,6 +1,6 @@
 import { Kind, TypeRegistry } from '@sinclair/typebox'
 import { Check } from '@sinclair/typebox/value'
-import { parseDuration } from '../contract/durations.js'
+import { DAY_MS, parseDuration } from '../contract/durations.js'
 import type { Schema } from '../contract/fields.js'
 import { describeNameFault, isName, isTimeZone } from '../contract/limits.js'
 import { MAX_EVENTS } from '../contract/question-schemas.js'
@@ -13,9 +13,9 @@ import { findFieldFault } from './field-name.js'
 import { FilterCheck, type FilterLimit } from './filter-check.js'
 import { parseInstant } from './time.js'
 
-const MAX_DURATION_MS = 366 * 86_400_000
+const MAX_DURATION_MS = 366 * DAY_MS
 const MIN_GAP_MS = 60_000
-const MAX_GAP_MS = 86_400_000
+const MAX_GAP_MS = DAY_MS
 
 /** Checks that JSON Schema cannot express, by the kind of the schema. */
 const CHECKS: Record<string, (value: unknown) => boolean> = {

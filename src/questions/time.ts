@@ -1,7 +1,7 @@
 import { Temporal } from 'temporal-polyfill'
+import { DAY_MS, HOUR_MS } from '../contract/durations.js'
 import type { Interval, RangeQuestion } from '../contract/questions.js'
 
-const DAY_MS = 86_400_000
 const DATE = /^\d{4}-\d\d-\d\d$/
 const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(Z|[+-]\d\d(?::?\d\d)?|[+-]\d\d:\d\d:\d\d)?$/i
 
@@ -95,7 +95,7 @@ function formatLocal(ms: number, offset: number): string {
 
 /** Shortest duration of a unit, which limits how many a range can have. */
 const LEAST_MS: Record<Unit, number> = {
-  hour: 3_600_000,
+  hour: HOUR_MS,
   day: DAY_MS,
   week: 7 * DAY_MS,
   month: 28 * DAY_MS,
@@ -166,7 +166,7 @@ function splitIntoPieces(range: Range, unit: Unit, timezone: string, weekStart: 
 function countUnits(local: number, unit: Unit, weekStart: WeekStart): number {
   switch (unit) {
     case 'hour':
-      return Math.floor(local / 3_600_000)
+      return Math.floor(local / HOUR_MS)
     case 'day':
       return Math.floor(local / DAY_MS)
     case 'week':
@@ -182,7 +182,7 @@ function countUnits(local: number, unit: Unit, weekStart: WeekStart): number {
 function findUnitStart(key: number, unit: Unit, weekStart: WeekStart): number {
   switch (unit) {
     case 'hour':
-      return key * 3_600_000
+      return key * HOUR_MS
     case 'day':
       return key * DAY_MS
     case 'week':

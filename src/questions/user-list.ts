@@ -1,3 +1,4 @@
+import { DAY_MS, HOUR_MS } from '../contract/durations.js'
 import type { FieldName, Filter } from '../contract/questions.js'
 import { groupSql } from '../contract/user-names.js'
 import { ARE_LINKS } from '../store/aliases.js'
@@ -32,12 +33,11 @@ export interface ListedUser {
 /** Instead of the time of the latest event; lower than any other. */
 export const NEVER = -1
 
-const HOUR_MS = 3_600_000
 /**
  * A page near the top of the list needs recent events only. The latest events are searched first, then longer and
  * longer periods: the index on `timestamp` skips what is older.
  */
-const WINDOWS_MS = [2 * HOUR_MS, 24 * HOUR_MS, 12 * 24 * HOUR_MS]
+const WINDOWS_MS = [2 * HOUR_MS, DAY_MS, 12 * DAY_MS]
 /** With fewer events and profiles, one statement about all users takes less time than several about times. */
 const FEW_ROWS = 500_000
 

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError, type UnreadablePart } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { DAY_MS, HOUR_MS } from '../contract/durations.js'
 import type { Journal } from '../journal/journal.js'
 import { RecentValues } from '../lib/recent-values.js'
 import type { Position } from '../model/position.js'
@@ -45,9 +46,9 @@ const COUNTED = 1_000
  * for as long can be replaced by one of any project.
  */
 const MAX_ASKED = 20
-const ASKED_MS = 24 * 3_600_000
+const ASKED_MS = DAY_MS
 /** Minimum time before we repeat a request for a column or session facts, or record again that they are in use, ms. */
-const REPEAT_MS = 3_600_000
+const REPEAT_MS = HOUR_MS
 
 /**
  * How long the known days of session facts are used before they are read again, ms. Superseded rows are kept for much

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../contract/durations.js'
 import {
   AuditLogPage,
   AuditQuery,
@@ -63,7 +64,7 @@ export const CALLS = describeCalls('Keys', {
       example: {
         apiKey: TEXT,
         key: { ...key, last_used: null },
-        replaced: { ...key, state: 'ending', revoked_at: EXAMPLE_TIME + 86_400_000 },
+        replaced: { ...key, state: 'ending', revoked_at: EXAMPLE_TIME + DAY_MS },
       },
     },
     errors: ['not_found', 'key_conflict'],

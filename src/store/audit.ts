@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literalRows } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { DAY_MS } from '../contract/durations.js'
 import type { Actor, AuditAction, AuditChanges, AuditEntry, StoredAuditEntry } from '../model/audit-entry.js'
 
 /** Epoch milliseconds by the store's clock. */
 const NOW = 'toUnixTimestamp64Milli(now64(3))'
 /** How long an entry is kept, ms; `schema/audit.sql` removes it from the disk. */
-const KEPT_MS = 365 * 86_400_000
+const KEPT_MS = 365 * DAY_MS
 
 /** Adds entries to the audit logs of their projects, all or none. Their times are by the store's clock. */
 export async function insertAuditEntries(clickhouse: ClickHouse, entries: readonly AuditEntry[]): Promise<void> {

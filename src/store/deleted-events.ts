@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { DAY_MS } from '../contract/durations.js'
 import { insertRows } from './insert.js'
 
 /** Time limit for deleting the events of one month, and for counting them. */
@@ -16,7 +17,7 @@ const WAIT_LIMIT_MS = 30_000
 /** Id of a project's counter that holds the sum of unused counters. */
 const SUM = '00000000-0000-0000-0000-000000000000'
 /** A counter counts as unused this long after its last note, ms. */
-const LAST_USE_MS = 86_400_000
+const LAST_USE_MS = DAY_MS
 /** How many counters are summed at a time. */
 const SUMMED = 1_000
 

@@ -3,6 +3,7 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { findUnreadablePart, orIfDenied, StoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, literalRows, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { DAY_MS } from '../contract/durations.js'
 import type { Log } from '../lib/log.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ABANDONED, type ChangeScope, type EventChange, SETTLED } from './event-changes.js'
@@ -14,7 +15,7 @@ import { STILL_LEADS } from './fact-points.js'
 import { LeadColumns } from './lead-columns.js'
 import { LeadState } from './lead-state.js'
 import { FACT_NOTES, FACT_TABLES, hasDetachedParts } from './parts.js'
-import { ANY_SIZE, DAY_MS, SessionDays } from './session-days.js'
+import { ANY_SIZE, SessionDays } from './session-days.js'
 
 /** Another process leads now. */
 export class LeadLostError extends Error {

@@ -1,4 +1,5 @@
 import type { Shard } from '../clickhouse/shards.js'
+import { HOUR_MS } from '../contract/durations.js'
 import type { Log } from '../lib/log.js'
 import { checkPart } from './check-parts.js'
 import { noteCalls, requestFacts } from './event-changes.js'
@@ -11,7 +12,7 @@ export interface RepairPauses {
   failedMs: number
 }
 
-const PAUSES: RepairPauses = { repairedMs: 3_600_000, failedMs: 60_000 }
+const PAUSES: RepairPauses = { repairedMs: HOUR_MS, failedMs: 60_000 }
 
 const NOT_REPLACED =
   'a damaged part of the facts could not be replaced, unless another process has done it; questions read events ' +

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { isStoreError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { HOUR_MS } from '../contract/durations.js'
 
 /**
  * Minimum age of the entries that are read, ms. Servers add entries every 7.5 s by default; one that is added after a
@@ -11,7 +12,7 @@ const SETTLED_MS = 20_000
 /** The table exists from its first entry on. If it does not exist this long after the first read, there is none, ms. */
 const CREATED_MS = 60_000
 /** Entries are read from this long before the start of this process, ms: the clock of a server may be behind. */
-const CLOCK_MS = 3_600_000
+const CLOCK_MS = HOUR_MS
 
 /**
  * The CPU time of this process's reads, from the log of queries that each ClickHouse keeps. Its HTTP interface tells

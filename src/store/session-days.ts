@@ -2,6 +2,7 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { findUnreadablePart, isTimeout, orIfDenied, StoreError } from '../clickhouse/errors.js'
 import { literal, literalArray, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { DAY_MS } from '../contract/durations.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ENDED } from './event-changes.js'
 import { FACTS_COMMENT } from './fact-backlog.js'
@@ -28,7 +29,6 @@ export interface SessionSource {
 /** Runs a statement only while this process leads; see FactLead. */
 type Change = (statement: string, parameters?: Parameters, settings?: ClickHouseSettings) => Promise<void>
 
-export const DAY_MS = 86_400_000
 /**
  * Filling a day reads events from one day before it to two days after it. So a fact can affect the sessions that start
  * from two days before its own day to one day after.

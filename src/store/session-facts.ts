@@ -1,6 +1,7 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray, type Parameters } from '../clickhouse/parameters.js'
+import { DAY_MS } from '../contract/durations.js'
 import { CONTEXT_COLUMNS } from './context-sql.js'
 import { noteCalls } from './event-changes.js'
 import { hashName } from './fact-columns.js'
@@ -31,8 +32,6 @@ export interface SessionFactsMaker {
     range: { from: number; to: number; step: number; repairsTexts: boolean },
   ): Promise<{ definition: string; sql: string; parameters: Parameters; settings?: ClickHouseSettings }>
 }
-
-const DAY_MS = 86_400_000
 
 /**
  * The first day, since 1970, whose rows may be read. Data that has expired since the rows were filled is hidden from

@@ -1,5 +1,6 @@
 import { LARGE_QUERY, literalArray, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { DAY_MS } from '../contract/durations.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { NamedEvent } from '../model/identified-events.js'
 import type { Position } from '../model/position.js'
@@ -14,7 +15,7 @@ export interface StoredBefore {
  * How much the times of an event and its repetition may differ, ms. Both have the client's time, but only one of them
  * may have been corrected for the client's clock or converted from a project's time zone.
  */
-const SLACK_MS = 24 * 60 * 60 * 1000
+const SLACK_MS = DAY_MS
 /** Maximum number of days to remember; with more, any day counts as stored. */
 const MAX_DAYS = 50_000
 /** Time limit, ms. Reading the times of very many events takes some seconds. */

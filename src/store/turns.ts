@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { Shards } from '../clickhouse/shards.js'
+import { DAY_MS } from '../contract/durations.js'
 import { deduplicateBy } from './insert.js'
 
 /** A turn that is further in the future than this was claimed by a wrong clock, ms. */
-const MAX_AHEAD_MS = 86_400_000
+const MAX_AHEAD_MS = DAY_MS
 
 /**
  * Claims a turn of work that only one process should do.

@@ -1,5 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Shards } from '../clickhouse/shards.js'
+import { DAY_MS } from '../contract/durations.js'
 import { ApiError } from '../contract/errors.js'
 import { DAILY_VISITOR_PREFIX, type Visit } from '../contract/user-names.js'
 import { toDay } from '../lib/day.js'
@@ -8,7 +9,6 @@ import { oncePerMinute } from '../lib/once-per-minute.js'
 import { pause } from '../lib/pause.js'
 import { dropVisitorSalts, ensureVisitorSalts, type VisitorSalts } from '../store/visitor-salts.js'
 
-const DAY_MS = 86_400_000
 /** How often the salts are refreshed; tomorrow's exists a day before it is needed. */
 const REFRESH_MS = 10 * 60_000
 const SALT_BYTES = 32

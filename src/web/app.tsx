@@ -1,5 +1,6 @@
 import type { FunctionComponent } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { DAY_MS } from '../contract/durations.js'
 import type { EventNames } from '../contract/responses.js'
 import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.js'
 import { listEventNames } from './api/schema.js'
@@ -20,8 +21,6 @@ import { SignInAgain, SignInForm } from './views/sign-in.js'
 import * as signInStyles from './views/sign-in.module.css'
 import type { ViewProps } from './views/view-props.js'
 import type { WelcomeProps } from './views/welcome/welcome.js'
-
-const DAY_MS = 86_400_000
 
 interface View {
   title: string

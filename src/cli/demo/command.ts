@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { type Call, Connection } from '../../client/connection.js'
+import { DAY_MS, HOUR_MS } from '../../contract/durations.js'
 import { MAX_BATCH } from '../../contract/limits.js'
 import { checkService, readProject, TRANSFER_RETRY } from '../check-service.js'
 import { type Command, type CommandIo, parseInteger, parseOptions, UsageError } from '../command.js'
@@ -36,8 +37,6 @@ again, so you can rerun an interrupted command; it says how. With another seed o
 the data is added to the existing data: remove that first, or use another project. The exit code is
 0 if everything was sent or removed.`
 
-const DAY_MS = 86_400_000
-const HOUR_MS = 3_600_000
 /** Concurrent calls. */
 const IN_FLIGHT = 16
 const NDJSON = { 'content-type': 'application/x-ndjson' }

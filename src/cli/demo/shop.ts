@@ -1,3 +1,4 @@
+import { DAY_MS, HOUR_MS } from '../../contract/durations.js'
 import { type Client, findSource, makeBot, makeClient, makeName, type Source, toUtmParameters } from './audience.js'
 import {
   ACCOUNT,
@@ -16,8 +17,6 @@ import {
 } from './pages.js'
 import { Random, weighted } from './random.js'
 
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
 const DAYS = 365
 /** Share of visits made by bots. */
 const BOTS = 0.02

@@ -1,11 +1,12 @@
+import { DAY_MS, HOUR_MS } from '../../contract/durations.js'
 import { labelAllSeries, labelBreakdown, labelEvents, labelLines } from '../../contract/labels.js'
 import type { AnswerTo, AnyAnswer, FieldName } from '../../contract/questions.js'
 import { counted } from '../progress.js'
 import type { Cell, Table } from './table.js'
 
 const UNITS: [ms: number, unit: string][] = [
-  [86_400_000, 'd'],
-  [3_600_000, 'h'],
+  [DAY_MS, 'd'],
+  [HOUR_MS, 'h'],
   [60_000, 'min'],
   [1000, 's'],
 ]

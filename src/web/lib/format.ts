@@ -1,3 +1,4 @@
+import { DAY_MS, HOUR_MS } from '../../contract/durations.js'
 import { createInstantFormat, createNumberFormat, type NumberFormat, PLURALS, RELATIVE_TIME } from './intl.js'
 import { getProjectSettings } from './project-settings.js'
 
@@ -119,7 +120,7 @@ export function formatAgo(instant: number, now = Date.now()): string {
 
 /** Formats a day relative to today, such as `yesterday`. @param day in UTC, such as `2026-11-26` */
 export function formatDaysAgo(day: string, now = Date.now()): string {
-  const days = Math.floor((now - Date.parse(day)) / 86_400_000)
+  const days = Math.floor((now - Date.parse(day)) / DAY_MS)
   // Avoid -0, which would be formatted as a day ahead.
   return RELATIVE_TIME.format(days === 0 ? 0 : -days, 'day')
 }
@@ -137,8 +138,8 @@ export function formatBytes(bytes: number): string {
 /** Formats a duration, such as `3 h 5 min`. @param ms the duration */
 export function formatDuration(ms: number): string {
   const units = [
-    ['d', 86_400_000],
-    ['h', 3_600_000],
+    ['d', DAY_MS],
+    ['h', HOUR_MS],
     ['min', 60_000],
     ['s', 1_000],
   ] as const

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../contract/durations.js'
 import type { Interval, RangeQuestion, RetentionQuestion } from '../../contract/questions.js'
 import { createDateFormat } from './intl.js'
 
@@ -48,7 +49,6 @@ export interface Moment {
   first: number | null
 }
 
-const DAY_MS = 86_400_000
 const DATE = /^\d{4}-\d{2}-\d{2}$/
 const TIME = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}(?::?\d{2}){0,2})?$/i
 /** Questions cannot start earlier. */

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../../contract/durations.js'
 import type { SessionsDefinition } from '../../../contract/questions.js'
 import type { EventName } from '../../../contract/responses.js'
 import type { BoardCard } from '../../../contract/saved-schemas.js'
@@ -5,7 +6,6 @@ import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 import type { Display } from '../../lib/question.js'
 import { addDays, formatDateIn, type RangeChoice } from '../../lib/range.js'
 
-const DAY_MS = 86_400_000
 /** Default range in days, unless the data is younger. */
 const USUAL_DAYS = 30
 /** Minimum share of all events for a funnel step. */
