@@ -4,6 +4,7 @@ import type { ContextMode } from './context.js'
 import { DAY_MS } from './durations.js'
 import { PAGE_FIELDS, PAGE_VIEWS, type PageSettings } from './page-fields.js'
 import type { SessionsDefinition } from './questions.js'
+import { isSameJson } from './same-json.js'
 
 export const WEEK_STARTS = ['monday', 'sunday'] as const
 /** The views that the page can open first. */
@@ -110,7 +111,7 @@ export function listLockedChanges(
 ): QuotaName[] {
   return QUOTAS.filter((name) => {
     const isLocked = before[name]?.locked || after[name]?.locked
-    return isLocked && JSON.stringify(before[name]) !== JSON.stringify(after[name])
+    return isLocked && !isSameJson(before[name], after[name])
   })
 }
 
@@ -161,11 +162,10 @@ export function fillQuestion(question: object, defaults: Partial<QuestionDefault
 
 /** The fields that differ from their defaults, as they are stored and shown in lists. */
 export function listSet(settings: ProjectSettings): SettingsChange {
-  const isDefault = (value: unknown, fallback: unknown) => JSON.stringify(value) === JSON.stringify(fallback)
   const differing = (values: object, fallbacks: object) => {
     const all = Object.entries(values)
     return Object.fromEntries(
-      all.filter(([field, value]) => !isDefault(value, (fallbacks as Record<string, unknown>)[field])),
+      all.filter(([field, value]) => !isSameJson(value, (fallbacks as Record<string, unknown>)[field])),
     )
   }
   const set: Record<string, unknown> = differing(settings, DEFAULT_SETTINGS)

@@ -1,4 +1,5 @@
 import type { ErrorDetail } from './errors.js'
+import { isObject } from './read-fields.js'
 
 /** The operators that put their value into an array, which adds a level. */
 const INTO_ARRAYS = ['$append', '$prepend']
@@ -34,8 +35,4 @@ function isDeeper(value: unknown, levels: number): boolean {
   if (levels === 0) return true
   const values: unknown[] = Array.isArray(value) ? value : Object.values(value)
   return values.some((inner) => isDeeper(inner, levels - 1))
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }

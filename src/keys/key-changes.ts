@@ -1,5 +1,6 @@
 import { DAY_MS } from '../contract/durations.js'
 import { ApiError, invalidFields } from '../contract/errors.js'
+import { isSameJson } from '../contract/same-json.js'
 import type { Actor, AuditAction, AuditChanges, AuditEntry } from '../model/audit-entry.js'
 import { findKeyFaults, MAX_KEYS, tidyKey } from './key-rules.js'
 import { type KeyRecord, type LabelledGrant, makeKey, type StoredKey, storedKey } from './keys.js'
@@ -176,7 +177,7 @@ function compareFields(before: KeyFields | null, after: KeyFields): AuditChanges
   return Object.fromEntries(
     (Object.keys(fields) as (keyof KeyFields)[]).flatMap((field) => {
       const [from, to] = [(before ?? unset)[field], after[field]]
-      if (JSON.stringify(from) === JSON.stringify(to)) return []
+      if (isSameJson(from, to)) return []
       return [[fields[field], { from: before ? from : null, to }]]
     }),
   )

@@ -34,7 +34,7 @@ const UNCHECKED: jsonSchemaValidator = {
 const OFFERED = TOOLS.map((tool) => ({
   tool,
   check: compileCheck(tool.schema, null),
-  inputSchema: fromJsonSchema<Record<string, unknown>>(plain(tool.schema), UNCHECKED),
+  inputSchema: fromJsonSchema<Record<string, unknown>>(toToolSchema(tool.schema), UNCHECKED),
 }))
 
 /** Opens a server with the tools of one project, for one connection or request. */
@@ -85,7 +85,7 @@ function checkArguments({ schema }: Tool, check: Check, given: Record<string, un
 }
 
 /** Converts a schema to plain JSON Schema: without our own keywords, and without null, which counts as absent. */
-function plain(schema: TObject): JsonSchemaType {
+function toToolSchema(schema: TObject): JsonSchemaType {
   const { required = [], ...rest } = JSON.parse(JSON.stringify(schema), (name, value) => {
     if (name === 'message' || (name === 'default' && value === null)) return undefined
     const [inner, other] = value?.anyOf ?? []

@@ -11,6 +11,7 @@ import {
   type ProjectSettings,
   type SettingsChange,
 } from '../contract/project-settings.js'
+import { isSameJson } from '../contract/same-json.js'
 import type { Log } from '../lib/log.js'
 import { pause } from '../lib/pause.js'
 import type { Actor, AuditChanges } from '../model/audit-entry.js'
@@ -243,7 +244,7 @@ function compareSettings(before: ProjectSettings, after: ProjectSettings): Audit
   return Object.fromEntries(
     listSettings(after).flatMap(([name, to]) => {
       const from = earlier.get(name)
-      return JSON.stringify(from) === JSON.stringify(to) ? [] : [[name, { from, to }]]
+      return isSameJson(from, to) ? [] : [[name, { from, to }]]
     }),
   )
 }

@@ -27,7 +27,7 @@ export function toField(source: string, names: readonly string[]): FieldName {
  * @throws ApiError `invalid_request`
  */
 export function parseFieldText(text: string): FieldName {
-  const field = text.startsWith('[') ? parseJson(text) : text
+  const field = text.startsWith('[') ? parseJsonOrText(text) : text
   const faults = new Faults()
   const fault = findFieldFault(field)
   if (fault !== undefined) faults.add('/field', fault)
@@ -103,7 +103,7 @@ function findSessionFault(path: string[]): string | undefined {
 }
 
 /** The value of a text, or the text itself if it is not JSON. */
-export function parseJson(text: string): unknown {
+export function parseJsonOrText(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -8,6 +8,7 @@ import type {
   SeriesPoint,
   SeriesQuestion,
 } from '../contract/questions.js'
+import { isSameJson } from '../contract/same-json.js'
 import { formatBreakdown } from '../store/json-sql.js'
 import type { Answer, CountingKind } from './kind.js'
 import { areDistinct, formatValues, selectMatchingEvents } from './matching-events.js'
@@ -230,7 +231,7 @@ function listValueFields(definitions: SeriesDefinition[]): FieldName[] {
 /** Which of the value fields of a part is measured. */
 function findPosition(part: Part, { property }: SeriesDefinition): number {
   const fields = listValueFields(part.map(({ definition }) => definition))
-  return fields.findIndex((field) => JSON.stringify(field) === JSON.stringify(property))
+  return fields.findIndex((field) => isSameJson(field, property))
 }
 
 /** SQL for the line that an event counts in: the line of its value, or `$other`. */

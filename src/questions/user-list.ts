@@ -6,7 +6,7 @@ import { decodeText, isText, repairText, unmarkToken } from '../store/json-sql.j
 import { allVersions, newestRows } from '../store/newest-rows.js'
 import { EventRows } from './event-rows.js'
 import { Faults } from './faults.js'
-import { parseJson, splitField } from './field-name.js'
+import { parseJsonOrText, splitField } from './field-name.js'
 import { buildCondition } from './filter.js'
 import { FilterCheck } from './filter-check.js'
 import { findPatterns } from './patterns.js'
@@ -166,7 +166,7 @@ function someMember(object: string, condition: string): string {
  */
 export function parseUserFilter(text: string): Filter {
   const faults = new Faults()
-  const filter = parseJson(text)
+  const filter = parseJsonOrText(text)
   const check = new FilterCheck((path, message) => faults.add(path, message))
   if (typeof filter === 'string') faults.add('/where', 'must be a filter as JSON, such as ["is","user.plan",["pro"]]')
   else check.check(filter, '/where')

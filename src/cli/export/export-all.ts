@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { open, readdir, rename } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Config } from '../../config.js'
+import { isSameJson } from '../../contract/same-json.js'
 import { withPath } from '../../lib/failure-text.js'
 import { makeFolder } from '../../lib/make-folder.js'
 import type { StateFile } from '../../lib/state-file.js'
@@ -85,7 +86,7 @@ async function begin({ shards, lanes }: WholeStore, earlier: Manifest | null, fo
   }
   if (!earlier) return manifest
   for (const name of ['version', 'columns', 'source'] as const) {
-    if (JSON.stringify(earlier[name]) !== JSON.stringify(manifest[name])) throw changed(folder)
+    if (!isSameJson(earlier[name], manifest[name])) throw changed(folder)
   }
   return earlier
 }

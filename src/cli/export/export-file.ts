@@ -1,6 +1,7 @@
 import { readdir, stat } from 'node:fs/promises'
 import { Connection } from '../../client/connection.js'
 import type { RowFormat } from '../../contract/formats.js'
+import { isSameJson } from '../../contract/same-json.js'
 import { StateFile } from '../../lib/state-file.js'
 import { checkService } from '../check-service.js'
 import type { CommandIo } from '../command.js'
@@ -200,7 +201,7 @@ async function isParquetIn(folder: string): Promise<boolean> {
 function checkSame(earlier: ExportState, now: ExportState, path: string, file: string): void {
   const restart = `To start over, remove ${path} and ${file}.`
   for (const name of ['version', 'url', 'key', 'format', 'filter', 'since'] as const) {
-    if (JSON.stringify(earlier[name]) !== JSON.stringify(now[name])) {
+    if (!isSameJson(earlier[name], now[name])) {
       throw new Error(
         `The export to ${path} was started with another ${NAMES[name]}. Rerun it with the same one. ${restart}`,
       )

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { open } from 'node:fs/promises'
+import { isSameJson } from '../../contract/same-json.js'
 import { StateFile } from '../../lib/state-file.js'
 import type { Guesses } from './inspect.js'
 import type { InputOffset } from './lines.js'
@@ -104,7 +105,7 @@ export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER)
  */
 export async function isUnchanged(path: string, before: Fingerprint): Promise<boolean> {
   const now = await fingerprint(path).catch(() => before)
-  return JSON.stringify(now) === JSON.stringify(before)
+  return isSameJson(now, before)
 }
 
 export function newImport(

@@ -3,6 +3,7 @@ import { constants } from 'node:fs'
 import { access, rm } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { MAX_BATCH } from '../../contract/limits.js'
+import { isSameJson } from '../../contract/same-json.js'
 import type { StateFile } from '../../lib/state-file.js'
 import type { CommandIo } from '../command.js'
 import { counted, number } from '../progress.js'
@@ -162,7 +163,7 @@ function isSameTarget(one: ImportState, other: ImportState): boolean {
 /** @throws Error if resuming would not send the same batches to the same project */
 function checkSame(earlier: ImportState, now: ImportState, path: string, file: string): void {
   const restart = `To start over, which stores the same events a second time, remove ${file}.`
-  if (JSON.stringify(earlier.input) !== JSON.stringify(now.input)) {
+  if (!isSameJson(earlier.input, now.input)) {
     throw new Error(changedText(earlier, path, file))
   }
   if (earlier.url !== now.url) {
@@ -173,7 +174,7 @@ function checkSame(earlier: ImportState, now: ImportState, path: string, file: s
   if (earlier.key !== now.key) {
     throw new Error(`The import of ${path} was started with another secret key. Resume it with that key. ${restart}`)
   }
-  if (JSON.stringify(earlier.options) !== JSON.stringify(now.options)) {
+  if (!isSameJson(earlier.options, now.options)) {
     throw new Error(`The import of ${path} was started with other options. Rerun it with the same ones. ${restart}`)
   }
 }

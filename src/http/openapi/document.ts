@@ -128,16 +128,16 @@ function describe({ schema: { querystring, params, headers, body }, ...call }: C
     summary: call.summary,
     ...(call.description !== undefined && { description: call.description }),
     security: call.access === undefined ? [] : ALLOWED[call.access].map((kind) => ({ [kind]: [] })),
-    ...(querystring !== undefined && { querystring: withoutDefaults(plain(querystring)) }),
-    ...(params !== undefined && { params: plain(params) }),
-    ...(headers !== undefined && { headers: plain(headers) }),
-    ...(body !== undefined && { body: plain(call.body ?? body) }),
-    ...(call.isIdempotent && { headers: plain(IDEMPOTENCY_KEY) }),
+    ...(querystring !== undefined && { querystring: withoutDefaults(toOpenApiSchema(querystring)) }),
+    ...(params !== undefined && { params: toOpenApiSchema(params) }),
+    ...(headers !== undefined && { headers: toOpenApiSchema(headers) }),
+    ...(body !== undefined && { body: toOpenApiSchema(call.body ?? body) }),
+    ...(call.isIdempotent && { headers: toOpenApiSchema(IDEMPOTENCY_KEY) }),
   }
 }
 
 /** Plain JSON Schema, in which the error message serves as the description. */
-function plain(schema: unknown): JsonSchema {
+function toOpenApiSchema(schema: unknown): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (_name, value) => {
     if (typeof value?.message !== 'string') return value
     const { message, ...rest } = value as { message: string }
@@ -170,7 +170,7 @@ interface Operation {
 
 /** Adds the examples, and the responses of every call. */
 function complete({ components, paths }: Document, calls: ReadonlyMap<string, Call>): void {
-  components.schemas = { Failure: plain(Failure) }
+  components.schemas = { Failure: toOpenApiSchema(Failure) }
   components.examples = Object.fromEntries(
     CODES.map((code) => [code, { summary: FAILURES[code].when, value: failure(code) }]),
   )
@@ -240,7 +240,7 @@ function successContent({ id, schema: { response: serialized }, response = {}, m
   const { schema = serialized?.[200], example } = response
   if (!schema) throw new Error(`${id} needs a schema of its response`)
   const shown = examples({ ...SUCCESS, ...example }, more, ({ response }) => ({ ...SUCCESS, ...response }))
-  return { [JSON_TYPE]: { schema: plain(schema), ...shown } }
+  return { [JSON_TYPE]: { schema: toOpenApiSchema(schema), ...shown } }
 }
 
 /** One response per status, with an example for each of its error codes. */

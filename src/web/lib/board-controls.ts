@@ -1,5 +1,6 @@
 import type { Filter } from '../../contract/filters.js'
 import { isObject } from '../../contract/read-fields.js'
+import { isSameJson } from '../../contract/same-json.js'
 import { dropIncomplete, isFilter, joinFilters } from './filters.js'
 import { parseJson } from './json-text.js'
 import { getProjectSettings } from './project-settings.js'
@@ -28,7 +29,7 @@ export function readControls(query: URLSearchParams, saved: BoardControls): Boar
 /** The query of a URL for controls, the inverse of `readControls`. */
 export function formatControls(controls: BoardControls, saved: BoardControls): Record<string, string> {
   const isSame = (...names: (keyof BoardControls)[]) => {
-    return names.every((name) => JSON.stringify(controls[name]) === JSON.stringify(saved[name]))
+    return names.every((name) => isSameJson(controls[name], saved[name]))
   }
   const { range = '', from = '', to = '', timezone, week_start, where } = controls
   return {

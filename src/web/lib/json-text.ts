@@ -88,11 +88,6 @@ export function parseAllExact<T>(text = '[]'): Exact<T>[] {
   return readElements(text).map((element) => parseExact<T>(element))
 }
 
-/** Whether two values have the same JSON. */
-export function isSameJson(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one) === JSON.stringify(other)
-}
-
 /** Parses JSON; undefined if the text is not valid. */
 export function parseJson(text: string): unknown {
   try {

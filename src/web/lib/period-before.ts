@@ -1,5 +1,5 @@
 import type { AnswerTo, SeriesLine } from '../../contract/questions.js'
-import { isSameJson } from './json-text.js'
+import { isSameJson } from '../../contract/same-json.js'
 import { countDays, countMonths, findDays, type RangeBefore } from './range.js'
 
 type SeriesAnswer = AnswerTo<'series'>

@@ -14,6 +14,7 @@ import type {
   SeriesQuestion,
 } from '../../contract/questions.js'
 import { isObject, type Reader, readFields } from '../../contract/read-fields.js'
+import { isSameJson } from '../../contract/same-json.js'
 import { dropIncomplete, isFieldName, isFilter } from './filters.js'
 import { getProjectSettings } from './project-settings.js'
 import { fitsInterval, PRESETS, type Preset, pickBounds, type RangeChoice } from './range.js'
@@ -173,7 +174,7 @@ function hasForm(schema: Schema, value: unknown): boolean {
 export function toQuestion(draft: Draft): Json {
   const fields: Record<string, Schema> = COUNTING[draft.kind].properties
   const entries = Object.entries(omitProjectDefaults(draft)).filter(([name, value]) => {
-    const isDefault = !FROM_PROJECT.has(name) && JSON.stringify(value) === JSON.stringify(fields[name]?.default)
+    const isDefault = !FROM_PROJECT.has(name) && isSameJson(value, fields[name]?.default)
     return value !== null && (name === 'interval' || !isDefault)
   })
   return { kind: draft.kind, ...(withoutNulls(Object.fromEntries(entries)) as Json) }
@@ -185,7 +186,7 @@ const FROM_PROJECT: ReadonlySet<string> = new Set(QUESTION_DEFAULTS)
 /** Omits the fields of a question or a board that equal the project's settings, so that they follow these settings. */
 export function omitProjectDefaults(fields: object): object {
   const defaults = Object(getProjectSettings())
-  const isDefault = (name: string, value: unknown) => JSON.stringify(value) === JSON.stringify(defaults[name])
+  const isDefault = (name: string, value: unknown) => isSameJson(value, defaults[name])
   return Object.fromEntries(
     Object.entries(fields).filter(([name, value]) => !FROM_PROJECT.has(name) || !isDefault(name, value)),
   )

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { isSameJson } from '../../../contract/same-json.js'
 import type { Board, BoardCard } from '../../../contract/saved-schemas.js'
 import { deleteBoard, saveBoard } from '../../api/boards.js'
 import { isConflict } from '../../api/call.js'
@@ -40,7 +41,7 @@ export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSav
   const [draft, setDraft] = useState({ ...initial, display: controls })
   const [open, setOpen] = useState<'add' | 'delete' | 'conflict' | null>(null)
   const { error, isBusy, run } = useAction()
-  const isChanged = JSON.stringify(draft) !== JSON.stringify(initial)
+  const isChanged = !isSameJson(draft, initial)
   const close = () => setOpen(null)
   const edit = (part: Partial<typeof draft>) => setDraft((before) => ({ ...before, ...part }))
   const change = (cards: BoardCard[]) => edit({ cards })

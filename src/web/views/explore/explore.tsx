@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { isSameJson } from '../../../contract/same-json.js'
 import type { Warning } from '../../../contract/warning.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
@@ -145,7 +146,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
 function dropUnfinishedFilters(question: unknown, draft: Draft | null): unknown {
   if (!draft) return question
   const whole = dropIncompleteFilters(draft)
-  return JSON.stringify(whole) === JSON.stringify(draft) ? question : toQuestion(whole)
+  return isSameJson(whole, draft) ? question : toQuestion(whole)
 }
 
 /** An answer with the question that was sent, apart from its range. */

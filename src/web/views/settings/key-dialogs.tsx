@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { ListedKey } from '../../../contract/key-schemas.js'
+import { isSameJson } from '../../../contract/same-json.js'
 import { changeKey, createKey, type KeyDraft, revokeKey, rotateKey } from '../../api/keys.js'
 import { BASE_URL } from '../../lib/base-url.js'
 import { formatDaysAgo, formatTime } from '../../lib/format.js'
@@ -52,7 +53,7 @@ export function EditDialog({ item, onDone, onClose }: ItemProps) {
   const save = async ({ label, origins, events_only }: KeyDraft) => {
     await changeKey(item.id, {
       ...(label !== item.label && { label }),
-      ...(JSON.stringify(origins) !== JSON.stringify(item.origins) && { origins }),
+      ...(!isSameJson(origins, item.origins) && { origins }),
       ...(events_only !== item.events_only && { events_only }),
     })
     onDone(null)

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { ProjectSettings, SettingsChange } from '../../../contract/project-settings.js'
+import { isSameJson } from '../../../contract/same-json.js'
 import { isConflict } from '../../api/call.js'
 import { changeProject, type Project, readProject } from '../../api/project.js'
 import { useLoaded } from '../../lib/use-loaded.js'
@@ -96,7 +97,6 @@ export function ProjectSections({ onChanged }: { onChanged: () => void }) {
 
 /** The fields of a draft that differ from what is stored. */
 function listChanged<T extends object>(stored: T, draft: Partial<T>): Partial<T> {
-  const differs = ([field, value]: [string, unknown]) =>
-    JSON.stringify(value) !== JSON.stringify(stored[field as keyof T])
+  const differs = ([field, value]: [string, unknown]) => !isSameJson(value, stored[field as keyof T])
   return Object.fromEntries(Object.entries(draft).filter(differs)) as Partial<T>
 }

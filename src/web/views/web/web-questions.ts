@@ -1,11 +1,11 @@
 import { labelBreakdown, labelFilter } from '../../../contract/labels.js'
 import type { FieldName, Filter, Scalar, SessionsDefinition } from '../../../contract/questions.js'
 import type { EventName } from '../../../contract/responses.js'
+import { isSameJson } from '../../../contract/same-json.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { joinFilters } from '../../lib/filters.js'
 import { capitalize } from '../../lib/format.js'
 import { labelCountry } from '../../lib/intl.js'
-import { isSameJson } from '../../lib/json-text.js'
 import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 
 /** Rows of a panel. */
