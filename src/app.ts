@@ -39,7 +39,7 @@ import { script } from './routes/script.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { signIn } from './routes/sign-in.js'
 import { track } from './routes/track.js'
-import { users } from './routes/users.js'
+import { userChanges, userReads } from './routes/users.js'
 import { usersBatch } from './routes/users-batch.js'
 import { amplitude } from './routes/vendors/amplitude.js'
 import { mixpanel } from './routes/vendors/mixpanel.js'
@@ -253,17 +253,9 @@ function registerCalls(scope: App, { config, http, parts, contexts, api, now }: 
   scope.register(schema, { catalog })
   scope.register(saved, { shards, questions: questionRunner, catalog, now })
   scope.register(live, { live: parts.live, admission })
-  scope.register(users, {
-    profiles,
-    aliases,
-    links,
-    shards,
-    barrier,
-    erasure,
-    purge,
-    questions: questionRunner,
-    deletesEvents: config.DELETE_USER_EVENTS,
-  })
+  const deletesEvents = config.DELETE_USER_EVENTS
+  scope.register(userChanges, { profiles, aliases, links, barrier, erasure, purge, deletesEvents })
+  scope.register(userReads, { profiles, aliases, shards, barrier, questions: questionRunner })
   scope.register(usersBatch, { profiles, aliases, links, barrier, admission, bodyLimit, maxDepth })
   scope.register(sessionReads, { sessions, shards, barrier })
   scope.register(deadLetters, { shards, barrier, noteDeletion, retention })

@@ -29,26 +29,32 @@ import { exportUser } from '../users/export-user.js'
 import { readUser } from '../users/read-user.js'
 import { CALLS } from './users.calls.js'
 
-export interface UsersOptions {
+interface UsersOptions {
   profiles: States<Profile>
   aliases: Aliases
-  links: AliasLinks
-  shards: Shards
   barrier: Barrier
+}
+
+export interface UserChangesOptions extends UsersOptions {
+  links: AliasLinks
   erasure: Erasure
   purge: Purge
-  questions: Questions
   /** whether deleting a user also deletes its events and sessions */
   deletesEvents: boolean
+}
+
+export interface UserReadsOptions extends UsersOptions {
+  shards: Shards
+  questions: Questions
 }
 
 /** Aliases of a user in a response. */
 const MAX_ALIASES = 1000
 
-/** Changes, reads, exports and erases users. */
-export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
+/** Changes, links and erases users. */
+export const userChanges: FastifyPluginAsyncTypebox<UserChangesOptions> = async (
   app,
-  { profiles, aliases, links, shards, barrier, erasure, purge, questions, deletesEvents },
+  { profiles, aliases, links, barrier, erasure, purge, deletesEvents },
 ) => {
   app.post('/users/identify', CALLS.identify, async (request) => {
     const { toll, body, rawBody } = request
@@ -116,7 +122,13 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       ...(await purgeAndReport(purge, projectId, app.log)),
     } satisfies ErasedUsers
   })
+}
 
+/** Lists, reads and exports users. */
+export const userReads: FastifyPluginAsyncTypebox<UserReadsOptions> = async (
+  app,
+  { profiles, aliases, shards, barrier, questions },
+) => {
   app.get('/users/:userId', CALLS.readUser, async ({ projectId, params }, reply) => {
     const user = await readUser({ profiles, aliases }, projectId, params.userId)
     if (user === null) throw unknownUser()
