@@ -3,26 +3,29 @@ import { createNearestFinder } from '../lib/nearest.js'
 import { VERSION } from '../version.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 
-/** Loaded on demand, so that no command pays for another's imports. */
+/** Loaded on demand, so that no command pays for another's imports. In the order of `--help`. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
-  aliases: () => import('./aliases.js'),
-  'dead-letters': () => import('./dead-letters.js'),
+  serve: () => import('./serve.js'),
   demo: () => import('./demo/command.js'),
   doctor: () => import('./doctor.js'),
-  erase: () => import('./erase.js'),
-  facts: () => import('./facts.js'),
-  serve: () => import('./serve.js'),
-  keys: () => import('./keys.js'),
-  ids: () => import('./ids.js'),
+  // Data, in and out.
   import: () => import('./import/command.js'),
   export: () => import('./export/command.js'),
-  lanes: () => import('./lanes.js'),
-  mcp: () => import('./mcp.js'),
-  projects: () => import('./projects.js'),
-  query: () => import('./query/command.js'),
-  sql: () => import('./sql.js'),
   tail: () => import('./tail.js'),
-  verify: () => import('./verify.js'),
+  query: () => import('./query/command.js'),
+  mcp: () => import('./mcp.js'),
+  sql: () => import('./sql.js'),
+  // Projects and their users.
+  projects: () => import('./projects.js'),
+  keys: () => import('./keys.js'),
+  aliases: () => import('./aliases.js'),
+  erase: () => import('./erase.js'),
+  ids: () => import('./ids.js'),
+  'dead-letters': () => import('./dead-letters.js'),
+  // The store.
+  verify: () => import('./verify/command.js'),
+  facts: () => import('./facts.js'),
+  lanes: () => import('./lanes/command.js'),
 }
 
 /** The parts of its process that a command line may use; `stop` ends the command. */

@@ -1,7 +1,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { command } from '../../src/cli/verify.js'
+import { command } from '../../src/cli/verify/command.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { run } from '../cli/lanes-store.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, temporaryFolder, until } from '../helper.js'

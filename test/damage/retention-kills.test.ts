@@ -1,5 +1,5 @@
 import t from 'tap'
-import { command } from '../../src/cli/verify.js'
+import { command } from '../../src/cli/verify/command.js'
 import { openWholeStore } from '../../src/cli/whole-store.js'
 import { countDeadLetters } from '../../src/store/dead-letters.js'
 import { run } from '../cli/lanes-store.js'

@@ -1,7 +1,7 @@
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { command } from '../../src/cli/verify.js'
+import { command } from '../../src/cli/verify/command.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { run } from '../cli/lanes-store.js'
 import {

@@ -1,7 +1,7 @@
-import { loadConfig } from '../config.js'
-import { type Command, parseOptions, UsageError } from './command.js'
-import { rebuildJournals } from './verify/rebuild.js'
-import { verifyStore } from './verify/store.js'
+import { loadConfig } from '../../config.js'
+import { type Command, parseOptions, UsageError } from '../command.js'
+import { rebuildJournals } from './rebuild.js'
+import { verifyStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse verify [options]
 

@@ -1,7 +1,7 @@
-import { loadConfig, MAX_LANES } from '../config.js'
-import { type Command, parseOptions, UsageError } from './command.js'
-import { setLanes } from './lanes/set.js'
-import { showLanes } from './lanes/show.js'
+import { loadConfig, MAX_LANES } from '../../config.js'
+import { type Command, parseOptions, UsageError } from '../command.js'
+import { setLanes } from './set.js'
+import { showLanes } from './show.js'
 
 const USAGE = `Usage: tallyhouse lanes [--json]
        tallyhouse lanes set N
