@@ -1,12 +1,21 @@
-import { type Agent as HttpAgent, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
+import {
+  type ClientRequestArgs,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+  type RequestOptions,
+} from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import type { Readable } from 'node:stream'
 import { urlToHttpOptions } from 'node:url'
 import { type ClickHouseSettings, parseError } from '@clickhouse/client'
 import { VERSION } from '../version.js'
-import { BlockAgent } from './block-agent.js'
 import { assertHasEnd, assertIsFromClickHouse, MAX_ERROR_BYTES } from './errors.js'
 import type { Scalars } from './parameters.js'
+
+/** Size of the block that a socket reads into. A large result fills it between two reads. */
+const BLOCK_BYTES = 256 * 1024
 
 export interface StreamOptions {
   /** http or https, the host and the port */
@@ -118,4 +127,22 @@ const ESCAPES: Record<string, string> = { '\t': '\\t', '\n': '\\n', '\r': '\\r',
 /** Escapes a parameter: ClickHouse parses it like a field of TabSeparated. */
 function formatParameter(value: Scalars[string]): string {
   return String(value).replace(/[\t\n\r\\]/g, (character) => ESCAPES[character] ?? character)
+}
+
+/**
+ * An agent whose sockets each read into one reused block, as much as has arrived. By default, Node allocates 64 KiB per
+ * read, and all code that handles the bytes runs three times as often: together that costs 0.4 s of CPU time per
+ * gigabyte.
+ */
+class BlockAgent extends HttpAgent {
+  override createConnection(options: ClientRequestArgs): Socket {
+    const block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+    const callback = (bytes: number) => {
+      // The HTTP parser copies what it keeps, as with Node's own servers, so the block can be reused.
+      socket.emit('data', block.subarray(0, bytes))
+      return true
+    }
+    const socket: Socket = connect({ ...(options as TcpNetConnectOpts), onread: { buffer: block, callback } })
+    return socket
+  }
 }

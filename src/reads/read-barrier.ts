@@ -6,6 +6,8 @@ import type { Position } from '../model/position.js'
 export const READ_BARRIER_MS = 5_000
 /** Interval at which waiting reads poll the journal, ms. */
 const POLL_MS = 100
+/** How long cached results about a project's events may still count expired ones, ms. */
+const AGING_STEP_MS = 10_000
 
 export interface ReadPoint {
   /** everything up to here is stored */
@@ -141,3 +143,22 @@ export function untilStored(journals: readonly Pick<Journal, 'listen'>[], deadli
 
 /** The barrier that reads wait at: a ReadBarrier, or a LevelBarrier over several lanes. */
 export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'requireProject' | 'waitForAll' | 'reach'>
+
+/**
+ * A barrier for projects whose events expire. It reports one more deletion every few seconds, so that cached results
+ * about their events are computed again.
+ * @param keptSince the time since which a project's events are kept, epoch ms; absent: all are
+ */
+export function withAging(barrier: Barrier, keptSince: (projectId: string) => number | undefined): Barrier {
+  return {
+    requireProject: (projectId) => barrier.requireProject(projectId),
+    waitForAll: () => barrier.waitForAll(),
+    reach: () => barrier.reach(),
+    async waitForProject(projectId) {
+      const point = await barrier.waitForProject(projectId)
+      const since = keptSince(projectId)
+      if (since === undefined) return point
+      return { ...point, deletions: point.deletions + Math.ceil(since / AGING_STEP_MS), isAging: true }
+    },
+  }
+}
