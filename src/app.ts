@@ -230,7 +230,7 @@ function registerCalls(scope: App, { config, http, parts, contexts, api, now }: 
   const { admission, journals, purge } = parts
   const { shards } = parts.store
   const { buffers, profiles, aliases, links, entries, ids: laneIds, noteDeletion } = parts.lanes
-  const { projects, usage, quotas, retention, limited: commits } = parts.projects
+  const { projects, usage, quotas, expiry, limited: commits } = parts.projects
   const { keptSince, barrier, sessions, questionRunner, catalog, reads, erasure, projectErasure } = api
   const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config
   scope.register(track, {
@@ -258,9 +258,9 @@ function registerCalls(scope: App, { config, http, parts, contexts, api, now }: 
   scope.register(userReads, { profiles, aliases, shards, barrier, questions: questionRunner })
   scope.register(usersBatch, { profiles, aliases, links, barrier, admission, bodyLimit, maxDepth })
   scope.register(sessionReads, { sessions, shards, barrier })
-  scope.register(deadLetters, { shards, barrier, noteDeletion, retention })
+  scope.register(deadLetters, { shards, barrier, noteDeletion, expiry })
   scope.register(key)
   scope.register(keys, { shards, fixed: parts.keys.fixed, refresh: parts.keys.refresh })
-  scope.register(project, { projects, retention, usage, quotas, shards, projectErasure, purge })
+  scope.register(project, { projects, expiry, usage, quotas, shards, projectErasure, purge })
   scope.register(ids, { ids: laneIds })
 }

@@ -65,7 +65,7 @@ export interface PartsOptions {
   /** how often a project may have its deleted data purged; default: `PURGE_PACE` */
   purgePace?: PurgePace
   /** how often to look for expired data, ms; default: an hour */
-  retentionEveryMs?: number
+  expiryEveryMs?: number
   /** how often the session facts of a project are checked; default: `SESSIONS_PACE` */
   sessionsPace?: SessionsPace
 }
@@ -86,7 +86,7 @@ export async function openParts(
   const { server, closing } = http
   const { onFatal = () => undefined, keysRefreshMs: everyMs, slotLimits, clientLimits = CLIENT_LIMITS, now } = options
   const owners = new RecentOwners()
-  const settings = openProjects({ log, closing, everyMs, retentionEveryMs: options.retentionEveryMs, now })
+  const settings = openProjects({ log, closing, everyMs, expiryEveryMs: options.expiryEveryMs, now })
   const { readSettings } = settings
   const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, readSettings }))
   const { clickhouse, shards } = store
@@ -120,7 +120,7 @@ export async function openParts(
     noteDeletion: lanes.noteDeletion,
     purge,
   })
-  opened.add(projects.retention)
+  opened.add(projects.expiry)
   const started = { shards, layout, lanes, keys, partsWatch, projects, purge, facts, ledger }
   const start = planStart(config, started, { log, onKeys: options.onKeys })
   await whenAvailable(start, { log, signal: closing, onFatal })

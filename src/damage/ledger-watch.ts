@@ -6,7 +6,7 @@ import type { Log } from '../lib/log.js'
 import { pause } from '../lib/pause.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import { sumDeletions } from '../store/deleted-events.js'
-import { claimTurn } from '../store/turns.js'
+import { claimJobTurn } from '../store/job-turns.js'
 import { describeLedger, type ProjectLedger, readLedger } from './ledger.js'
 import { WHAT_TO_DO } from './loss.js'
 
@@ -25,7 +25,7 @@ export interface LedgerWatchOptions {
 const EVERY_MS = 10 * 60_000
 /** Delay of the first count, ms: the service has started by then, and lost parts were reported with their contents. */
 const FIRST_MS = 60_000
-/** Names the daily job that sums deleted events, for `claimTurn`. */
+/** Names the daily job that sums deleted events, for `claimJobTurn`. */
 const SUM_TASK = 'sum deleted events'
 /** How long a shutdown waits for a count, ms. */
 const CLOSE_LIMIT_MS = 500
@@ -83,7 +83,7 @@ export class LedgerWatch {
 
   async #sumDeletions(): Promise<void> {
     const { shards } = this.#options
-    if (!(await claimTurn(shards, SUM_TASK, Math.floor(Date.now() / DAY_MS) * DAY_MS))) return
+    if (!(await claimJobTurn(shards, SUM_TASK, Math.floor(Date.now() / DAY_MS) * DAY_MS))) return
     await shards.each(({ clickhouse }) => sumDeletions(clickhouse))
   }
 

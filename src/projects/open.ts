@@ -2,18 +2,18 @@ import { BACKGROUND } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Appends, CommitMetrics } from '../ingest/group-commit.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { hideExpired } from '../store/expiry.js'
 import { ReadLog } from '../store/read-log.js'
-import { hideExpired } from '../store/retention.js'
 import { DailyVisitors } from '../users/daily-visitors.js'
 import type { Purge } from '../users/erasure/purge.js'
+import { Expiry, type ExpiryOptions } from './expiry.js'
 import { Projects, type ProjectsOptions } from './projects.js'
 import { QuotaWatch } from './quota-watch.js'
 import { Quotas, type QuotasOptions } from './quotas.js'
-import { Retention, type RetentionOptions } from './retention.js'
 import { Usage } from './usage.js'
 
 /** The parts that count and limit what projects do. */
-export interface ProjectsParts extends Pick<RetentionOptions, 'barrier' | 'profiles' | 'noteDeletion'> {
+export interface ProjectsParts extends Pick<ExpiryOptions, 'barrier' | 'profiles' | 'noteDeletion'> {
   shards: Shards
   /** appends to the journals */
   commits: Appends
@@ -24,15 +24,15 @@ export interface ProjectsParts extends Pick<RetentionOptions, 'barrier' | 'profi
 }
 
 export interface OpenProjectsOptions extends ProjectsOptions {
-  /** see `RetentionOptions.everyMs` */
-  retentionEveryMs?: number | undefined
+  /** see `ExpiryOptions.everyMs` */
+  expiryEveryMs?: number | undefined
 }
 
 /**
  * Opens the parts that know the settings of projects, in two steps: the store needs the settings to hide expired data
  * and to name the project of a read, and the other parts need the store.
  */
-export function openProjects({ log, closing, everyMs, retentionEveryMs, now }: OpenProjectsOptions) {
+export function openProjects({ log, closing, everyMs, expiryEveryMs, now }: OpenProjectsOptions) {
   const projects = new Projects({ log, closing, everyMs, now })
   const readLog = new ReadLog()
   const readSettings = (projectId: string) => ({
@@ -46,7 +46,7 @@ export function openProjects({ log, closing, everyMs, retentionEveryMs, now }: O
     const quotas = new QuotaWatch({ projects, usage, shards, log, closing, now })
     const storedBytes = (projectId: string) => quotas.storedBytes(projectId)
     const limited = new Quotas({ projects, usage, storedBytes, commits, ids, buffers, log, now })
-    const retention = new Retention({
+    const expiry = new Expiry({
       projects,
       shards,
       barrier,
@@ -54,7 +54,7 @@ export function openProjects({ log, closing, everyMs, retentionEveryMs, now }: O
       noteDeletion,
       purge,
       log,
-      everyMs: retentionEveryMs,
+      everyMs: expiryEveryMs,
       now,
     })
     const visitors = new DailyVisitors({ shards, log, closing, now })
@@ -66,9 +66,9 @@ export function openProjects({ log, closing, everyMs, retentionEveryMs, now }: O
       isStarted = true
       void usage.start()
       void quotas.start()
-      if (isWriter) retention.start()
+      if (isWriter) expiry.start()
     }
-    return { projects, usage, quotas, limited, retention, visitors, start }
+    return { projects, usage, quotas, limited, expiry, visitors, start }
   }
   return { projects, readSettings, open }
 }

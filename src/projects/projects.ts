@@ -16,8 +16,8 @@ import type { Log } from '../lib/log.js'
 import { pause } from '../lib/pause.js'
 import type { Actor, AuditChanges } from '../model/audit-entry.js'
 import { addAuditEntries } from '../store/audit.js'
+import type { KeptTimes } from '../store/expiry.js'
 import { readAllSettings, readSettings, replaceSettings, type StoredSettings } from '../store/project-settings.js'
-import type { KeptTimes } from '../store/retention.js'
 import { checkSettings } from './check-settings.js'
 
 /**

@@ -6,6 +6,7 @@ import type { CommitMetrics } from '../ingest/group-commit.js'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import { pause } from '../lib/pause.js'
+import { claimJobTurn } from '../store/job-turns.js'
 import {
   readStoredBytes,
   readUsage,
@@ -15,7 +16,6 @@ import {
   writeUsage,
 } from '../store/project-usage.js'
 import type { ReadLog } from '../store/read-log.js'
-import { claimTurn } from '../store/turns.js'
 
 /** How often the counts are stored. A process that is killed loses what it has counted since. */
 const WRITE_MS = 10_000
@@ -162,7 +162,7 @@ export class Usage {
     const { shards, log, closing, now = Date.now } = this.#options
     const hour = Math.floor(now() / HOUR_MS) * HOUR_MS
     if (hour === this.#hour) return
-    const isDue = await claimTurn(shards, MEASURING, hour)
+    const isDue = await claimJobTurn(shards, MEASURING, hour)
     this.#hour = hour
     if (!isDue) return
     try {

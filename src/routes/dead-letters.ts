@@ -6,7 +6,7 @@ import { hangUpSignal } from '../http/reply.js'
 import { replayDeadLetter } from '../ingest/replay.js'
 import type { Journal } from '../journal/journal.js'
 import { formatPosition, isPositionText, parsePosition } from '../model/position.js'
-import type { Retention } from '../projects/retention.js'
+import type { Expiry } from '../projects/expiry.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import { listDeadLetters, readDeadLetters } from '../store/dead-letters.js'
 import { toOffset } from '../store/page.js'
@@ -16,7 +16,7 @@ export interface DeadLettersOptions {
   shards: Shards
   noteDeletion: Journal['noteDeletion']
   barrier: Barrier
-  retention: Pick<Retention, 'expireDeadLetters'>
+  expiry: Pick<Expiry, 'expireDeadLetters'>
 }
 
 /** Maximum length of an entry, and of a reason, which may quote an entry. */
@@ -29,13 +29,13 @@ const REPLAY_MS = 30_000
 /** Lists and replays the dead letters of a project. */
 export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async (
   app,
-  { shards, noteDeletion, barrier, retention },
+  { shards, noteDeletion, barrier, expiry },
 ) => {
   app.get('/dead-letters', CALLS.readDeadLetters, async ({ projectId, query }) => {
     const { limit, page } = query
     await barrier.requireProject(projectId)
     // Expired events must not be shown or replayed, even before the next run removes them.
-    await retention.expireDeadLetters(projectId)
+    await expiry.expireDeadLetters(projectId)
     const wanted = { projectId, limit: limit + 1, offset: toOffset(page, limit), maxCharacters: MAX_CHARACTERS }
     const found = await listDeadLetters(shards, wanted)
     return {
@@ -65,7 +65,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
     const until = performance.now() + REPLAY_MS
     const result = { replayed: 0, refused: [] as ReplayedDeadLetters['refused'] }
     const at = ids.map(parsePosition)
-    await retention.expireDeadLetters(projectId)
+    await expiry.expireDeadLetters(projectId)
     const found = await readDeadLetters(shards, { limit: at.length * MAX_PER_ID, at, projectId })
     const waiting = new Set(found.map(({ position }) => formatPosition(position)))
     for (const id of ids) {

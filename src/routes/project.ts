@@ -8,9 +8,9 @@ import { USAGE_COLUMNS } from '../contract/responses.js'
 import { toActor } from '../keys/keys.js'
 import { toDay } from '../lib/day.js'
 import { checkSettings } from '../projects/check-settings.js'
+import type { Expiry } from '../projects/expiry.js'
 import { type Project, type Projects, readProject, refuseLocked } from '../projects/projects.js'
 import type { QuotaWatch } from '../projects/quota-watch.js'
-import type { Retention } from '../projects/retention.js'
 import { describeDay, toUsageStart, type Usage } from '../projects/usage.js'
 import { readStoredBytes } from '../store/project-usage.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
@@ -21,7 +21,7 @@ import { CALLS } from './project.calls.js'
 
 export interface ProjectOptions {
   projects: Projects
-  retention: Pick<Retention, 'preview'>
+  expiry: Pick<Expiry, 'preview'>
   usage: Usage
   quotas: Pick<QuotaWatch, 'read'>
   shards: Shards
@@ -32,7 +32,7 @@ export interface ProjectOptions {
 /** Settings, usage and erasure of the key's project. */
 export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app,
-  { projects, retention, usage, quotas, shards, projectErasure, purge },
+  { projects, expiry, usage, quotas, shards, projectErasure, purge },
 ) => {
   app.get('/project', CALLS.readProject, ({ projectId }) => describe(projectId, projects.get(projectId)))
 
@@ -48,7 +48,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
     const project = await readProject(shards, projectId, revision ?? undefined)
     const settings = changeSettings(project.settings, change)
     refuseLocked(project.settings, settings, by)
-    const expired = await retention.preview(projectId, settings.keep)
+    const expired = await expiry.preview(projectId, settings.keep)
     return { ...describe(projectId, { ...project, settings }), expired }
   })
 

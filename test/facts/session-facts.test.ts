@@ -10,9 +10,9 @@ import { deleteEventsOfBatches } from '../../src/store/batches.js'
 import { noteCalls, requestFacts } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { deleteEventsBefore, deleteEventsOfUsers } from '../../src/store/events.js'
+import { deleteExpiredSessions } from '../../src/store/expiry.js'
 import { FactLead } from '../../src/store/fact-lead.js'
 import { compareWithPoint, readFactsPoint } from '../../src/store/fact-points.js'
-import { deleteExpiredSessions } from '../../src/store/retention.js'
 import { purgeOldRows } from '../../src/store/rewrite.js'
 import {
   readSessionDays,

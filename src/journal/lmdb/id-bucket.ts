@@ -27,7 +27,7 @@ const MERGE_SHARE = 2 / 3
 const MIN_REMOVED = 64
 
 /** The kinds of keys, after the bucket. */
-const LAYOUT = 0
+const SHAPE = 0
 const LOG = 1
 const PAGE = 2
 /** bucket, kind, and a number of 48 bits */
@@ -36,7 +36,8 @@ const KEY_BYTES = BUCKET_BYTES + 1 + 6
 const PAGE_AT = 4
 const REST_AT = 8
 
-interface Layout {
+/** How the ids of the bucket are distributed. */
+interface Shape {
   /** there are 2^bits pages */
   bits: number
   /** number of the first record of the log that is not merged, or being merged */
@@ -49,7 +50,7 @@ interface Layout {
 
 const NO_IDS = Buffer.alloc(0)
 
-const EMPTY: Layout = { bits: 1, merged: 0, count: 0, merge: null }
+const EMPTY: Shape = { bits: 1, merged: 0, count: 0, merge: null }
 
 /** Ids that are being merged into pages. */
 interface Merging {
@@ -65,7 +66,7 @@ interface Merging {
  * otherwise reopen the bucket.
  *
  * Keys are its number, then
- *   LAYOUT                          → `Layout` as JSON
+ *   SHAPE                           → `Shape` as JSON
  *   LOG and the number of a record  → ids
  *   PAGE and the first id of a page → ids in any order; a page that is split leaves its key to its first part
  */
@@ -73,7 +74,7 @@ export class IdBucket {
   readonly #table: LmdbTables['insertIds']
   readonly #number: number
   readonly #limits: () => IdLimits
-  #layout: Layout
+  #shape: Shape
   /** the ids that are not in pages, except those of `#merging` */
   #recent = new IdTable()
   /** ids that the current write has taken */
@@ -91,9 +92,9 @@ export class IdBucket {
     this.#table = table
     this.#number = number
     this.#limits = limits
-    const layout = table.get(this.#key(LAYOUT))
-    this.#layout = layout ? (JSON.parse(layout.toString()) as Layout) : EMPTY
-    const { bits, merged, merge } = this.#layout
+    const shape = table.get(this.#key(SHAPE))
+    this.#shape = shape ? (JSON.parse(shape.toString()) as Shape) : EMPTY
+    const { bits, merged, merge } = this.#shape
     this.#filter = new PageFilter(2 ** bits)
     this.#nextRecord = merged
     const mergingIds = new IdTable()
@@ -108,7 +109,7 @@ export class IdBucket {
   }
 
   get size(): number {
-    return this.#layout.count + (this.#merging?.table.size ?? 0) + this.#recent.size + this.#taken.size
+    return this.#shape.count + (this.#merging?.table.size ?? 0) + this.#recent.size + this.#taken.size
   }
 
   has(ids: Buffer, at: number): boolean {
@@ -147,7 +148,7 @@ export class IdBucket {
 
   #hasMergedId(ids: Buffer, at: number): boolean {
     if (this.#merging?.table.has(ids, at)) return true
-    const { bits, merge } = this.#layout
+    const { bits, merge } = this.#shape
     const word = ids.readUInt32BE(at + PAGE_AT)
     const isDone = merge !== null && findPageNumber(word, bits) < merge.done
     const pageBits = isDone ? merge.bits : bits
@@ -162,7 +163,7 @@ export class IdBucket {
   #removeMerged(draft: Draft): void {
     const limit = Math.max(MIN_REMOVED, 2 * this.#taken.size)
     let removed = 0
-    for (const key of this.#table.getKeys({ start: this.#key(LOG), end: this.#key(LOG, this.#layout.merged), limit })) {
+    for (const key of this.#table.getKeys({ start: this.#key(LOG), end: this.#key(LOG, this.#shape.merged), limit })) {
       draft.remove(this.#table, key)
       removed++
     }
@@ -171,29 +172,29 @@ export class IdBucket {
 
   #addRecent(ids: Buffer): void {
     for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) this.#recent.add(ids, at)
-    const { merge } = this.#layout
+    const { merge } = this.#shape
     if (!merge || !this.#merging) return
     this.#due += ((ids.length / INSERT_ID_BYTES) * 2 ** merge.bits) / (this.#merging.table.size * MERGE_SHARE)
   }
 
   #merge(draft: Draft): void {
     if (!this.#merging && !this.#start()) return
-    const { bits, merge } = this.#layout
+    const { bits, merge } = this.#shape
     if (!merge) return
     const pages = 2 ** (merge.bits - bits)
     for (; this.#due >= pages && this.#merging; this.#due -= pages) this.#mergePage(draft)
-    draft.put(this.#table, this.#key(LAYOUT), Buffer.from(JSON.stringify(this.#layout)))
+    draft.put(this.#table, this.#key(SHAPE), Buffer.from(JSON.stringify(this.#shape)))
   }
 
   /** Begins to merge the recent ids. @returns false if there are too few */
   #start(): boolean {
     const { recent, page } = this.#limits()
-    const { bits, count } = this.#layout
+    const { bits, count } = this.#shape
     const { size } = this.#recent
     if (size < Math.min(recent.max, Math.max(recent.min, count * RECENT_SHARE))) return false
     let nextBits = bits
     while ((count + size) / 2 ** nextBits > page) nextBits++
-    this.#layout = { bits, count, merged: this.#nextRecord, merge: { done: 0, bits: nextBits } }
+    this.#shape = { bits, count, merged: this.#nextRecord, merge: { done: 0, bits: nextBits } }
     this.#merging = this.#startMerging(this.#recent, nextBits)
     this.#recent = new IdTable()
     this.#due = 0
@@ -201,7 +202,7 @@ export class IdBucket {
   }
 
   #mergePage(draft: Draft): void {
-    const { bits, merged, count, merge } = this.#layout
+    const { bits, merged, count, merge } = this.#shape
     if (!merge || !this.#merging) return
     const { table, filter } = this.#merging
     const number = merge.done
@@ -219,17 +220,17 @@ export class IdBucket {
     }
     const done = number + 1
     if (done < 2 ** bits) {
-      this.#layout = { bits, merged, count, merge: { ...merge, done } }
+      this.#shape = { bits, merged, count, merge: { ...merge, done } }
       return
     }
-    this.#layout = { bits: merge.bits, merged, count: count + table.size, merge: null }
+    this.#shape = { bits: merge.bits, merged, count: count + table.size, merge: null }
     this.#filter = filter
     this.#merging = null
     this.#hasMerged = true
   }
 
   #startMerging(table: IdTable, bits: number): Merging {
-    return { table, filter: bits === this.#layout.bits ? this.#filter : new PageFilter(2 ** bits) }
+    return { table, filter: bits === this.#shape.bits ? this.#filter : new PageFilter(2 ** bits) }
   }
 
   #key(kind: number, number = 0): Buffer {

@@ -17,7 +17,7 @@ import { sent } from '../writes.js'
 const LIMITS: IdLimits = { recent: { min: 4, max: 12 }, page: 3 }
 const IDS = 300
 /** The kinds of keys in the table, after the number of a bucket. */
-const LAYOUT = 0
+const SHAPE = 0
 const LOG = 1
 const WEEKS = 100 * OLD_ID_BUCKETS * INSERT_ID_BUCKET_MS
 
@@ -90,7 +90,7 @@ const listedBy = (ids: LmdbInsertIds, now: number) =>
 
 /** Whether pages are being split, for each running merge that has rewritten a page. */
 function mergesIn(tables: LmdbTables): boolean[] {
-  return keysOf(tables, LAYOUT).flatMap((key) => {
+  return keysOf(tables, SHAPE).flatMap((key) => {
     const { bits, merge } = JSON.parse(tables.insertIds.get(key)?.toString() ?? '{}')
     return merge && merge.done > 0 ? merge.bits > bits : []
   })

@@ -12,8 +12,8 @@ const MAX_AHEAD_MS = DAY_MS
  * @param turn when it began, the same for all processes: for hourly work, the beginning of the hour, epoch ms
  * @returns whether this process has the turn. If it dies, the turn stays its own, and the next turn finishes the work
  */
-export async function claimTurn(shards: Shards, task: string, turn: number): Promise<boolean> {
-  if ((await readLastTurn(shards, task, turn)) >= turn) return false
+export async function claimJobTurn(shards: Shards, task: string, turn: number): Promise<boolean> {
+  if ((await readLastJobTurn(shards, task, turn)) >= turn) return false
   const id = randomUUID()
   return await shards.onFirst(async (clickhouse) => {
     await clickhouse.command(
@@ -30,7 +30,7 @@ export async function claimTurn(shards: Shards, task: string, turn: number): Pro
 }
 
 /** The last turn that was claimed, epoch ms; 0 if there is none. @param now epoch ms */
-export async function readLastTurn(shards: Shards, task: string, now: number): Promise<number> {
+export async function readLastJobTurn(shards: Shards, task: string, now: number): Promise<number> {
   const rows = await shards.onFirst((clickhouse) =>
     clickhouse.rows<{ last: string }>(
       'SELECT max(turn) AS last FROM turns WHERE task = {task:String} AND turn <= {most:UInt64}',
@@ -41,7 +41,7 @@ export async function readLastTurn(shards: Shards, task: string, now: number): P
 }
 
 /** Counts the turns that were claimed after a time, up to another, epoch ms. */
-export async function countTurns(shards: Shards, task: string, after: number, upTo: number): Promise<number> {
+export async function countJobTurns(shards: Shards, task: string, after: number, upTo: number): Promise<number> {
   const rows = await shards.onFirst((clickhouse) =>
     clickhouse.rows<{ count: string }>(
       'SELECT uniqExact(turn) AS count FROM turns WHERE task = {task:String} AND turn > {after:UInt64} AND turn <= {upTo:UInt64}',

@@ -1,11 +1,11 @@
 import t from 'tap'
 import { command } from '../../src/cli/dead-letters.js'
+import { Expiry } from '../../src/projects/expiry.js'
 import { changeProject, Projects } from '../../src/projects/projects.js'
-import { Retention } from '../../src/projects/retention.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { insertEvents } from '../../src/store/events.js'
+import { findUnseenProfiles } from '../../src/store/expiry.js'
 import { openStore } from '../../src/store/open.js'
-import { findUnseenProfiles } from '../../src/store/retention.js'
 import { run } from '../cli/lanes-store.js'
 import { type Client, LANES, SECRET_KEY, settingsFor, silent, startApp, startRedis, until } from '../helper.js'
 import { addressOf, openStream } from '../live-stream.js'
@@ -218,7 +218,7 @@ for (const storage of LANES) {
   t.test(`${storage}: expired data leaves the disk, and nothing else does`, async (t) => {
     let ahead = 0
     const env = { ...(await settingsFor(t, storage)), FACTS: 'off' }
-    const client = await startApp(t, env, { now: () => Date.now() + ahead, retentionEveryMs: 1_000 })
+    const client = await startApp(t, env, { now: () => Date.now() + ahead, expiryEveryMs: 1_000 })
     const { call } = client
     const { clickhouse, shards, close } = await openStore(client.config)
     t.teardown(close)
@@ -334,7 +334,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   const projects = new Projects({ log: silent, closing: AbortSignal.abort(), now: Date.now })
   /** Opens it as in a process that has just started. */
   const open = () =>
-    new Retention({
+    new Expiry({
       projects,
       shards,
       barrier: { requireProject: async () => 0n },
@@ -345,7 +345,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
       everyMs,
       now: () => Date.now() + ahead,
     })
-  const retention = open()
+  const expiry = open()
   const countStored = async () =>
     Number((await shards.first.rows<{ n: string }>('SELECT count() AS n FROM events'))[0]?.n)
   const track = async (days: number) => {
@@ -362,13 +362,13 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   await insertEvents(shards.first, 7, [{ ...entry, receivedAt: Date.now() }], 'other', AbortSignal.timeout(60_000))
   await changeProject(shards, 'other', { keep: { events: '30d' } }, { by: { type: 'command_line' } })
   await projects.start(shards)
-  await retention.run()
+  await expiry.run()
   t.equal(await countStored(), 2)
   t.equal(purges, 1, 'one for all projects')
   ahead = 400 * DAY_MS
   const restarted = open()
   for (let hour = 0; hour < 24; hour++) {
-    await (hour < 12 ? retention : restarted).run()
+    await (hour < 12 ? expiry : restarted).run()
     ahead += everyMs
   }
   t.equal(await countStored(), 2, 'nothing is deleted in a day')
@@ -382,7 +382,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   ahead = 2 * DAY_MS
   await call('PATCH', '/public/project', { name: 'changed', keep: { events: '30d' } })
   await projects.start(shards)
-  await retention.run()
+  await expiry.run()
   t.equal(await countStored(), 0, 'a clock that is set back does not stop the removal')
   ahead += 8 * everyMs
   await track(20)
@@ -390,7 +390,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   await call('PATCH', '/public/project', { keep: { events: '10d' } })
   await projects.start(shards)
   await call('PATCH', '/public/project', { keep: { events: '30d' } })
-  await retention.run()
+  await expiry.run()
   t.equal(await countStored(), 1, 'a longer age counts although this process does not know it yet')
 })
 

@@ -12,13 +12,8 @@ import type { Barrier } from '../reads/read-barrier.js'
 import type { StateStore } from '../states/state-store.js'
 import { expireDeadLetters } from '../store/dead-letter-erasure.js'
 import { deleteEventsBefore } from '../store/events.js'
-import {
-  countExpiredEvents,
-  countExpiredSessions,
-  deleteExpiredSessions,
-  findUnseenProfiles,
-} from '../store/retention.js'
-import { claimTurn, countTurns, readLastTurn } from '../store/turns.js'
+import { countExpiredEvents, countExpiredSessions, deleteExpiredSessions, findUnseenProfiles } from '../store/expiry.js'
+import { claimJobTurn, countJobTurns, readLastJobTurn } from '../store/job-turns.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { type Project, type Projects, readProject } from './projects.js'
@@ -43,7 +38,7 @@ const MAX_PROFILES = 100_000
 /** More profiles than this are not counted one by one. */
 const COUNTED_PROFILES = 1_000_000
 
-export interface RetentionOptions {
+export interface ExpiryOptions {
   projects: Projects
   shards: Shards
   barrier: Pick<Barrier, 'requireProject'>
@@ -83,7 +78,7 @@ export async function removeExpiredDeadLetters(
  */
 async function readKnownTime(shards: Shards, projects: ReadonlyMap<string, Project>, now: number): Promise<number> {
   const changes = [...projects.values()].map(({ updatedAt }) => updatedAt)
-  return Math.max(await readLastTurn(shards, TASK, now), ...changes)
+  return Math.max(await readLastJobTurn(shards, TASK, now), ...changes)
 }
 
 /** The expired data of a project, by kind. */
@@ -96,14 +91,14 @@ export type ExpiredData = Record<Kept, Expired>
  * Every process with a writer looks once an hour, and one of them gets the turn: for profiles, and every eighth hour
  * for events and sessions, too. If a run fails or its process is stopped, the next run does the rest.
  */
-export class Retention {
-  readonly #options: RetentionOptions
+export class Expiry {
+  readonly #options: ExpiryOptions
   readonly #stop = new AbortController()
   #running: Promise<void> | null = null
   /** whether the log says that the clock is in doubt */
   #hasWarned = false
 
-  constructor(options: RetentionOptions) {
+  constructor(options: ExpiryOptions) {
     this.#options = options
   }
 
@@ -164,7 +159,7 @@ export class Retention {
   /** @param ms length of the turn */
   async #claim(task: string, ms: number): Promise<boolean> {
     const { shards, now = Date.now } = this.#options
-    return await claimTurn(shards, task, Math.floor(now() / ms) * ms)
+    return await claimJobTurn(shards, task, Math.floor(now() / ms) * ms)
   }
 
   /** Whether the clock is plausible, or has been this far ahead for a whole day of running. */
@@ -183,7 +178,7 @@ export class Retention {
     }
     this.#hasWarned = true
     await this.#claim(DOUBT_TASK, everyMs)
-    return (await countTurns(shards, DOUBT_TASK, known, now())) > DOUBTING_RUNS
+    return (await countJobTurns(shards, DOUBT_TASK, known, now())) > DOUBTING_RUNS
   }
 
   /** Like `removeExpiredDeadLetters` for one project, if its events expire as far as this process knows. */

@@ -27,7 +27,7 @@ const STEPS = [
   { title: 'before the note that an interrupted deletion is over', text: SETTLED },
 ]
 
-t.test('the ledger is exact after a retention run was killed at any step', async (t) => {
+t.test('the ledger is exact after a removal of expired data was killed at any step', async (t) => {
   const env = await settingsFor(t, 'servers')
   const client = await startApp(t, env)
   const { lanes, shards, close } = await openWholeStore(client.config, { mustExist: true })
