@@ -35,8 +35,8 @@ import { StoredEntries } from './stored-entries.js'
 const STATE_MEMORY_BYTES = 32 * 1024 * 1024
 
 /**
- * All lanes of a store, as used by the routes. With one lane, each part is that lane's own. With several, each part
- * finds the lane of a call, or waits for all lanes.
+ * All lanes of a store, as used by the routes. With one lane, `commits`, `profiles`, `sessions` and `barrier` are that
+ * lane's own. With several, each part finds the lane of a call, or waits for all lanes.
  */
 export interface Lanes {
   /** by number; at least one */
