@@ -19,14 +19,8 @@ import { pause } from '../lib/pause.js'
 import { idNumber, lastIdAt } from '../model/event-id.js'
 import type { Position } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
-import {
-  type EventChange,
-  FENCE_DELAY_MS,
-  forgetSettledChanges,
-  readLeftOut,
-  readOpenChanges,
-} from '../store/event-changes.js'
-import { isCarriedOut, isDiskShort } from '../store/fact-backlog.js'
+import { type EventChange, forgetSettledChanges, readLeftOut, readOpenChanges } from '../store/event-changes.js'
+import { isDiskShort } from '../store/fact-backlog.js'
 import { detachNotes } from '../store/fact-check.js'
 import { BEAT_MS, FactLead, LeadLostError } from '../store/fact-lead.js'
 import { FACT_NOTES } from '../store/parts.js'
@@ -35,8 +29,9 @@ import { type CountedRange, FactBacklog } from './fact-backlog.js'
 import { SessionFiller, type SessionsPace } from './session-filler.js'
 import { Setbacks } from './setbacks.js'
 import { StepSize } from './step-size.js'
+import { UnendedChanges, type UnendedLimits } from './unended-changes.js'
 
-export interface FactCopierOptions {
+export interface FactCopierOptions extends UnendedLimits {
   /** the shard */
   clickhouse: ClickHouse
   barrier: Pick<Barrier, 'reach'>
@@ -60,10 +55,6 @@ export interface FactCopierOptions {
   setbackPauses?: Backoff
   /** pause between two checks for new events, ms */
   pauseMs?: number
-  /** how long to wait for a change that has not ended, ms */
-  abandonedMs?: number
-  /** the same for a change whose statements can be fenced off, ms */
-  overdueMs?: number
 }
 
 /** 0.3 s of CPU and 250 MB of memory, for ordinary events. */
@@ -91,13 +82,6 @@ const EVENTS_TOGETHER = 2_000
 const REBUILD_MS = HOUR_MS
 /** Copying yields while the journals have a larger backlog than this. */
 const BACKLOG_BYTES = 16 * 1024 * 1024
-/** Twice the time for which the service waits for any statement that changes events. */
-const ABANDONED_MS = 4 * 60_000
-/**
- * Edits and single deletions take a second at most. One that takes longer is abandoned, because its process may be
- * dead.
- */
-const OVERDUE_MS = 10_000
 /** How long a stop of the service waits for a running statement. */
 const CLOSE_MS = 2_000
 const BACKOFF: Backoff = { firstMs: 200, maxMs: 30_000 }
@@ -127,6 +111,7 @@ export class FactCopier {
   readonly #size: StepSize
   readonly #copies: Setbacks
   readonly #changes: Setbacks
+  readonly #unended: UnendedChanges
   #rebuiltAt = Number.NEGATIVE_INFINITY
   #forgetting: Promise<void> | null = null
   readonly #filler: SessionFiller | null
@@ -138,6 +123,7 @@ export class FactCopier {
     this.#size = new StepSize(options.maxStep ?? MAX_STEP)
     this.#copies = new Setbacks(options.setbackPauses)
     this.#changes = new Setbacks(options.setbackPauses)
+    this.#unended = new UnendedChanges(options.clickhouse, options)
     const { sessions: maker, sessionsPace: pace } = options
     this.#filler = maker ? new SessionFiller({ ...options, maker, pace }) : null
     this.#backlog = this.#newBacklog(new Set())
@@ -431,10 +417,7 @@ export class FactCopier {
     const group = () => [...(ended.length > 0 ? [ended] : []), ...alone.values()]
     let events = 0
     for (const change of await readOpenChanges(this.#options.clickhouse, this.#changes.paused)) {
-      if (!change.hasEnded && !(await this.#isOver(change))) {
-        if (this.#isOverdue(change)) await lead.abandon(change)
-        continue
-      }
+      if (!change.hasEnded && !(await this.#unended.isOver(change, lead))) continue
       const { projectId, scope } = change
       if (this.#changes.has(projectId)) {
         const own = alone.get(projectId) ?? []
@@ -447,25 +430,6 @@ export class FactCopier {
       ended.push(change)
     }
     return { groups: group(), areAll: true }
-  }
-
-  /** Whether an abandoned change is over. */
-  async #isOver(change: EventChange): Promise<boolean> {
-    const { isAbandoned, ageMs } = change
-    if (!isAbandoned || ageMs < FENCE_DELAY_MS) return false
-    const isRunning = await isCarriedOut(this.#options.clickhouse, change)
-    return isRunning === null ? ageMs > (this.#options.abandonedMs ?? ABANDONED_MS) : !isRunning
-  }
-
-  /**
-   * Whether the process that should end a change may be dead. If the clock of ClickHouse was set back, the change seems
-   * to be from the future.
-   */
-  #isOverdue({ scope, isAbandoned, ageMs }: EventChange): boolean {
-    const { abandonedMs = ABANDONED_MS, overdueMs = OVERDUE_MS } = this.#options
-    // It is recorded again when it is abandoned, so its age is known.
-    if (isAbandoned) return ageMs < -FENCE_DELAY_MS
-    return Math.abs(ageMs) > (scope.kind === 'events' ? Math.min(overdueMs, abandonedMs) : abandonedMs)
   }
 
   async #lacksDisk(): Promise<boolean> {

@@ -41,30 +41,23 @@ export interface EventChange {
   scope: ChangeScope
   /** whether its process has reported that it has ended */
   hasEnded: boolean
-  /** whether its further statements have no effect; those that have begun may still finish */
+  /** whether its further statements fail; those that have begun may still finish */
   isAbandoned: boolean
-  /** time since it was logged or abandoned by the server's clock, ms */
-  ageMs: number
 }
 
 const POLL_MS = 50
 const BEGUN = 0
-/** The state of a change whose further statements have no effect; those that ClickHouse has begun may still finish. */
+/** The state of a change whose further statements fail; those that ClickHouse has begun may still finish. */
 export const ABANDONED = 1
 /** The state of a change that has ended. */
 export const ENDED = 2
 /** The state of a change that facts have followed. */
 export const SETTLED = 3
-/** If a change takes longer than this, it checks at its end whether it was abandoned, ms. */
-const SUSPICIOUS_MS = 3_000
-/**
- * After this time, the fence stops every new statement of an abandoned change, ms. Before that, a statement may begin
- * while the abandonment is being stored.
- */
-export const FENCE_DELAY_MS = 1_000
-/** Text that every statement of a change of kind `events` contains. */
-export const FENCED = 'FROM event_changes WHERE id ='
-const FENCE = `(SELECT count() > 0 AND max(state) = ${BEGUN} ${FENCED} {change:UUID})`
+/** A change that was settled long ago is forgotten. */
+const IS_BEGUN = `count() > 0 AND max(state) = ${BEGUN}`
+/** Evaluated before ClickHouse plans a statement, so that an abandoned one fails even if it would find no events. */
+const FENCE = `(SELECT throwIf(NOT (${IS_BEGUN}), 'This change of events took too long.') = 0
+  FROM event_changes WHERE id = {change:UUID})`
 /**
  * How long logging the end of an edit waits for the start of the next one, ms. A question may have to wait for the same
  * time.
@@ -81,7 +74,7 @@ type Scopes = ReadonlyMap<string, ChangeScope>
 
 /** A change that is being carried out. */
 export interface RunningChange {
-  /** a condition for each of its statements: they have no effect once the change is abandoned */
+  /** a condition for its statements: they fail once the change is abandoned */
   fence: string
   parameters: Parameters
   /** to be called if ClickHouse may still be running a statement of the change when `run` ends */
@@ -94,20 +87,21 @@ type RunChange<T> = (change: RunningChange) => Promise<T>
 
 /**
  * Runs a change of stored events that is logged before it begins and when it has ended. From its beginning until facts
- * have followed it, questions of the project read `events`. @param scopes by project: the events that may change. Every
- * statement of a change of kind `events` must contain the fence, because the copier abandons such a change if its
- * process does not end it within seconds. It abandons other kinds after minutes; if an abandoned change ends later, it
- * is logged again.
- * @throws the error of the log, before anything changed, or of `run`; StoreUnreachableError if one of kind `events` was
- * abandoned
+ * have followed it, questions of the project read `events`. Every UPDATE and DELETE needs the fence, because the copier
+ * abandons a change that takes too long; an INSERT cannot have one.
+ * @param scopes by project: the events that may change
+ * @throws the error of the log, before anything changed, or of `run`; StoreError if it was abandoned
  */
 export async function logChange<T>(clickhouse: ClickHouse, scopes: Scopes, run: RunChange<T>): Promise<T> {
-  const change = new LoggedChange(clickhouse, scopes, (rows) => writeNotes(clickhouse, rows))
+  const change = new LoggedChange(scopes, (rows) => writeNotes(clickhouse, rows))
   await change.begin()
   try {
     return await change.run(run)
   } finally {
-    await change.end()
+    await change.end(async () => {
+      const sql = `SELECT 1 FROM event_changes WHERE id = {id:UUID} HAVING ${IS_BEGUN}`
+      return (await clickhouse.rows(sql, { id: change.id })).length > 0
+    })
   }
 }
 
@@ -127,9 +121,9 @@ export class ChangeLog {
     this.#clickhouse = clickhouse
   }
 
-  /** Like `logChange`, but does not wait until the end is logged. */
+  /** Like `logChange`, but does not wait until the end is logged. Every statement needs the fence. */
   async run<T>(scopes: Scopes, run: RunChange<T>): Promise<T> {
-    const change = new LoggedChange(this.#clickhouse, scopes, (rows) => this.#noteSoon(rows))
+    const change = new LoggedChange(scopes, (rows) => this.#noteSoon(rows))
     await change.begin((rows) => this.#write(rows))
     try {
       return await change.run(run)
@@ -191,23 +185,18 @@ async function request(clickhouse: ClickHouse, project_id: string, { kind, ...sc
 
 /** A running change and its entries in the log. */
 class LoggedChange {
-  readonly #clickhouse: ClickHouse
-  readonly #id = randomUUID()
+  readonly id = randomUUID()
   readonly #write: Write
   #scopes: Scopes
   #state = ENDED
-  #began = 0
-  #wasAbandoned = false
 
-  constructor(clickhouse: ClickHouse, scopes: Scopes, write: Write) {
-    this.#clickhouse = clickhouse
+  constructor(scopes: Scopes, write: Write) {
     this.#scopes = scopes
     this.#write = write
   }
 
   async begin(write = this.#write): Promise<void> {
-    this.#began = performance.now()
-    await write(this.#rows(this.#id, BEGUN))
+    await write(this.#rows(this.id, BEGUN))
   }
 
   async run<T>(run: RunChange<T>): Promise<T> {
@@ -218,10 +207,7 @@ class LoggedChange {
       this.#scopes = scopes
     }
     try {
-      const result = await run({ fence: FENCE, parameters: { change: this.#id }, abandon, narrow })
-      if ([...this.#scopes.values()].some(({ kind }) => kind === 'events')) await this.#look()
-      if (this.#wasAbandoned) throw new StoreUnreachableError('A change of events took too long.')
-      return result
+      return await run({ fence: FENCE, parameters: { change: this.id }, abandon, narrow })
     } catch (error) {
       // After a timeout or a lost connection, ClickHouse may still be running the statement.
       if (!(error instanceof StoreError)) abandon()
@@ -229,27 +215,17 @@ class LoggedChange {
     }
   }
 
-  /** Logs that it has ended; keeps trying in the background if ClickHouse does not respond. */
-  async end(): Promise<void> {
-    await this.#end().catch(() => void retryInBackground(() => this.#end()))
-  }
-
-  async #end(): Promise<void> {
-    await this.#look()
-    const looked = performance.now()
-    await this.#write(this.#rows(this.#id, this.#state))
-    // The facts may have followed the change before it was over.
-    if (this.#wasAbandoned || performance.now() - looked > FENCE_DELAY_MS)
-      await this.#write(this.#rows(randomUUID(), this.#state))
-  }
-
-  /** Looks whether the copier took this process for dead, so that the change's statements may have had no effect. */
-  async #look(): Promise<void> {
-    const isSuspicious = this.#scopes.size > 0 && performance.now() - this.#began > SUSPICIOUS_MS
-    if (this.#wasAbandoned || !isSuspicious) return
-    // A change that was settled long ago is forgotten.
-    const begun = await this.#clickhouse.rows(`SELECT 1 WHERE ${FENCE}`, { change: this.#id })
-    this.#wasAbandoned = begun.length === 0
+  /**
+   * Logs that it has ended; keeps trying in the background if ClickHouse does not respond.
+   * @param isBegun whether the log has it as begun. If not, facts may have followed it before a statement without the
+   *   fence, so it is logged as another change
+   */
+  async end(isBegun = async () => true): Promise<void> {
+    const note = async () => {
+      const id = (await isBegun()) ? this.id : randomUUID()
+      await this.#write(this.#rows(id, this.#state))
+    }
+    await note().catch(() => void retryInBackground(note))
   }
 
   #rows(id: string, state: number): NoteRow[] {
@@ -332,18 +308,16 @@ export async function readOpenChanges(clickhouse: ClickHouse, except: readonly s
     kind: ChangeScope['kind']
     scope: string
     state: number
-    age: string
   }>(
-    `SELECT project_id AS project, toString(id) AS id, kind, scope, state, date_diff('millisecond', noted_at, now64(3)) AS age
+    `SELECT project_id AS project, toString(id) AS id, kind, scope, state
      FROM event_changes FINAL WHERE state < ${SETTLED} AND project_id NOT IN ${literalArray(except)} ORDER BY noted_at`,
   )
-  return rows.map(({ project, id, kind, scope, state, age }) => ({
+  return rows.map(({ project, id, kind, scope, state }) => ({
     id,
     projectId: project,
     scope: { kind, ...JSON.parse(scope) } as ChangeScope,
     hasEnded: state === ENDED,
     isAbandoned: state === ABANDONED,
-    ageMs: Number(age),
   }))
 }
 

@@ -291,7 +291,7 @@ export async function deleteEvents(
   counter: DeletionCounter,
   { projectId, scope, condition, parameters, isResumable }: ChosenEvents,
 ): Promise<number> {
-  return await logChange(clickhouse, new Map([[projectId, scope]]), async () => {
+  return await logChange(clickhouse, new Map([[projectId, scope]]), async (change) => {
     const journal = 'bitAnd(toUInt128(event_id), 0xffffffff)'
     const found = await clickhouse.rows<{ id: string; count: string; last: string }>(
       `SELECT toString(${journal}) AS id, count() AS count, toString(max(toUInt128(event_id))) AS last
@@ -307,7 +307,10 @@ export async function deleteEvents(
       count,
       left: { query: `SELECT count() AS count FROM events WHERE ${counted}`, parameters },
       isResumable,
-      run: () => clickhouse.command(`DELETE FROM events WHERE ${counted}`, parameters, {}, DELETE_LIMIT_MS),
+      run: async () => {
+        const all = { ...parameters, ...change.parameters }
+        await clickhouse.command(`DELETE FROM events WHERE ${counted} AND ${change.fence}`, all, {}, DELETE_LIMIT_MS)
+      },
     })
     return count
   })

@@ -2,7 +2,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { orIfDenied } from '../clickhouse/errors.js'
 import { literal, literalArray } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
-import { type ChangeScope, type EventChange, FENCE_DELAY_MS, FENCED } from './event-changes.js'
+import type { ChangeScope } from './event-changes.js'
 import { REPLAYED } from './insert.js'
 
 /**
@@ -143,29 +143,22 @@ async function findEnd(
   return row && count > 0 ? { hi: BigInt(row.hi), rows: count, bytes: Number(row.bytes) } : null
 }
 
-/**
- * Whether ClickHouse may still be running statements of a change that was abandoned a while ago (see `FENCE_DELAY_MS`);
- * null if unknown.
- */
-export async function isCarriedOut(clickhouse: ClickHouse, { scope, ageMs }: EventChange): Promise<boolean | null> {
-  const running = `SELECT 1 FROM system.processes
-    WHERE current_database = currentDatabase() AND ${matchStatements(scope)} LIMIT 1`
-  const rows = await orIfDenied(clickhouse.rows(running, { s: (ageMs - FENCE_DELAY_MS) / 1000 }), null)
-  return rows && rows.length > 0
+/** The ids of running statements that may belong to a change; null if the user may not see them. */
+export async function findStatements(clickhouse: ClickHouse, scope: ChangeScope): Promise<string[] | null> {
+  const running = clickhouse.rows<{ id: string }>(
+    `SELECT query_id AS id FROM system.processes
+     WHERE current_database = currentDatabase() AND ${matchStatements(scope)}`,
+  )
+  return (await orIfDenied(running, null))?.map(({ id }) => id) ?? null
 }
 
 /** SQL condition for running statements that may belong to a change. */
-function matchStatements(scope: ChangeScope): string {
-  if (scope.kind === 'entry' && !('deleted' in scope))
+function matchStatements({ kind, ...scope }: ChangeScope): string {
+  if (kind === 'entry' && !('deleted' in scope)) {
     return `endsWith(Settings['insert_deduplication_token'], '${REPLAYED}')`
-  // A process that begins one later is alive and will log the change again.
-  if (scope.kind === 'calls') {
-    return "query_kind = 'Insert' AND position(query, 'INSERT INTO sessions (') > 0 AND elapsed > {s:Float64}"
   }
-  const isChanging = `query_kind IN ('Delete', 'Update') AND Settings['log_comment'] != '${FACTS_COMMENT}'`
-  // Statements that began after that have no effect.
-  if (scope.kind === 'events') return `${isChanging} AND elapsed > {s:Float64}`
-  return `${isChanging} AND position(query, '${FENCED}') = 0`
+  if (kind === 'calls') return "query_kind = 'Insert' AND position(query, 'INSERT INTO sessions (') > 0"
+  return `query_kind IN ('Delete', 'Update') AND Settings['log_comment'] != '${FACTS_COMMENT}'`
 }
 
 /** Free space that copying leaves for events, bytes; on a large disk, a twentieth of it. */

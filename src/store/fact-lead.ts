@@ -431,7 +431,7 @@ export class FactLead {
     await this.#step(reached, stored.join(' OR '), {}, () => this.#change(`DELETE FROM event_facts WHERE (${facts})`))
   }
 
-  /** Abandons a change: its further statements have no effect. Those that ClickHouse has begun may still finish. */
+  /** Abandons a change: its further statements fail. Those that ClickHouse has begun may still finish. */
   async abandon({ id, projectId, scope: { kind, ...scope } }: EventChange): Promise<void> {
     await this.#change(
       `INSERT INTO event_changes (project_id, id, kind, scope, state)

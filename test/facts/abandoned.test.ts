@@ -65,32 +65,49 @@ t.test('a change is not over while one of its statements runs, however long that
   await compare(t, 80)
 })
 
-t.test('facts follow a change that continues after it seemed abandoned', async (t) => {
-  const { clickhouse, ids, change, erase, compare, copier } = await openCopied(t)
+t.test('a change that was abandoned', async (t) => {
+  const { clickhouse, ids, change, compare, copier, skip, store } = await openCopied(t)
   copier({ abandonedMs: 100 })
-  const settled = async () => {
-    await wait(3_500)
-    await until('the change to be settled', async () => {
+  const settled = () =>
+    until('the change to be settled', async () => {
       return (await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3')).length === 0
     })
-  }
-  await erase(async () => {
-    await settled()
-    await clickhouse.command(ERASE)
-  })
-  await compare(t, 80)
+  const tooLate = { name: 'StoreError', message: /took too long/ }
+  const users = await hashUsers(clickhouse, ['u1'])
 
-  const edited = change({ kind: 'events', ids: ids.slice(0, 1) }, async ({ fence, parameters }) => {
-    await settled()
-    // So that only the last row is left.
-    await clickhouse.command('OPTIMIZE TABLE event_changes FINAL')
-    await clickhouse.command(`DELETE FROM events WHERE event_id = {id:UUID} AND ${fence}`, {
-      id: ids[0] ?? '',
-      ...parameters,
+  await t.test('fails instead of deleting events that facts keep', async (t) => {
+    const erased = change({ kind: 'users', users }, async ({ fence, parameters }) => {
+      await settled()
+      await clickhouse.command(`${ERASE} AND ${fence}`, parameters)
     })
+    await t.rejects(erased, tooLate)
+    await compare(t, 100)
   })
-  await t.rejects(edited, { name: 'StoreUnreachableError' })
-  await compare(t, 80)
+
+  await t.test('fails even if it would find no event, and once it is forgotten', async (t) => {
+    for (const which of ['event_id = {id:UUID}', '0']) {
+      const edited = change({ kind: 'events', ids: ids.slice(0, 1) }, async ({ fence, parameters }) => {
+        await settled()
+        if (which === '0') await clickhouse.command('TRUNCATE TABLE event_changes')
+        // So that only the last row is left.
+        else await clickhouse.command('OPTIMIZE TABLE event_changes FINAL')
+        const update = `UPDATE events SET properties = '{"late":1}' WHERE ${which} AND ${fence}`
+        await clickhouse.command(update, { id: ids[0] ?? '', ...parameters })
+      })
+      await t.rejects(edited, tooLate)
+      await compare(t, 100)
+    }
+    t.strictSame(await clickhouse.rows(`SELECT 1 FROM events WHERE properties = '{"late":1}'`), [])
+  })
+
+  await t.test('is followed again if its statements have no fence', async (t) => {
+    const late = { event: 'e', distinct_id: 'u1', timestamp: NOW, properties: '{"plan":"pro"}' }
+    const replay = skip('a', [late], settled)
+    await store('a', [late])
+    await compare(t, 101)
+    await replay()
+    await compare(t, 102)
+  })
 })
 
 t.test('facts follow a deletion whose event is gone from the disk', async (t) => {

@@ -61,5 +61,9 @@ for (const storage of LANES) {
       counts.flat().reduce((sum, { all }) => sum + Number(all), 0),
       39,
     )
+    // As if an erasure had deleted them, and its note had been lost.
+    await shards.each(({ clickhouse }) => clickhouse.command("DELETE FROM events WHERE distinct_id = 'u1'"))
+    await ok('POST', '/public/users/erase', { distinct_ids: ['u1'] })
+    await settled('an erasure of a user without events')
   })
 }

@@ -180,7 +180,7 @@ t.test('a leader and a change from before the clock was set back do not stop the
     )
   }
   await shard.store('a', some(10))
-  shard.copier({ isShared: true })
+  shard.copier({ isShared: true, abandonedMs: 100 })
   await shard.complete(['a'])
   t.equal(await shard.countDifferences(), 0)
 })

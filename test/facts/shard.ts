@@ -96,12 +96,23 @@ export async function openShard(t: Test, engine?: { url: string }) {
         return await replayDeadLetter(shards, deadLetter, Date.now())
       }
     },
-    /** Skips an entry, as if it had become a dead letter. @returns a function that stores it later */
-    skip(projectId: string, events: readonly StoredEvent[]): () => Promise<string[]> {
+    /**
+     * Skips an entry, as if it had become a dead letter. @returns a function that stores it later
+     * @param before runs before it is stored, but after that was logged
+     */
+    skip(
+      projectId: string,
+      events: readonly StoredEvent[],
+      before: () => Promise<unknown> = async () => undefined,
+    ): () => Promise<string[]> {
       const at = ++position
       stored = at
       const place = { projectId, position: at, journalId: JOURNAL }
-      return () => logReplay(clickhouse, place, () => insert(projectId, at, events))
+      const store = async () => {
+        await before()
+        return await insert(projectId, at, events)
+      }
+      return () => logReplay(clickhouse, place, store)
     },
     /** @returns a copier that runs until the end of the test, or until it is closed */
     copier(options: Partial<FactCopierOptions> = {}): FactCopier {

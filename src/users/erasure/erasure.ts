@@ -133,18 +133,14 @@ export class Erasure {
   async #deleteEvents(shards: Shards, projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
     const { noteDeletion } = this.#parts
     const counts = await shards.each(({ number }) => countEventsOfUsers(shards.only(number), projectId, distinctIds))
-    const total = sumCounts(counts)
-    if (total.size === 0) return total
     try {
-      await shards.each(async ({ number, clickhouse }) => {
-        const users = [...(counts[number]?.keys() ?? [])]
-        if (users.length > 0) await deleteEventsOfUsers(clickhouse, projectId, users)
-      })
+      // Also without events, so that a repeated erasure removes whatever facts may have kept.
+      await shards.each(({ clickhouse }) => deleteEventsOfUsers(clickhouse, projectId, distinctIds))
     } finally {
       // Do this even if a shard has failed, because the events of the others are gone.
       await noteDeletion(projectId)
     }
-    return total
+    return sumCounts(counts)
   }
 }
 
