@@ -4,7 +4,7 @@
  * few cases: ClickHouse gets them as a table.
  */
 
-/** The kinds of sites in `referrers.ts`; empty for an unknown site. */
+/** The kinds of sites in `contract/referrers.ts`; empty for an unknown site. */
 const KINDS = ['', 'search', 'social', 'video', 'email', 'ai'] as const
 type Kind = (typeof KINDS)[number]
 

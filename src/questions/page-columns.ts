@@ -1,10 +1,10 @@
 import { AD_CLICKS, type PageName, type PagePlace } from '../contract/page-fields.js'
+import { SITES } from '../contract/sites.js'
 import { FirstTexts } from '../store/first-texts.js'
 import { emptyToUnset, failIf, repairText, unmarkHalves } from '../store/json-sql.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
 import { splitField } from './field-name.js'
 import type { KeptValues } from './property-paths.js'
-import { SITES } from './sites.js'
 import type { Statement } from './statement.js'
 
 /** SQL for whether a row is a page view, from its column `event`. */
@@ -227,10 +227,10 @@ export class PageColumns {
    * contains them.
    */
   #findSites(host: string, result: string): string[][] {
-    const mobile = `'^m[.]', ''`
-    const ofCountry = `'^(${SITES.before})[.](?:(?:com|org|net|co|it|edu)[.])?[a-z]{2}$', '${FIRST}.{}'`
-    const inCountry = `'^[a-z]{2}[.](${SITES.after})$', '{}.${FIRST}'`
-    const domain = `'^[^\t]*?([^.\t]+[.](?:(?:com|org|net|co|it|edu)[.][a-z]{2}|[^.\t]+))$', '${FIRST}'`
+    const mobile = `'${SITES.mobile}', ''`
+    const ofCountry = `'${SITES.ofCountry}', '${FIRST}.{}'`
+    const inCountry = `'${SITES.inCountry}', '{}.${FIRST}'`
+    const domain = `'${SITES.domain}', '${FIRST}'`
     const steps = [
       (site: string) => this.#find(site, SITES.hosts),
       (site: string) =>

@@ -1,6 +1,7 @@
 import type { FieldName } from '../../contract/filters.js'
 import { AD_CLICKS, type PagePlace } from '../../contract/page-fields.js'
 import { isObject } from '../../contract/read-fields.js'
+import { findSiteName } from '../../contract/sites.js'
 import { getProjectSettings } from './project-settings.js'
 
 interface Viewed {
@@ -10,8 +11,7 @@ interface Viewed {
 }
 
 /**
- * How a visit began: the path of its first page view, and the source that led there. Uses the same properties as the
- * page fields of questions, but does not know the names of sites.
+ * How a visit began: `page.path` and `page.source` of its first page view, by the rules of questions.
  * @param events of the visit, the latest first
  * @returns null without a page view
  */
@@ -20,13 +20,11 @@ export function findVisitOrigin(events: readonly Viewed[]): { path: string; sour
   const first = events.findLast(({ event }) => page_views.includes(event))
   if (!first) return null
   const read = (name: PagePlace) => findText(first.properties, page_fields[name])
-  const address = read('url')
-  const url = parseUrl(address)
-  const referrer = parseUrl(read('referrer'))
-  const [own, other] = [url, referrer].map((one) => one?.hostname.replace(/^www\./, ''))
-  const from = other && other !== own ? other : null
-  const source = read('source') ?? findParameter(address ?? '', 'utm_source') ?? from ?? findAdSite(address ?? '')
-  return { path: url?.pathname ?? address?.replace(/[?#].*$/s, '') ?? read('path') ?? '', source }
+  const url = read('url') ?? ''
+  const [own, other] = [url, read('referrer') ?? ''].map(readHost)
+  const from = other && other !== own ? (findSiteName(other) ?? other) : null
+  const source = read('source') ?? findParameter(url, 'utm_source') ?? from ?? findAdSite(url)
+  return { path: readPath(url || (read('path') ?? '')), source }
 }
 
 /** The first of the properties with a text value. */
@@ -39,10 +37,12 @@ function findText(properties: Record<string, unknown>, fields: readonly FieldNam
   return null
 }
 
-/** The first value of a parameter in the query of a URL. */
+/** The first value of a parameter in the query of a URL. It stays encoded if the result would not be UTF-8. */
 function findParameter(url: string, name: string): string | null {
   const [, value] = listParameters(url).find(([found]) => found === name) ?? []
-  return value === undefined ? null : new URLSearchParams(`value=${value}`).get('value')
+  if (value === undefined) return null
+  const decoded = new URLSearchParams(`value=${value}`).get('value') ?? ''
+  return decoded.includes('\ufffd') ? value : decoded
 }
 
 /** The site whose ad led to a URL. */
@@ -63,6 +63,15 @@ function listParameters(url: string): [name: string, value: string][] {
   })
 }
 
-function parseUrl(text: string | null): URL | null {
-  return text !== null && URL.canParse(text) ? new URL(text) : null
+/** The host of a URL in lower case, without user, port and `www.`; empty if there is none. */
+function readHost(url: string): string {
+  const [, authority = ''] = /^(?:[a-z][a-z0-9+.-]*:)?\/\/([^/?#\t]*)/i.exec(url) ?? []
+  const host = authority.replace(/^.*@/s, '').replace(/:[0-9]*$/, '')
+  return host.toLowerCase().replace(/^www\./, '')
+}
+
+/** The path of a URL, `/` if the URL has none; empty without a URL. */
+function readPath(url: string): string {
+  if (url === '') return ''
+  return url.replace(/^(?:[a-z][a-z0-9+.-]*:)?\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '') || '/'
 }

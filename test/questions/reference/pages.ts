@@ -1,5 +1,5 @@
 import type { PagePlace } from '../../../src/contract/page-fields.js'
-import { REFERRERS } from '../../../src/questions/referrers.js'
+import { REFERRERS } from '../../../src/contract/referrers.js'
 import type { Fact } from './data.js'
 import type { Value } from './json.js'
 

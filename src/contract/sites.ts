@@ -14,10 +14,18 @@ interface Sites {
   domains: Table
   /** by the name in lower case */
   names: Table
-  /** regular expressions for what comes before and after a country */
-  before: string
-  after: string
+  /**
+   * Regular expressions for hosts, which JavaScript and RE2 read alike: the `m.` of a mobile host; hosts that end or
+   * begin with a country, with the rest as a group; and any host, with its domain as a group.
+   */
+  mobile: string
+  ofCountry: string
+  inCountry: string
+  domain: string
 }
+
+/** What may be between a name and its country, as in `google.co.uk`. */
+const SECOND_LEVEL = '(?:(?:com|org|net|co|it|edu)[.])'
 
 export const SITES = readSites()
 
@@ -35,13 +43,32 @@ function readSites(): Sites {
     }
   }
   const all = [...hosts.keys()]
+  const before = all.filter((host) => host.endsWith('.{}')).map((host) => host.slice(0, -3))
+  const after = all.filter((host) => host.startsWith('{}.')).map((host) => host.slice(3))
   return {
     hosts: toTable(hosts),
     domains: toTable(domains),
     names: toTable(names),
-    before: joinTexts(all.filter((host) => host.endsWith('.{}')).map((host) => host.slice(0, -3))),
-    after: joinTexts(all.filter((host) => host.startsWith('{}.')).map((host) => host.slice(3))),
+    mobile: '^m[.]',
+    ofCountry: `^(${joinTexts(before)})[.]${SECOND_LEVEL}?[a-z]{2}$`,
+    inCountry: `^[a-z]{2}[.](${joinTexts(after)})$`,
+    domain: `^[^\t]*?([^.\t]+[.](?:${SECOND_LEVEL}[a-z]{2}|[^.\t]+))$`,
   }
+}
+
+/** Finds the name of the site with a host without `www.`; null if the site is not known. */
+export function findSiteName(host: string): string | null {
+  const general = host
+    .replace(new RegExp(SITES.mobile), '')
+    .replace(new RegExp(SITES.ofCountry), '$1.{}')
+    .replace(new RegExp(SITES.inCountry), '{}.$1')
+  const domain = general.replace(new RegExp(SITES.domain), '$1')
+  const site = find(SITES.hosts, host) ?? find(SITES.hosts, general) ?? find(SITES.domains, domain)
+  return site?.replace(/^.*\t/, '') ?? null
+}
+
+function find({ keys, values }: Table, key: string): string | undefined {
+  return values[keys.indexOf(key)]
 }
 
 function add(sites: Map<string, string>, key: string, site: string): void {
