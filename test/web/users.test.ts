@@ -160,6 +160,57 @@ t.test('the users view', async (t) => {
     t.notMatch(await page.getByRole('main').textContent(), /Sessions|No sessions/, 'only the session of its event')
   })
 
+  t.test('lists sessions that overlap, and events without one, separately', async (t) => {
+    const at = NOW - DAY / 2
+    const view = (path: string) =>
+      JSON.stringify({ url: `https://shop.example${path}`, referrer: 'https://google.at/' })
+    await track(site, '$pageview', 'eve', { at, session_id: 's1', properties: view('/a') })
+    await track(site, 'invoice paid', 'eve', { at: at + 60_000 })
+    await track(site, '$pageview', 'eve', { at: at + 90_000, session_id: 's2', properties: view('/laptop') })
+    await track(site, '$pageview', 'eve', { at: at + 120_000, session_id: 's1', properties: view('/b') })
+    const page = await visit(t, '#/users/eve')
+    const timeline = page.getByRole('region', { name: 'Events' })
+    await until('the headings', async () => (await timeline.locator('p').count()) === 2)
+    t.strictSame(await timeline.locator('p').allTextContents(), [
+      'Session s2, began at /laptop, from Google',
+      'Session s1, 2\u00a0events in 2\u00a0min, began at /a, from Google',
+    ])
+    t.strictSame(await shownEvents(page), ['$pageview', 'invoice paid', '$pageview', '$pageview'])
+  })
+
+  t.test('loads the rest of a session with the earlier events', async (t) => {
+    const at = NOW - DAY / 2
+    for (let i = 0; i < 51; i++) {
+      const properties = JSON.stringify({ url: `https://shop.example/${i}` })
+      await track(site, '$pageview', 'long', { at: at + i * 1000, session_id: 'long', properties })
+    }
+    const page = await visit(t, '#/users/long')
+    const timeline = page.getByRole('region', { name: 'Events' })
+    await timeline.getByText(/^Session long, 50\sevents in 49\s\w+, may have begun earlier$/).waitFor()
+    await page.getByRole('button', { name: 'Show earlier events' }).click()
+    await timeline.getByText(/^Session long, 51\sevents in 50\s\w+, began at \/0$/).waitFor()
+  })
+
+  t.test("leaves out of sessions by gap what the project's filter does", async (t) => {
+    const set = async (sessions: unknown) => {
+      const { statusCode, body } = await call('PATCH', '/public/project', { sessions })
+      t.equal(statusCode, 200, body)
+    }
+    const at = NOW - DAY / 2
+    await track(site, 'opened', 'gus', { at, properties: '{"by":"hand"}' })
+    await track(site, 'opened', 'gus', { at: at + 20 * 60_000, properties: '{"by":"cron"}' })
+    await track(site, 'saved', 'gus', { at: at + 40 * 60_000, properties: '{"by":"hand"}' })
+    await set({ gap: '30m', where: ['is', 'properties.by', ['hand']] })
+    const page = await visit(t, '#/users/gus')
+    const timeline = page.getByRole('region', { name: 'Events' })
+    await until('two visits', async () => (await timeline.getByText('Visit', { exact: true }).count()) === 2)
+    t.strictSame(await shownEvents(page), ['saved', 'opened', 'opened'])
+    await set({ gap: '30m' })
+    await page.reload()
+    await timeline.getByText(/^Visit, 3\sevents in /).waitFor()
+    await set(null)
+  })
+
   t.test('does not mistake a part of a list for all of it', async (t) => {
     const page = await visit(t, '#/data')
     const json = { status: 1, error: null, events: [], page: 1, limit: 50, hasMore: true, next: 'more', pending: 0 }

@@ -1,3 +1,4 @@
+import type { Filter } from '../../contract/filters.js'
 import type { UsersPage } from '../../contract/questions.js'
 import type { DrawnAnswer, DrillDown } from '../lib/answer-table.js'
 import { buildRequest, buildRequestBefore, needsFirstEvent } from '../lib/build-request.js'
@@ -5,6 +6,7 @@ import { type AnswerBefore, alignBefore, chooseLimitBefore } from '../lib/period
 import type { Display } from '../lib/question.js'
 import { call } from './call.js'
 import { ConcurrencyLimit } from './concurrency-limit.js'
+import type { ExactEvent } from './events.js'
 
 /** The service runs this many questions of a project at a time; further ones would queue there and could be refused. */
 const concurrency = new ConcurrencyLimit(2)
@@ -59,6 +61,32 @@ async function fetchFirstEvent(): Promise<number | null> {
   const series = [{ event: '*', metric: 'min', property: 'timestamp' }]
   const answer = await postQuery({ kind: 'series', series, interval: 'none', from: '1970-01-01' }, {})
   return answer.kind === 'series' ? (answer.results[0]?.total ?? null) : null
+}
+
+/**
+ * Finds the events that match a filter. Questions do not know ids, so of events with the same name and time, either all
+ * match or none.
+ * @param events at most 1000
+ * @throws CallError
+ */
+export async function findMatches(events: ExactEvent[], where: Filter, signal: AbortSignal): Promise<Set<ExactEvent>> {
+  const times = [...new Set(events.map(({ timestamp }) => timestamp))]
+  const isOfUsers = ['is', 'distinct_id', [...new Set(events.map(({ distinct_id }) => distinct_id))]]
+  const isAtTimes = ['is', 'timestamp', times]
+  const question = {
+    kind: 'series',
+    series: [{ event: '*', where }],
+    where: ['and', [isOfUsers, isAtTimes]],
+    breakdown: ['event', 'timestamp'],
+    limit: 1000,
+    interval: 'none',
+    from: Math.floor(Math.min(...times)),
+    to: Math.floor(Math.max(...times)) + 1,
+  }
+  const answer = await postQuery(question, { signal })
+  const lines = answer.kind === 'series' ? answer.results : []
+  const found = new Set(lines.map(({ breakdown }) => JSON.stringify(breakdown)))
+  return new Set(events.filter(({ event, timestamp }) => found.has(JSON.stringify([event, timestamp]))))
 }
 
 async function postQuery(body: unknown, turn: Turn): Promise<DrawnAnswer> {

@@ -1,50 +1,75 @@
-import { parseDuration } from '../../contract/durations.js'
+import { DAY_MS, parseDuration } from '../../contract/durations.js'
 import type { SessionsDefinition } from '../../contract/questions.js'
 import type { Session } from '../../contract/responses.js'
 import { formatDay } from './format.js'
 
 /** The fields of an event that place it in the timeline. */
-export interface Placed {
+interface Placed {
+  /** a UUIDv7 with the time of acceptance */
   eventId: string
+  distinct_id: string
   timestamp: number
   session_id?: string
 }
 
-/** Consecutive events of one session, or of none, the latest first. */
-export interface Visit<E> {
-  /** `none`: the events belong to no session */
-  of: 'id' | 'gap' | 'none'
-  /** null unless sessions are separated by id */
-  sessionId: string | null
-  events: E[]
+/** What has been loaded of a user. */
+interface Loaded<E> {
+  /** those accepted last */
+  events: readonly E[]
+  /** whether earlier accepted ones exist */
+  hasMore: boolean
+  /** by gap: ids of the events that the project's filter leaves out */
+  leftOut: ReadonlySet<string>
+  /** by id: the sessions of the session calls */
+  calls: readonly Session[]
 }
 
-const DAY_MS = 86_400_000
+/** The events of a session, or consecutive ones without a session. */
+export interface Visit<E> {
+  isSession: boolean
+  /** null unless sessions are separated by id */
+  sessionId: string | null
+  /** the latest first */
+  events: E[]
+  /** epoch ms; session calls count, so that heartbeats give even a visit of a single page a length */
+  start: number
+  end: number
+  /** whether its first events may not have been loaded */
+  mayBeginEarlier: boolean
+}
 
 /** A day in the time zone of the project. */
 export interface Day<E> {
-  /** epoch ms of one of its events */
-  at: number
+  /** as displayed */
+  name: string
   visits: Visit<E>[]
 }
 
+/** An event, or the session of a session call. */
+interface Moment<E> {
+  at: number
+  until: number
+  /** what its session is found by; null without a session */
+  key: string | null
+  event: E | null
+}
+
+/** The distinct_id of events without a user, which have no sessions by gap. */
+const ANONYMOUS = '$anonymous'
+
 /**
- * Groups the events of a user by session and day, the latest first; a session is on the day that it started on. By id,
- * an event without a session id belongs to the session that was open at its time. By gap, the project's filter for the
- * events of sessions is ignored.
+ * Groups the events of a user by day and session, the latest first, with the sessions that questions count. A session
+ * is on the day that it started on.
  */
-export function buildTimeline<E extends Placed>(
-  events: readonly E[],
-  sessions: readonly Session[],
-  definition: SessionsDefinition,
-): Day<E>[] {
-  const sorted = events.toSorted((a, b) => b.timestamp - a.timestamp || (a.eventId < b.eventId ? 1 : -1))
+export function buildTimeline<E extends Placed>(loaded: Loaded<E>, definition: SessionsDefinition): Day<E>[] {
   const days: Day<E>[] = []
-  for (const visit of buildVisits(sorted, sessions, definition)) {
-    const at = visit.events.at(-1)?.timestamp ?? 0
-    const last = days.at(-1)
-    if (last && formatDay(last.at) === formatDay(at)) last.visits.push(visit)
-    else days.push({ at, visits: [visit] })
+  for (const visit of buildVisits(loaded, definition)) {
+    const name = formatDay(visit.start)
+    const day = days.at(-1)
+    const last = day?.visits.at(-1)
+    if (day?.name !== name) days.push({ name, visits: [visit] })
+    else if (last && !last.isSession && !visit.isSession) last.events.push(...visit.events)
+    else day.visits.push(visit)
   }
   return days
 }
@@ -56,49 +81,56 @@ export function findSessionsFrom(events: readonly Placed[]): number | null {
   return Math.floor(first) - DAY_MS
 }
 
-/**
- * How long a visit lasted, ms. With session calls, heartbeats give even a visit of a single page a length. @param
- * sessions sessions of the session calls
- */
-export function measureVisit({ sessionId, events }: Visit<Placed>, sessions: readonly Session[]): number {
-  const [first, last] = [events.at(-1)?.timestamp ?? 0, events[0]?.timestamp ?? 0]
-  const call = sessions.find((session) => {
-    return (
-      session.session_id === sessionId && first - DAY_MS <= session.started_at && session.started_at <= last + DAY_MS
-    )
-  })
-  if (!call) return last - first
-  return Math.max(last, call.ended_at ?? call.updated_at) - Math.min(first, call.started_at)
-}
-
-/** @param events the latest first */
-function buildVisits<E extends Placed>(
-  events: readonly E[],
-  sessions: readonly Session[],
-  definition: SessionsDefinition,
-): Visit<E>[] {
-  const gapMs = definition === 'id' ? 0 : (parseDuration(definition.gap) ?? 0)
+/** The sessions, and each event without one, the latest start first. */
+function buildVisits<E extends Placed>(loaded: Loaded<E>, definition: SessionsDefinition): Visit<E>[] {
+  const farMs = definition === 'id' ? DAY_MS : (parseDuration(definition.gap) ?? 0)
+  const loadedSince = findLoadedSince(loaded)
   const visits: Visit<E>[] = []
-  for (const event of events) {
-    const sessionId = definition === 'id' ? (event.session_id ?? findSessionAt(event.timestamp, sessions)) : null
-    const of = definition === 'id' ? (sessionId === null ? 'none' : 'id') : 'gap'
-    const last = visits.at(-1)
-    const after = last?.events.at(-1)?.timestamp ?? 0
-    const isNext = {
-      // An id that is reused much later begins another session, as in questions.
-      id: last?.sessionId === sessionId && after - event.timestamp <= DAY_MS,
-      gap: after - event.timestamp <= gapMs,
-      none: formatDay(after) === formatDay(event.timestamp),
+  const open = new Map<string, Visit<E>>()
+  const begun = new Set<Visit<E>>()
+  for (const { at, until, key, event } of listMoments(loaded, definition)) {
+    let visit = open.get(key ?? '')
+    if (key === null || !visit || visit.start - at > farMs) {
+      const sessionId = definition === 'id' ? key : null
+      visit = { isSession: key !== null, sessionId, events: [], start: at, end: until, mayBeginEarlier: false }
+      visits.push(visit)
+      if (key !== null) open.set(key, visit)
     }
-    if (last?.of === of && isNext[of]) last.events.push(event)
-    else visits.push({ of, sessionId, events: [event] })
+    if (event) visit.events.push(event)
+    else begun.add(visit)
+    visit.start = at
+    visit.end = Math.max(visit.end, until)
+    // An event that is not loaded may be as far away as neighbors in a session can be, unless calls say when it began.
+    visit.mayBeginEarlier = visit.isSession && (begun.has(visit) ? at : at - farMs) <= loadedSince
   }
-  return visits
+  return visits.filter(({ events }) => events.length > 0).sort((a, b) => b.start - a.start)
 }
 
-function findSessionAt(instant: number, sessions: readonly Session[]): string | null {
-  const around = sessions.find((session) => {
-    return session.started_at <= instant && instant <= (session.ended_at ?? session.updated_at)
+/** The latest first. */
+function listMoments<E extends Placed>(loaded: Loaded<E>, definition: SessionsDefinition): Moment<E>[] {
+  const ofEvents = loaded.events
+    .toSorted((a, b) => (a.eventId < b.eventId ? 1 : -1))
+    .map((event): Moment<E> => {
+      const key = loaded.leftOut.has(event.eventId) ? null : findKey(event, definition)
+      return { at: event.timestamp, until: event.timestamp, key, event }
+    })
+  const ofCalls = loaded.calls.map(({ session_id, started_at, updated_at, ended_at }): Moment<E> => {
+    return { at: started_at, until: ended_at ?? updated_at, key: session_id, event: null }
   })
-  return around?.session_id ?? null
+  return [...ofEvents, ...ofCalls].sort((a, b) => b.at - a.at)
+}
+
+function findKey({ session_id, distinct_id }: Placed, definition: SessionsDefinition): string | null {
+  if (definition === 'id') return session_id ?? null
+  return distinct_id === ANONYMOUS ? null : 'user'
+}
+
+/**
+ * Events that were accepted later than this are loaded. So are those that happened later, unless a client's clock was
+ * fast.
+ */
+function findLoadedSince({ events, hasMore }: Loaded<Placed>): number {
+  if (!hasMore) return Number.NEGATIVE_INFINITY
+  const [first = ''] = events.map(({ eventId }) => eventId).sort()
+  return Number.parseInt(first.replace('-', '').slice(0, 12), 16)
 }

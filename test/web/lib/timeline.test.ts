@@ -1,95 +1,184 @@
 import t from 'tap'
+import type { SessionsDefinition } from '../../../src/contract/questions.js'
 import type { Session } from '../../../src/contract/responses.js'
-import { buildTimeline, findSessionsFrom, measureVisit } from '../../../src/web/lib/timeline.js'
+import { buildTimeline, findSessionsFrom } from '../../../src/web/lib/timeline.js'
 
 const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
 const NOON = Date.UTC(2026, 5, 1, 12)
 
-const event = (id: string, timestamp: number, more = {}) => ({ eventId: id, timestamp, ...more })
-const session = (id: string, started_at: number, ended_at: number | null, updated_at = started_at): Session => {
-  return {
-    session_id: id,
-    distinct_id: 'ada',
-    state: 'active',
-    properties: {},
-    duration: 0,
-    started_at,
-    updated_at,
-    ended_at,
-  }
+interface Event {
+  eventId: string
+  distinct_id: string
+  timestamp: number
+  session_id?: string
 }
 
-t.test('buildTimeline groups events by day and session, the latest first', async (t) => {
-  const events = [
-    event('1', NOON - 24 * 60 * MINUTE),
-    event('2', NOON),
-    event('3', NOON + 10 * MINUTE, { session_id: 'said' }),
-    event('4', NOON + 5 * MINUTE),
-    event('5', NOON + 20 * MINUTE),
-  ]
-  const sessions = [
-    session('open', NOON + 19 * MINUTE, null, NOON + 21 * MINUTE),
-    session('over', NOON - MINUTE, NOON + 15 * MINUTE),
-  ]
-  const days = buildTimeline(events, sessions, 'id').map(({ visits }) => {
-    return visits.map(({ sessionId, events }) => [sessionId, ...events.map(({ eventId }) => eventId)])
-  })
-  t.strictSame(days, [
+/** @param n makes the id unique; events with the same time are in the order of `n` */
+function event(n: number, timestamp: number, session_id?: string, acceptedAt = timestamp): Event {
+  const time = Math.floor(acceptedAt).toString(16).padStart(12, '0')
+  const eventId = `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${String(n).padStart(12, '0')}`
+  return { eventId, distinct_id: 'ada', timestamp, ...(session_id !== undefined && { session_id }) }
+}
+
+function session(session_id: string, started_at: number, ended_at: number | null, updated_at = started_at): Session {
+  const rest = { distinct_id: 'ada', state: 'active', properties: {}, duration: 0 } as const
+  return { session_id, ...rest, started_at, updated_at, ended_at }
+}
+
+interface Given {
+  hasMore?: boolean
+  leftOut?: Event[]
+  calls?: Session[]
+  definition?: SessionsDefinition
+}
+
+function build(events: Event[], { hasMore = false, leftOut = [], calls = [], definition = 'id' }: Given = {}) {
+  const ids = new Set(leftOut.map(({ eventId }) => eventId))
+  return buildTimeline({ events, hasMore, leftOut: ids, calls }, definition)
+}
+
+/** The numbers of the events of each visit, after its session id or what it is. */
+function list(events: Event[], given?: Given) {
+  return build(events, given).map(({ visits }) =>
+    visits.map(({ isSession, sessionId, events }) => {
+      return [sessionId ?? (isSession ? 'gap' : 'none'), ...events.map(({ eventId }) => Number(eventId.slice(-12)))]
+    }),
+  )
+}
+
+t.test('an event without a session id does not split a session, and is not a part of it', async (t) => {
+  const events = [event(1, NOON, 's1'), event(2, NOON + MINUTE), event(3, NOON + 2 * MINUTE, 's1')]
+  t.strictSame(list(events), [
     [
-      ['open', '5'],
-      ['said', '3'],
-      ['over', '4', '2'],
+      ['none', 2],
+      ['s1', 3, 1],
     ],
-    [[null, '1']],
+  ])
+  const calls = [session('s1', NOON, NOON + 9 * MINUTE), session('s2', NOON, NOON + 9 * MINUTE)]
+  t.strictSame(list(events, { calls }), list(events), 'not of any that was open, as in questions')
+})
+
+t.test('sessions that overlap are one visit each', async (t) => {
+  const ids = ['phone', 'laptop', 'phone', 'laptop']
+  const events = ids.map((id, i) => event(i, NOON + i * MINUTE, id))
+  t.strictSame(list(events), [
+    [
+      ['laptop', 3, 1],
+      ['phone', 2, 0],
+    ],
+  ])
+  const [laptop, phone] = build(events)[0]?.visits ?? []
+  t.strictSame([laptop?.start, laptop?.end], [NOON + MINUTE, NOON + 3 * MINUTE])
+  t.strictSame([phone?.start, phone?.end], [NOON, NOON + 2 * MINUTE])
+})
+
+t.test('the timeline does not depend on the order in which events are loaded', async (t) => {
+  const ids = ['a', undefined, 'b', 'a', undefined, undefined, 'b', 'a']
+  const events = ids.map((id, i) => event(i, NOON + i * 5 * HOUR, id))
+  const given = { calls: [session('a', NOON - HOUR, null)] }
+  t.strictSame(list(events.toReversed(), given), list(events, given))
+  t.strictSame(list([...events.slice(4), ...events.slice(0, 4)], given), list(events, given))
+})
+
+t.test('events at the same time are in the order of their acceptance', async (t) => {
+  t.strictSame(list([event(1, NOON, 's'), event(3, NOON, 's'), event(2, NOON, 's')]), [[['s', 3, 2, 1]]])
+})
+
+t.test('a visit is on the day that it started on, even if a later one ended before it', async (t) => {
+  const midnight = NOON + 12 * HOUR
+  const events = [
+    event(1, midnight - MINUTE, 'over'),
+    event(2, midnight + MINUTE, 'after'),
+    event(3, midnight + 2 * MINUTE, 'over'),
+    event(4, midnight - 2 * MINUTE),
+    event(5, midnight + 3 * MINUTE),
+  ]
+  t.strictSame(list(events), [
+    [
+      ['none', 5],
+      ['after', 2],
+    ],
+    [
+      ['over', 3, 1],
+      ['none', 4],
+    ],
   ])
 })
 
-t.test('buildTimeline separates sessions by pauses, and keeps one over midnight whole', async (t) => {
-  const midnight = NOON + 12 * 60 * MINUTE
-  const events = [
-    event('1', midnight - 50 * MINUTE, { session_id: 'said' }),
-    event('2', midnight - 20 * MINUTE),
-    event('3', midnight + 10 * MINUTE, { session_id: 'other' }),
-    event('4', midnight + 10 * MINUTE + 1 + 30 * MINUTE),
-  ]
-  const days = buildTimeline(events, [session('over', midnight, midnight)], { gap: '30m' })
-  t.strictSame(
-    days.map(({ visits }) =>
-      visits.map(({ of, sessionId, events }) => [of, sessionId, ...events.map((e) => e.eventId)]),
-    ),
-    [[['gap', null, '4']], [['gap', null, '3', '2', '1']]],
-  )
+t.test('a session id that is used again after more than a day begins another session', async (t) => {
+  const events = [event(1, NOON, 'again'), event(2, NOON + DAY, 'again'), event(3, NOON + 2 * DAY + 1, 'again')]
+  t.strictSame(list(events), [[['again', 3]], [['again', 2, 1]]])
+  const between = session('again', NOON + 1.5 * DAY, null)
+  t.strictSame(list(events, { calls: [between] }), [[['again', 3, 2, 1]]], 'its calls are neighbors, too')
 })
 
-t.test('buildTimeline starts a new session if an id is used again after more than a day', async (t) => {
-  const day = 24 * 60 * MINUTE
+t.test('by gap, pauses separate sessions, whatever their ids', async (t) => {
+  const midnight = NOON + 12 * HOUR
   const events = [
-    event('1', NOON, { session_id: 'again' }),
-    event('2', NOON + day, { session_id: 'again' }),
-    event('3', NOON + 2 * day + 1, { session_id: 'again' }),
+    event(1, midnight - 50 * MINUTE, 's'),
+    event(2, midnight - 20 * MINUTE),
+    event(3, midnight + 10 * MINUTE, 't'),
+    event(4, midnight + 40 * MINUTE + 1),
   ]
-  const visits = buildTimeline(events, [], 'id').flatMap(({ visits }) => visits)
-  t.strictSame(
-    visits.map(({ events }) => events.map(({ eventId }) => eventId)),
-    [['3'], ['2', '1']],
-  )
+  const definition = { gap: '30m' }
+  t.strictSame(list(events, { definition }), [[['gap', 4]], [['gap', 3, 2, 1]]])
+  const anonymous = events.map((one) => ({ ...one, distinct_id: '$anonymous' }))
+  t.strictSame(list(anonymous, { definition }), [[['none', 4, 3]], [['none', 2, 1]]], 'no user has none')
 })
 
-t.test('measureVisit counts the heartbeats of the session that the events belong to', async (t) => {
-  const measure = (id: string | undefined, at: number, sessions: Session[]) => {
-    const events = [event('1', at, id === undefined ? {} : { session_id: id })]
-    const visits = buildTimeline(events, sessions, 'id').flatMap(({ visits }) => visits)
-    return visits.map((visit) => measureVisit(visit, sessions))
+t.test('by gap, events that the filter leaves out belong to no session', async (t) => {
+  const events = [0, 20, 40, 60, 80].map((minute, i) => event(i, NOON + minute * MINUTE))
+  const leftOut = events.slice(2, 4)
+  t.strictSame(list(events, { definition: { gap: '30m' }, leftOut }), [
+    [
+      ['gap', 4],
+      ['none', 3, 2],
+      ['gap', 1, 0],
+    ],
+  ])
+})
+
+t.test('the length of a visit includes the heartbeats of its session', async (t) => {
+  const measure = (id: string | undefined, at: number, calls: Session[]) => {
+    const visits = build([event(1, at, id)], { calls }).flatMap(({ visits }) => visits)
+    return visits.map(({ start, end }) => end - start)
   }
   const read = session('read', NOON + 1000, null, NOON + 5 * MINUTE)
   t.strictSame(measure('read', NOON, [session('other', NOON, NOON + 9 * MINUTE), read]), [5 * MINUTE])
-  t.strictSame(measure('read', NOON + 3 * 24 * 60 * MINUTE, [read]), [0], 'days later')
+  t.strictSame(measure('read', NOON + 3 * DAY, [read]), [0], 'days later')
   t.strictSame(measure('unknown', NOON, [read]), [0])
   t.strictSame(measure(undefined, NOON - MINUTE, [read]), [0])
 })
 
+t.test('a session that may have begun before the loaded events says so', async (t) => {
+  const find = (events: Event[], given: Given) => {
+    const visits = build(events, given).flatMap(({ visits }) => visits)
+    return visits.filter(({ mayBeginEarlier }) => mayBeginEarlier).map(({ sessionId }) => sessionId)
+  }
+  const events = [
+    event(1, NOON),
+    event(2, NOON + HOUR, 'first'),
+    event(3, NOON + 2 * HOUR, 'called'),
+    event(4, NOON + DAY, 'second'),
+    event(5, NOON + DAY + 1, 'third'),
+  ]
+  const calls = [session('called', NOON + 2 * HOUR, null)]
+  t.strictSame(find(events, { hasMore: true, calls }), ['second', 'first'])
+  t.strictSame(find(events, { hasMore: true }), ['second', 'called', 'first'])
+  t.strictSame(find(events, { hasMore: true, calls: [session('called', NOON, null)] }), ['second', 'first', 'called'])
+  t.strictSame(find(events, { hasMore: false }), [], 'all are loaded')
+  const imported = events.map(({ timestamp, session_id }, i) => event(i, timestamp, session_id, NOON + 9 * DAY))
+  t.strictSame(find(imported, { hasMore: true }), ['third', 'second', 'called', 'first'], 'in any order')
+
+  const by = (gap: string) => find(events.slice(0, 2), { hasMore: true, definition: { gap } }).length
+  t.equal(by('59m'), 1, 'only the session of the earliest event')
+  t.equal(by('1h'), 1, 'all are one')
+})
+
 t.test('findSessionsFrom is a whole number, as the service asks for, although times may have fractions', async (t) => {
-  const from = findSessionsFrom([event('1', NOON), event('2', NOON - 0.5)])
-  t.equal(from, NOON - 1 - 24 * 60 * MINUTE)
+  const from = findSessionsFrom([event(1, NOON), event(2, NOON - 0.5)])
+  t.equal(from, NOON - 1 - DAY)
   t.equal(findSessionsFrom([]), null)
 })

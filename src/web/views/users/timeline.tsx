@@ -1,11 +1,11 @@
 import type { ExactEvent } from '../../api/events.js'
 import type { Access } from '../../api/sign-in.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { formatClock, formatCount, formatDay, formatDuration } from '../../lib/format.js'
+import { formatClock, formatCount, formatDuration } from '../../lib/format.js'
 import { navigate } from '../../lib/navigation.js'
 import { getProjectSettings } from '../../lib/project-settings.js'
 import { linkTo } from '../../lib/route.js'
-import { buildTimeline, findSessionsFrom, measureVisit, type Visit } from '../../lib/timeline.js'
+import { buildTimeline, findSessionsFrom, type Visit } from '../../lib/timeline.js'
 import { findVisitOrigin } from '../../lib/visit-origin.js'
 import { Button } from '../../ui/button.js'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -27,24 +27,17 @@ interface TimelineProps {
 /** The events of a user by day and session, by the project's definition of sessions, the latest first. */
 export function Timeline({ names, eventId, access }: TimelineProps) {
   const [distinctId = ''] = names
-  const { events, hasMore, isLoading, error, readMore, change } = useUserEvents(names)
+  const { events, leftOut, hasMore, isLoading, error, readMore, change } = useUserEvents(names)
   const definition = getProjectSettings().sessions
-  const sessions = useSessionsSince(names, definition === 'id' ? findSessionsFrom(events) : null)
+  const calls = useSessionsSince(names, definition === 'id' ? findSessionsFrom(events) : null)
   return (
     <section class={styles.timeline} aria-label="Events" aria-busy={isLoading}>
       <h2>Events</h2>
-      {buildTimeline(events, sessions, definition).map(({ at, visits }, day, days) => (
-        <section key={at} class={styles.day}>
-          <h3>{formatDay(at)}</h3>
-          {visits.map((visit, i) => (
-            <VisitRows
-              key={visit.events[0]?.eventId}
-              visit={visit}
-              lengthMs={measureVisit(visit, sessions)}
-              distinctId={distinctId}
-              // The beginning of the last visit may not have been loaded.
-              isWhole={!hasMore || day < days.length - 1 || i < visits.length - 1}
-            />
+      {buildTimeline({ events, leftOut, hasMore, calls }, definition).map((day) => (
+        <section key={day.name} class={styles.day}>
+          <h3>{day.name}</h3>
+          {day.visits.map((visit) => (
+            <VisitRows key={visit.events[0]?.eventId} visit={visit} distinctId={distinctId} />
           ))}
         </section>
       ))}
@@ -67,15 +60,8 @@ export function Timeline({ names, eventId, access }: TimelineProps) {
   )
 }
 
-interface VisitRowsProps {
-  visit: Visit<ExactEvent>
-  lengthMs: number
-  distinctId: string
-  /** whether all of its events are known */
-  isWhole: boolean
-}
-
-function VisitRows({ visit: { of, sessionId, events }, lengthMs, distinctId, isWhole }: VisitRowsProps) {
+function VisitRows({ visit, distinctId }: { visit: Visit<ExactEvent>; distinctId: string }) {
+  const { isSession, sessionId, events, start, end, mayBeginEarlier } = visit
   const rows = (
     <ol class={eventRowStyles.rows}>
       {events.map((event) => (
@@ -94,16 +80,17 @@ function VisitRows({ visit: { of, sessionId, events }, lengthMs, distinctId, isW
       ))}
     </ol>
   )
-  if (of === 'none') return rows
-  const origin = isWhole ? findVisitOrigin(events) : null
+  if (!isSession) return rows
+  const origin = mayBeginEarlier ? null : findVisitOrigin(events)
   return (
     <div class={styles.visit}>
       <p>
         <small>
           {sessionId === null ? 'Visit' : 'Session '}
           {sessionId !== null && <bdi>{escapeInvisible(sessionId)}</bdi>}
-          {(events.length > 1 || lengthMs > 0) &&
-            `, ${formatCount(events.length, 'event')} in ${formatDuration(lengthMs)}`}
+          {(events.length > 1 || end > start) &&
+            `, ${formatCount(events.length, 'event')} in ${formatDuration(end - start)}`}
+          {mayBeginEarlier && ', may have begun earlier'}
           {origin && (
             <>
               {origin.path !== '' && (

@@ -1,6 +1,8 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { findMatches } from '../../api/answers.js'
 import { type ExactEvent, listEvents } from '../../api/events.js'
 import { replaceEvent } from '../../lib/merge-events.js'
+import { getProjectSettings } from '../../lib/project-settings.js'
 import { useRecovery } from '../../lib/use-recovery.js'
 import { mergeDescending, type PartialList } from './merge-descending.js'
 
@@ -18,6 +20,8 @@ interface NamedList extends PartialList<ExactEvent> {
 /** The events of a user in descending order of acceptance. */
 export interface UserEvents {
   events: ExactEvent[]
+  /** ids of those that belong to no session because of the filter in the project's definition */
+  leftOut: ReadonlySet<string>
   hasMore: boolean
   isLoading: boolean
   error: Error | null
@@ -30,6 +34,7 @@ export interface UserEvents {
 export function useUserEvents(names: string[]): UserEvents {
   const key = JSON.stringify(names)
   const [events, setEvents] = useState<ExactEvent[]>([])
+  const [leftOut, setLeftOut] = useState<ReadonlySet<string>>(new Set())
   const [lists, setLists] = useState<NamedList[]>([])
   const [isLoading, setLoading] = useState(true)
   const [error, setError] = useState<Error | null>(null)
@@ -41,7 +46,9 @@ export function useUserEvents(names: string[]): UserEvents {
     setError(null)
     try {
       const { merged, rest } = await readNextEvents(from, signal)
+      const others = await findLeftOut(merged, signal)
       setEvents((before) => [...before, ...merged])
+      setLeftOut((before) => new Set([...before, ...others]))
       setLists(rest)
     } catch (failure) {
       if (!signal.aborted) setError(failure as Error)
@@ -53,6 +60,7 @@ export function useUserEvents(names: string[]): UserEvents {
     const names: string[] = JSON.parse(key)
     const first = names.map((name) => ({ name, cursor: null, items: [], isComplete: false }))
     setEvents([])
+    setLeftOut(new Set())
     setLists(first)
     void read(first)
     return () => stop.current.abort()
@@ -61,6 +69,7 @@ export function useUserEvents(names: string[]): UserEvents {
   useRecovery({ error, isLoading }, () => void read(lists))
   return {
     events,
+    leftOut,
     hasMore: lists.some(({ isComplete, items }) => !isComplete || items.length > 0),
     isLoading,
     error,
@@ -82,6 +91,14 @@ async function readNextEvents(
     filled = rest
   }
   return { merged: [], rest: filled }
+}
+
+/** The ids of the events that the filter in the project's definition of sessions does not match. */
+async function findLeftOut(events: ExactEvent[], signal: AbortSignal): Promise<string[]> {
+  const { sessions } = getProjectSettings()
+  if (sessions === 'id' || !sessions.where || events.length === 0) return []
+  const matches = await findMatches(events, sessions.where, signal)
+  return events.filter((event) => !matches.has(event)).map(({ eventId }) => eventId)
 }
 
 async function fillList(list: NamedList, signal: AbortSignal): Promise<NamedList> {
