@@ -54,7 +54,7 @@ export const command: Command = {
       if (!last) await checkService(connection, url, 'read', io)
       const response = await erase(users)
       for (const user of response.erased) {
-        io.stdout.write(`${json ? JSON.stringify(user) : described(user)}\n`)
+        io.stdout.write(`${json ? JSON.stringify(user) : describeErased(user)}\n`)
         total.users++
         if (isUnknown(user)) total.unknown++
         total.events += user.events
@@ -138,9 +138,9 @@ function isUnknown({ profile, events, sessions, dead_letters }: ErasedUser): boo
   return !profile && events + sessions + dead_letters === 0
 }
 
-function described(user: ErasedUser): string {
+function describeErased(user: ErasedUser): string {
   const name = replaceControls(user.distinct_id)
-  if (isUnknown(user)) return `${name}: unknown`
+  if (isUnknown(user)) return `${name}: no such user`
   const letters = user.dead_letters > 0 ? `, ${counted(user.dead_letters, 'dead letter')}` : ''
   return `${name}: ${user.profile ? 'profile' : 'no profile'}, ${counted(user.events, 'event')}, ${counted(user.sessions, 'session')}${letters}`
 }

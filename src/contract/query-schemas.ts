@@ -168,7 +168,7 @@ export const UsersQuery = query({
   order: Type.Optional(
     Type.Literal('last_seen', {
       message: 'must be last_seen',
-      description: 'Everybody with events or a profile, most recently seen first.',
+      description: 'All users with events or a profile, most recently seen first.',
     }),
   ),
   search: search('Only users with this text, case-insensitively, in their name, an alias or a string property.'),

@@ -127,7 +127,7 @@ export class Projects {
     while (await pause(everyMs, closing)) {
       try {
         await this.#read(shards)
-        if (!this.#isReadable) log.info('the settings of the projects were read again')
+        if (!this.#isReadable) log.info('the settings of the projects can be read again')
         this.#isReadable = true
       } catch (error) {
         if (this.#isReadable) {
@@ -198,7 +198,7 @@ export async function changeProject(
     const settings = changeSettings(earlier, change)
     refuseLocked(earlier, settings, by)
     const text = JSON.stringify(listSet(settings))
-    // An empty change would only cause a conflict for somebody else's next change.
+    // An empty change would only cause a conflict for someone else's next change.
     if (text === before.text) return toProject(before)
     const changes = compareSettings(earlier, settings)
     // Another attempt makes the same change, unless the same settings were changed in the meantime.

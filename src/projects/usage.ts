@@ -90,7 +90,7 @@ export class Usage {
   #current = { day: '', process: randomUUID() }
   /** by project: CPU time of its reads, ms */
   readonly #reads = new Map<string, number>()
-  /** whether ClickHouse tells the CPU time of reads */
+  /** whether ClickHouse reports the CPU time of reads */
   #knowsReads = true
   #cannotReadLog = false
   /** the last hour in which this process asked for the turn to measure, epoch ms */
@@ -148,14 +148,14 @@ export class Usage {
   readonly #noteUnreadLog = (error: unknown): never => {
     const { closing, log } = this.#options
     if (!this.#cannotReadLog && !closing.aborted) {
-      log.warn({ err: error }, 'the CPU time of reads could not be asked for; retrying')
+      log.warn({ err: error }, 'could not get the CPU time of reads; retrying')
     }
     this.#cannotReadLog = true
     throw error
   }
 
   /**
-   * Stores what each project has on the disks, if nobody has done so in this hour.
+   * Stores what each project has on the disks, unless that was already done in this hour.
    * @throws StoreUnreachableError, StoreError
    */
   async measure(): Promise<void> {

@@ -49,7 +49,7 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
     const { kind, label, origins, events_only } = body
     const fields = { label: label ?? '', origins: origins ?? [], eventsOnly: events_only ?? false }
     const [made] = await change(request, (changes) => changes.create([{ projectId, kind, ...fields }]))
-    if (!made) throw new Error('no key was made')
+    if (!made) throw new Error('no key was created')
     return { status: 1, error: null, apiKey: made.text, key: describe(made, request, NEVER_USED) }
   })
 

@@ -71,7 +71,7 @@ export const CALLS = describeCalls('Users', {
     description:
       'Applies to past and future events. Nothing that is stored changes: events keep the name they were sent with. ' +
       'An alias belongs to one user; a user that has aliases can become one. The user gets the properties of the alias’s own ' +
-      'profile that it does not have. With a write key, only a name that nobody identified can become an alias.',
+      'profile that it does not have. With a write key, only a name that was never identified can become an alias.',
     example: { distinct_id: 'ada', alias: 'device-7' },
     errors: ['alias_conflict'],
   },
@@ -134,7 +134,7 @@ export const CALLS = describeCalls('Users', {
     schema: { querystring: UsersQuery },
     summary: 'Read pages of profiles, or list and search users',
     description:
-      'Profiles by their `distinct_id`. With `order`, `search` or `where`: everybody with events or a profile, most recently seen first; ' +
+      'Profiles by their `distinct_id`. With `order`, `search` or `where`: all users with events or a profile, most recently seen first; ' +
       'a user whose name or alias equals `search` comes before all others.',
     parameters: { limit: 10, page: 1, order: 'last_seen', search: 'ada', where: '["is","user.plan",["pro"]]' },
     response: {

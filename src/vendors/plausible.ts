@@ -12,7 +12,7 @@ export const plausible: Vendor = {
   messages: (row, options) => {
     const [visitor, event] = [readField(row, 'user_id'), readField(row, 'name')]
     if (visitor === undefined || event === undefined || !row.has('timestamp')) throw new RowFault(TOTALS)
-    if (event === 'engagement') throw new NoEvent('The row only says how long somebody looked at a page.')
+    if (event === 'engagement') throw new NoEvent('The row only says how long a page was viewed.')
     const read = (name: string) => readField(row, name)
     const time = readTimestamp(row.readText('timestamp'), { ...options }, 'none')
     const [host, path, referrer] = [read('hostname'), read('pathname') ?? '/', toAddress(read('referrer'))]
@@ -27,7 +27,7 @@ export const plausible: Vendor = {
         event: event === 'pageview' ? PAGE_VIEW : event,
         distinctId: visitor,
         time,
-        // Plausible's times are whole seconds, and somebody may have sent the same event with other properties within a
+        // Plausible's times are whole seconds, and the visitor may have sent the same event with other properties within a
         // second.
         insertId: makeInsertId('plausible', visitor, session ?? '', String(time), event, url, ...properties.flat()),
         sessionId: session,

@@ -39,7 +39,7 @@ t.test('tallyhouse erase', async (t) => {
     ])
     t.equal(
       output,
-      'ada: profile, 1 event, 0 sessions\n-bob\uFFFD[31m: profile, 1 event, 0 sessions\nnobody: unknown\n',
+      'ada: profile, 1 event, 0 sessions\n-bob\uFFFD[31m: profile, 1 event, 0 sessions\nnobody: no such user\n',
     )
     t.match(messages, /^3 users, 1 of them unknown: 2 events, 0 sessions/)
     t.match(messages, /The data leaves the disks of ClickHouse by 20\d\d-\d\d-\d\dT\S+Z/)
@@ -79,7 +79,7 @@ t.test('tallyhouse erase', async (t) => {
     await writeFile(keyFile, `${SECRET_KEY}\n`)
     const env = { PORT: new URL(url).port }
     const { code, output } = await run(['--distinct-id', 'nobody', '--key-file', keyFile], { env })
-    t.match({ code, output }, { code: 0, output: 'nobody: unknown\n' })
+    t.match({ code, output }, { code: 0, output: 'nobody: no such user\n' })
   })
 
   t.test('erase explains what it refuses', async (t) => {

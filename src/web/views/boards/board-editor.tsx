@@ -28,7 +28,7 @@ interface BoardEditorProps {
   /** the current controls, which may differ from those saved with the board */
   controls: BoardControls
   saved: Loaded<SavedQuestion[]>
-  /** reloads the board after somebody else has saved it */
+  /** reloads the board after someone else saved it */
   onReload: () => void
   onDeleted: () => void
   onSaved: () => void

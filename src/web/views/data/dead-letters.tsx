@@ -57,7 +57,7 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
       {!value && isLoading && <Loading what="dead letters" />}
       {value && deadLetters.length === 0 && (
         <Empty title={page > 1 ? 'This page is empty' : 'No dead letters'}>
-          {page > 1 ? 'Go back to the previous one.' : 'All accepted data has been stored.'}
+          {page > 1 ? 'Go back one page.' : 'All accepted data has been stored.'}
         </Empty>
       )}
       {mayReplay && waiting.length > 0 && (

@@ -321,11 +321,11 @@ function checkNames(history: History): Check {
   const { now, first } = history
   const count = (name: string) => sumSamples(now.samples, `tallyhouse_${name}_total`)
   const lately = (name: string) => computeIncrease(now, first, `tallyhouse_${name}_total`)
-  const [nobody, refused] = [lately('placeholder_names'), lately('alias_conflicts')]
-  const messages = formatCount(nobody, 'message')
+  const [placeholders, refused] = [lately('placeholder_names'), lately('alias_conflicts')]
+  const messages = formatCount(placeholders, 'message')
   const links = formatCount(refused, 'link was', 'links were')
   const findings = [
-    ...(nobody > 0 ? [`${messages} had a placeholder, such as undefined, instead of a user id`] : []),
+    ...(placeholders > 0 ? [`${messages} had a placeholder, such as undefined, instead of a user id`] : []),
     ...(refused > 0 ? [`${links} refused because both names are known users`] : []),
   ]
   const when = describeRecent(history)

@@ -27,14 +27,14 @@ export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>
   questions: ['too many questions at a time', 'Have clients ask one question after another, and retry.'],
   journal: ['the project’s share of the journal', 'See Backlog: events that get stored free up space.'],
   idempotency_keys: ['too many Idempotency-Keys', 'Send fewer of them, or raise MAX_IDEMPOTENCY_KEYS.'],
-  saved: ['too many saved questions and boards', 'Delete those that nobody needs.'],
+  saved: ['too many saved questions and boards', 'Delete the ones you no longer need.'],
   quota: [
     'the project’s quota',
     'Raise the quota in the project’s settings, wait until its day or month ends, or remove data.',
   ],
 }
 
-const OF_KEY = 'If nobody can explain this, revoke the key: somebody may have copied it from a web page.'
+const OF_KEY = 'If you cannot explain this, revoke the key: it may have been copied from a web page.'
 
 /** Reports clients that hit a limit recently, quotas that are nearly used, and projects with a large share of the journal. */
 export function checkLimits(history: History): Check {

@@ -37,7 +37,7 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
         {sessions !== 'id' && (
           <div>
             <TextField
-              label="Longest pause within a visit"
+              label="End a visit after a pause of"
               value={sessions.gap}
               placeholder="30m, or 2h"
               maxLength={20}

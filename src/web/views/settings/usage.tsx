@@ -27,7 +27,7 @@ export function Usage({ revision }: { revision: number }) {
             <UsedQuota key={quota.name} {...quota} />
           ))}
           {value.days.length === 0 ? (
-            <p class={textStyles.hint}>Nothing was used in the last 30 days.</p>
+            <p class={textStyles.hint}>No usage in the last 30 days.</p>
           ) : (
             <>
               <Days days={value.days} />

@@ -51,7 +51,7 @@ export function useSessionsSince(names: string[], since: number | null): Session
 }
 
 /**
- * The sessions that were sent with session calls, with their properties; nothing if there are none, because the
+ * The sessions of the session calls, with their properties; nothing if there are none, because the
  * timeline shows the sessions of events. @param openId the session to expand
  */
 export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openId: string | null }) {
@@ -61,7 +61,7 @@ export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openI
     <section class={cardStyles.card} aria-label="Sessions" aria-busy={isLoading}>
       <h2>Sessions</h2>
       {error && <Failure error={error} onRetry={reload} />}
-      <p class={textStyles.hint}>Only sessions that were sent with session calls.</p>
+      <p class={textStyles.hint}>Only sessions reported through the sessions API.</p>
       {list.map((session) => (
         <details key={session.session_id} class={styles.session} open={session.session_id === openId}>
           <summary>

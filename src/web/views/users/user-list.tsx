@@ -21,7 +21,7 @@ import { readCell, UserTable } from './user-table.js'
 const LIMIT = 50
 const FILE_LIMIT = 1000
 
-/** Everybody with events or a profile, or those who match a search and a filter. @param query of the route */
+/** The users with events or a profile, all or those that match a search and a filter. @param query of the route */
 export function UserList({ query }: { query: URLSearchParams }) {
   const shown = parseListQuery(query)
   const { search, columns, page } = shown
@@ -56,7 +56,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
       {!value && isLoading && <Loading what="users" />}
       {value && (
         <div aria-busy={isLoading}>
-          {users.length > 0 ? <UserTable users={users} columns={columns} /> : <Nobody query={shown} />}
+          {users.length > 0 ? <UserTable users={users} columns={columns} /> : <NoUsers query={shown} />}
           <Pagination
             page={page}
             hasMore={value.hasMore}
@@ -85,8 +85,8 @@ function useFilterDraft(shown: Filter | null, show: (filter: Filter | null) => v
   return [draft, change] as const
 }
 
-function Nobody({ query: { search, filter, page } }: { query: ListQuery }) {
-  if (page > 1) return <Empty title="This page is empty">Go back to the previous one.</Empty>
+function NoUsers({ query: { search, filter, page } }: { query: ListQuery }) {
+  if (page > 1) return <Empty title="This page is empty">Go back one page.</Empty>
   if (search === '' && filter === null) {
     return <Empty title="No users yet">Everyone who sends an event or gets a profile appears here.</Empty>
   }

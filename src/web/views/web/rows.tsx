@@ -7,7 +7,7 @@ import { useRowKeys } from '../../lib/use-row-keys.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './rows.module.css'
 
-/** A value and its number. */
+/** A value of a panel, such as a country, and how many visitors or visits have it. */
 export interface Row {
   label: string
   value: number
