@@ -212,7 +212,7 @@ export class ChangingStore {
     const shards = this.shardsOf(shardCount)
     return {
       shards,
-      relocate: async (lane) => kills.behindCalls(lane, await openRelocation(config, lane, log)),
+      openRelocation: async (lane) => kills.behindCalls(lane, await openRelocation(config, lane, log)),
       openJournal: (lane, layout) => openJournal(config, log, shards, { lane, layout }),
       nameLane: (lane) => `lane ${lane}`,
       report: (step) => kills.here(step.replace(/\d+ entries, \d+ bytes/, 'some')),

@@ -5,7 +5,7 @@ import { newId, SiteStorage } from './site-storage.js'
 export interface TallyhouseOptions extends ClickOptions {
   /** address of the service, such as `https://tallyhouse.example.com` */
   url: string
-  /** a write key of the project; everybody who opens the page can read it */
+  /** a write key of the project; anyone who opens the page can read it */
   key: string
   /** `daily`: nothing is stored in the browser, and the service counts a visitor once a day */
   visitor?: 'daily' | undefined
@@ -199,7 +199,7 @@ export class Tallyhouse {
     const { startedAt, seenAt, ...names } = visit
     const body = { ...names, duration: (seenAt - startedAt) / 1000 }
     const [status] = await this.#outbox.call('sessions/start', JSON.stringify(body))
-    // Somebody has ended the session.
+    // The session was ended elsewhere.
     if (status === 409 && this.#findVisit()?.session_id === names.session_id) this.#storage.remove('visit')
   }
 

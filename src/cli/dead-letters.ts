@@ -71,12 +71,12 @@ export const command: Command = {
 async function list(shards: Shards, { limit, json }: Arguments, io: CommandIo): Promise<number> {
   const letters = await readDeadLetters(shards, { limit })
   if (json) {
-    io.stdout.write(jsonLines(letters.map(described)))
+    io.stdout.write(jsonLines(letters.map(toJsonFields)))
   } else {
     const width = Math.max(2, ...letters.map(({ position }) => formatPosition(position).length)) + 2
     io.stdout.write(`${'ID'.padEnd(width)}${row('RECEIVED', 'KIND', 'BYTES', 'PROJECT')}\n`)
     for (const letter of letters) {
-      const { id, received_at, kind, bytes, project, reason } = described(letter)
+      const { id, received_at, kind, bytes, project, reason } = toJsonFields(letter)
       io.stdout.write(`${id.padEnd(width)}${row(received_at, kind, String(bytes), project)}\n  ${firstLine(reason)}\n`)
     }
   }
@@ -148,7 +148,7 @@ function parse(name: string, { takes }: Action, args: string[]): Arguments {
 }
 
 /** The fields that `--json` prints. */
-function described({ position, projectId, kind, size, receivedAt, reason }: DeadLetter) {
+function toJsonFields({ position, projectId, kind, size, receivedAt, reason }: DeadLetter) {
   return {
     id: formatPosition(position),
     project: projectId,

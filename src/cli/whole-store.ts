@@ -26,7 +26,7 @@ export interface WholeStore {
   /** for messages; without a password */
   place: string
   /** opens a lane's journal except for its entries; the caller must close the result before `close` */
-  relocate(lane: number): Promise<Relocation>
+  openRelocation(lane: number): Promise<Relocation>
   close(): Promise<void>
 }
 
@@ -50,8 +50,8 @@ export async function openWholeStore(config: Config, { mustExist }: { mustExist:
       const journal = parts.add(await openJournal(config, log, shards, { lane: number, layout: layoutNumber(layout) }))
       lanes.push({ number, shard: shards.at(number % shards.all.length), journal })
     }
-    const relocate = (lane: number) => openRelocation(config, lane, log)
-    return { shards, lanes, place, relocate, close: () => parts.close() }
+    const store = { shards, lanes, place, close: () => parts.close() }
+    return { ...store, openRelocation: (lane) => openRelocation(config, lane, log) }
   } catch (error) {
     await parts.close()
     throw error

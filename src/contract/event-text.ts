@@ -74,10 +74,10 @@ export function formatEvent(parts: EventParts): string {
   if (!isUsual) checkAll(parts)
   // The context comes first, because that is where readers look for it.
   const first = context === undefined ? '' : `"context":${context},`
-  const names = `{${first}"event":${quoted(event as string)},"distinct_id":${quoted(distinct_id as string)}`
+  const names = `{${first}"event":${quote(event as string)},"distinct_id":${quote(distinct_id as string)}`
   const time = timestamp === undefined ? '' : `,"timestamp":${timestamp}`
-  const id = insert_id == null ? '' : `,"insert_id":${quoted(insert_id as string)}`
-  const session = session_id == null ? '' : `,"session_id":${quoted(session_id as string)}`
+  const id = insert_id == null ? '' : `,"insert_id":${quote(insert_id as string)}`
+  const session = session_id == null ? '' : `,"session_id":${quote(session_id as string)}`
   return `${names}${time}${id}${session},"properties":${properties}}`
 }
 
@@ -99,6 +99,6 @@ export function formatContext(context: unknown): string | undefined {
 /** Characters that need no escaping in JSON; most names have no others. */
 const PLAIN = /^[\w $@.:/-]*$/
 
-function quoted(name: string): string {
+function quote(name: string): string {
   return PLAIN.test(name) ? `"${name}"` : JSON.stringify(name)
 }

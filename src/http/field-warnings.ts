@@ -44,7 +44,7 @@ const PROPERTIES = synonyms(
   'customproperties',
 )
 
-const EVENT = known(BatchBody.properties.events.items, {
+const EVENT = listKnown(BatchBody.properties.events.items, {
   advice: 'Put your own data into properties.',
   synonyms: {
     ...USER,
@@ -62,12 +62,12 @@ const PAGE_EVENT: Known = {
   names: new Set(Object.keys(OF_PAGE)),
   nearest: createNearestFinder(Object.keys(OF_PAGE)),
 }
-const BATCH = known(BatchBody, { advice: 'A batch only has events. Put fields into each event.', synonyms: KEY })
-const IDENTIFY = known(IdentifyBody, {
+const BATCH = listKnown(BatchBody, { advice: 'A batch only has events. Put fields into each event.', synonyms: KEY })
+const IDENTIFY = listKnown(IdentifyBody, {
   advice: 'Put your own data into properties.',
   synonyms: { ...KEY, ...USER, ...PROPERTIES },
 })
-const PROFILE = known(ProfileBody, {
+const PROFILE = listKnown(ProfileBody, {
   advice: 'Put changes into operations.',
   synonyms: {
     ...KEY,
@@ -154,7 +154,7 @@ function formatWarnings(
     .slice(0, MAX_WARNINGS)
     .map((field) => {
       const { synonyms, nearest, advice } = knownAt(field)
-      const shown = shortened(field.name)
+      const shown = shorten(field.name)
       const plain = normalizeName(shown)
       const meant = Object.hasOwn(synonyms, plain) ? synonyms[plain] : nearest(shown)
       const path = `${field.event === null ? '' : `/events/${field.event}`}/${pointerPart(shown)}`
@@ -166,13 +166,13 @@ function normalizeName(name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9]/g, '')
 }
 
-function shortened(name: string): string {
+function shorten(name: string): string {
   const characters = [...name.slice(0, 2 * MAX_SHOWN)]
   const isCut = name.length > 2 * MAX_SHOWN || characters.length > MAX_SHOWN
   return isCut ? `${characters.slice(0, MAX_SHOWN).join('')}…` : name
 }
 
-function known(schema: TSchema, more: Pick<Known, 'synonyms' | 'advice'>): Known {
+function listKnown(schema: TSchema, more: Pick<Known, 'synonyms' | 'advice'>): Known {
   const names = Object.keys(schema.properties)
   return { names: new Set(names), nearest: createNearestFinder(names), ...more }
 }

@@ -86,8 +86,8 @@ export async function readGuard(config: Config, log: Log): Promise<LayoutGuard |
 /** @returns undefined if it cannot be reached */
 async function readLaneGuard(config: Config, lane: number, log: Log): Promise<LayoutGuard | null | undefined> {
   try {
-    const look = await using(openRelocation(config, lane, log), (journal) => journal.readStatus())
-    return look && { version: look.layout, closedFor: look.closedFor }
+    const status = await using(openRelocation(config, lane, log), (journal) => journal.readStatus())
+    return status && { version: status.layout, closedFor: status.closedFor }
   } catch {
     // When it is opened for use, that reports the reason.
     return undefined

@@ -30,7 +30,7 @@ export interface Relayout {
    * Opens a lane of the old or of the new layout. It must be closed before `openJournal` is called for that lane.
    * @throws Error if it cannot be reached
    */
-  relocate(lane: number): Promise<Relocation>
+  openRelocation(lane: number): Promise<Relocation>
   /** opens a lane's journal for the layout with this number */
   openJournal(lane: number, layout: number): Promise<Journal>
   /** for messages, such as "lane 1 (host:6379)" */
@@ -98,7 +98,7 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
   await move(change, parts)
   for (let lane = 0; lane < change.lanes; lane++) {
     step(parts, `Opening lane ${lane} for layout ${change.to.version}.`)
-    await using(parts.relocate(lane), (journal) => journal.open(layoutNumber(change.to)))
+    await using(parts.openRelocation(lane), (journal) => journal.open(layoutNumber(change.to)))
   }
   step(parts, `Recording layout ${change.to.version} as active.`)
   await record('active')
@@ -135,30 +135,30 @@ async function checkLanes({ from, lanes }: Change, parts: Relayout): Promise<num
   const journals = await readJournals(parts.shards.first)
   const guards: number[] = []
   for (let lane = 0; lane < lanes; lane++) {
-    const look = await using(parts.relocate(lane), (journal) => journal.readStatus())
+    const status = await using(parts.openRelocation(lane), (journal) => journal.readStatus())
     const known = journals.find((journal) => journal.lane === lane)
-    const fault = lane < from.lanes ? faultOfOld(look, known) : faultOfNew(look, known)
+    const fault = lane < from.lanes ? findOldLaneFault(status, known) : findNewLaneFault(status, known)
     if (fault) throw new WrongLayoutError(`The journal of ${parts.nameLane(lane)} ${fault}`)
-    guards.push(look?.closedFor === null ? look.layout : 0)
+    guards.push(status?.closedFor === null ? status.layout : 0)
   }
   return guards
 }
 
-function faultOfOld(look: JournalStatus | null, known: KnownJournal | undefined): string | null {
-  if (look && (!known || look.id === known.id)) return null
-  return `${look ? 'is not the one that the store has recorded' : 'is missing'}. Check that REDIS_URL has the same order as in the services. If that Redis lost its data, start the services once before this command.`
+function findOldLaneFault(status: JournalStatus | null, known: KnownJournal | undefined): string | null {
+  if (status && (!known || status.id === known.id)) return null
+  return `${status ? 'is not the one that the store has recorded' : 'is missing'}. Check that REDIS_URL has the same order as in the services. If that Redis lost its data, start the services once before this command.`
 }
 
-function faultOfNew(look: JournalStatus | null, known: KnownJournal | undefined): string | null {
+function findNewLaneFault(status: JournalStatus | null, known: KnownJournal | undefined): string | null {
   // A journal that a change created has no layout yet; one that this lane had in an earlier layout was drained.
-  if (!look || look.layout === 0 || look.id === known?.id) return null
+  if (!status || status.layout === 0 || status.id === known?.id) return null
   return 'belongs to another store. For a new lane, use an empty Redis, or another database of that Redis.'
 }
 
 async function closeIntake({ from, to }: Change, parts: Relayout): Promise<void> {
   for (let lane = 0; lane < from.lanes; lane++) {
     step(parts, `Closing the intake of ${parts.nameLane(lane)}.`)
-    await using(parts.relocate(lane), (journal) => journal.closeIntake(layoutNumber(to)))
+    await using(parts.openRelocation(lane), (journal) => journal.closeIntake(layoutNumber(to)))
   }
 }
 
@@ -180,8 +180,8 @@ async function drain({ from }: Change, parts: Relayout): Promise<void> {
 
 async function drainLane(lane: number, from: Layout, parts: Relayout, stop: AbortSignal): Promise<void> {
   const { shards, log, report } = parts
-  const look = await using(parts.relocate(lane), (journal) => journal.readStatus())
-  const journal = await parts.openJournal(lane, look?.layout ?? layoutNumber(from))
+  const status = await using(parts.openRelocation(lane), (journal) => journal.readStatus())
+  const journal = await parts.openJournal(lane, status?.layout ?? layoutNumber(from))
   const { clickhouse } = shards.at(lane % from.shards)
   // After an earlier change, entries that a failover brought back may be stored on any shard.
   const tables = openTables(clickhouse, journal, from.version > 1 ? shards : undefined)
@@ -209,7 +209,7 @@ async function move(change: Change, parts: Relayout): Promise<void> {
   for (const [what, copy] of Object.entries(COPIES)) {
     for (let lane = 0; lane < change.from.lanes; lane++) {
       step(parts, `Copying the ${what} of lane ${lane} to the other lanes.`)
-      await using(parts.relocate(lane), async (source) => {
+      await using(parts.openRelocation(lane), async (source) => {
         const others = await openOthers(lane, change.to.lanes, parts)
         await copy(source, others, change.to.lanes).finally(() => closeAll(others))
       })
@@ -220,7 +220,7 @@ async function move(change: Change, parts: Relayout): Promise<void> {
   for (let lane = 0; lane < change.lanes; lane++) {
     step(parts, `Removing data from lane ${lane} that now belongs to other lanes.`)
     const isOwn = (stateKey: string) => chooseLane(stateKey, change.to.lanes) === lane
-    await using(parts.relocate(lane), (journal) => journal.keepStates(isOwn))
+    await using(parts.openRelocation(lane), (journal) => journal.keepStates(isOwn))
   }
 }
 
@@ -230,7 +230,7 @@ async function carryLedger({ from, to, lanes }: Change, parts: Relayout): Promis
   const bases = await readBases(first, from.version)
   for (let lane = 0; lane < lanes; lane++) {
     const factor = Number(lane < from.lanes) - Number(lane < to.lanes)
-    const tally = await using(parts.relocate(lane), (journal) => journal.tally())
+    const tally = await using(parts.openRelocation(lane), (journal) => journal.tally())
     for (const [project, { acknowledged }] of tally?.projects ?? []) {
       const { carried, since } = bases.get(project) ?? { carried: 0, since: 0 }
       bases.set(project, { carried: carried + factor * acknowledged, since })
@@ -245,12 +245,12 @@ async function prepareLanes({ to, lanes }: Change, parts: Relayout): Promise<voi
   step(parts, 'Looking for the last position of all lanes and shards.')
   let last = await findLastPosition(shards)
   for (let lane = 0; lane < lanes; lane++) {
-    const look = await using(parts.relocate(lane), (journal) => journal.readStatus())
-    last = maxPosition(last, look?.appended ?? START)
+    const status = await using(parts.openRelocation(lane), (journal) => journal.readStatus())
+    last = maxPosition(last, status?.appended ?? START)
   }
   for (let lane = 0; lane < to.lanes; lane++) {
     step(parts, `Preparing ${parts.nameLane(lane)}.`)
-    await using(parts.relocate(lane), async (journal) => {
+    await using(parts.openRelocation(lane), async (journal) => {
       await journal.create()
       await journal.raise(last)
       const id = (await journal.readStatus())?.id
@@ -304,7 +304,7 @@ async function openOthers(lane: number, lanes: number, parts: Relayout): Promise
   const others = new Map<number, Relocation>()
   try {
     for (let other = 0; other < lanes; other++) {
-      if (other !== lane) others.set(other, await parts.relocate(other))
+      if (other !== lane) others.set(other, await parts.openRelocation(other))
     }
     return others
   } catch (error) {

@@ -1,6 +1,6 @@
 /**
  * Maximum number of buckets that are not full. Further names are not limited: if they shared one bucket, a client with
- * ten thousand addresses (an IPv6 /48 is enough) could lock everybody else out.
+ * ten thousand addresses (an IPv6 /48 is enough) could lock everyone else out.
  */
 const MAX_BUCKETS = 10_000
 /** Minimum time between two sweeps that remove full buckets, ms. */

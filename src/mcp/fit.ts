@@ -28,7 +28,7 @@ export function fit(value: Record<string, unknown>, room: number): Fitted {
       characters: Math.max(LEAST_CHARACTERS, elements * CHARACTERS),
     }
     if (measureJson(value, most, room) > room) continue
-    const cut = shortened(value, most) as Record<string, unknown>
+    const cut = shorten(value, most) as Record<string, unknown>
     const text = JSON.stringify(cut)
     if (text.length > room) continue
     const note =
@@ -55,12 +55,12 @@ function measureJson(value: unknown, most: Most, room: number): number {
   return length
 }
 
-function shortened(value: unknown, most: Most): unknown {
+function shorten(value: unknown, most: Most): unknown {
   if (typeof value === 'string') return shortText(value, most)
   if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.slice(0, most.elements).map((element) => shortened(element, most))
+  if (Array.isArray(value)) return value.slice(0, most.elements).map((element) => shorten(element, most))
   const members = Object.entries(value).slice(0, most.members)
-  return Object.fromEntries(members.map(([name, member]) => [shortText(name, most), shortened(member, most)]))
+  return Object.fromEntries(members.map(([name, member]) => [shortText(name, most), shorten(member, most)]))
 }
 
 /** Cuts a text, but not in the middle of a surrogate pair. */

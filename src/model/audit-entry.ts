@@ -1,4 +1,4 @@
-/** Who changed something: a key, through the API or the page, somebody with the command line, or the service itself. */
+/** Who changed something: a key, through the API or the page, someone with the command line, or the service itself. */
 export type Actor = { type: 'key'; id: string; label: string } | { type: 'command_line' | 'service' }
 
 export const COMMAND_LINE: Actor = { type: 'command_line' }

@@ -119,12 +119,12 @@ export function listNamedEvents(body: Buffer, { digests, spans }: InsertIds): Na
   for (let index = 0; index * INSERT_ID_BYTES < digests.length; index++) {
     if (!hasInsertId(digests, index)) continue
     const event = readJson(body.subarray(events[2 * index], events[2 * index + 1]))
-    const parsed = (field: string) => event?.member(field)?.value ?? null
+    const read = (field: string) => event?.member(field)?.value ?? null
     named.push({
       index,
-      distinctId: parsed('distinct_id') as string,
-      insertId: parsed('insert_id') as string,
-      timestamp: parsed('timestamp') as number | null,
+      distinctId: read('distinct_id') as string,
+      insertId: read('insert_id') as string,
+      timestamp: read('timestamp') as number | null,
     })
   }
   return named

@@ -22,7 +22,7 @@ export interface Profile {
   times?: PropertyTimes
   createdAt: number
   updatedAt: number
-  /** whether somebody was identified by this name; kept until the profile is deleted */
+  /** whether a user was identified by this name; kept until the profile is deleted */
   isIdentified?: boolean
   /** whether all of it came from other names of the user; it is removed when they are unlinked */
   isDerived?: boolean

@@ -147,8 +147,8 @@ export class Catalog {
     const { page_views, page_fields } = this.#options.questions.getProject(projectId)
     // Samples of page fields depend on where the project takes them from.
     const key = splitField(field)[0] === 'page' ? [field, page_views, page_fields] : field
-    return await this.#values.sample({ projectId, event }, JSON.stringify(key), (asked, range) =>
-      queryFieldValues(asked, range, field),
+    return await this.#values.sample({ projectId, event }, JSON.stringify(key), (context, range) =>
+      queryFieldValues(context, range, field),
     )
   }
 

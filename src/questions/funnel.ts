@@ -21,8 +21,8 @@ const REST = '$other'
 
 /** Counts the users who do the steps one after another, and measures how long that takes them. */
 export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
-  query(question, asked) {
-    const statement = new Statement(asked)
+  query(question, context) {
+    const statement = new Statement(context)
     const select = question.breakdown.length === 0 ? selectLine : selectLines
     return statement.query(select(statement, question))
   },

@@ -9,9 +9,9 @@ export interface Answer {
 
 /** A kind of question: builds the query for ClickHouse, and the answer from its rows. Both are pure. */
 export interface Kind<Question> {
-  query(question: Question, asked: QueryContext): Query
+  query(question: Question, context: QueryContext): Query
   /** @param rows JSON objects, with 64-bit integers as strings */
-  answer(question: Question, rows: readonly unknown[], asked: Pick<QueryContext, 'now'>): Answer
+  answer(question: Question, rows: readonly unknown[], context: Pick<QueryContext, 'now'>): Answer
 }
 
 /** A kind of question whose answers count users, who can be listed. */

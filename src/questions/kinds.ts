@@ -16,13 +16,13 @@ interface UsersRow {
 
 /** Lists the users that a number of another question's answer counts, in byte order of their names. */
 const users: Kind<UsersQuestion> = {
-  query({ of, cell, limit, page }, asked) {
-    const statement = new Statement(asked, { namesUsers: true })
+  query({ of, cell, limit, page }, context) {
+    const statement = new Statement(context, { namesUsers: true })
     const counting = COUNTING[of.kind] as CountingKind<AnyQuestion, unknown>
     const first = statement.number((page - 1) * limit + 1)
     const sql = `SELECT count() AS count, arraySlice(arraySort(groupArray(user)), toInt64(${first}), toInt64(${statement.number(limit)})) AS page
         FROM (SELECT DISTINCT user FROM (${counting.users(of, cell, statement)}))`
-    return { ...statement.query(sql), isGreedy: of.kind === 'retention' && !asked.hasManyValues }
+    return { ...statement.query(sql), isGreedy: of.kind === 'retention' && !context.hasManyValues }
   },
 
   answer({ limit, page }, rows) {

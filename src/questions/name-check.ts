@@ -193,7 +193,7 @@ export class NameCheck {
     const askedAt = clock()
     const make = async () => {
       const begunAt = clock()
-      const rows = await questions.read(projectId, (asked) => queryRowProperties(asked, table, ROWS))
+      const rows = await questions.read(projectId, (context) => queryRowProperties(context, table, ROWS))
       return { begunAt, deletions, rows: rows as PropertyRow[] }
     }
     const { rows } = await this.#rows.get(toKey(source, projectId), {
@@ -250,7 +250,9 @@ export class NameCheck {
     if (source !== 'properties') return !hasSuggestion
     try {
       const name = names.at(-1) ?? ''
-      const found = await this.#options.questions.read(projectId, (asked) => queryNameInTexts(asked, { name, events }))
+      const found = await this.#options.questions.read(projectId, (context) =>
+        queryNameInTexts(context, { name, events }),
+      )
       return found.length > 0
     } catch (error) {
       // There are too many events to search them all in time.

@@ -140,7 +140,7 @@ export class NameCounts {
       if (month < last) months.set(month, before?.parts === text ? before : { parts: text, rows: [] })
     }
     const changed = [...months].filter(([month, now]) => known.get(month) !== now).map(([month]) => month)
-    const rows = await questions.read(projectId, (asked) => queryMonthlyNames(asked, { upTo, months: changed }))
+    const rows = await questions.read(projectId, (context) => queryMonthlyNames(context, { upTo, months: changed }))
     if (rows.length >= MAX_MONTHLY_NAMES) return null
     for (const { month, ...row } of rows as MonthRow[]) {
       // The last month gets new events, so its parts change all the time.
@@ -152,7 +152,7 @@ export class NameCounts {
   }
 
   async #countRange(projectId: string, range: IdRange): Promise<EventRow[]> {
-    return (await this.#options.questions.read(projectId, (asked) => queryEventNames(asked, range))) as EventRow[]
+    return (await this.#options.questions.read(projectId, (context) => queryEventNames(context, range))) as EventRow[]
   }
 }
 

@@ -43,8 +43,8 @@ export interface EventRow {
 }
 
 /** Query for EventRows: events by name with the times of the first and the last, most frequent first. */
-export function queryEventNames(asked: QueryContext, range: IdRange): Query {
-  const statement = new Statement(asked)
+export function queryEventNames(context: QueryContext, range: IdRange): Query {
+  const statement = new Statement(context)
   const sql = `SELECT event, count() AS count, min(timestamp) AS first, max(timestamp) AS last
     FROM (${selectTimedEvents(statement, range)})
     GROUP BY event ORDER BY count DESC, event LIMIT ${statement.count(MAX_NAMES + 1)}`
@@ -69,8 +69,8 @@ export interface Months {
 }
 
 /** Query for MonthRows. If it returns MAX_MONTHLY_NAMES rows, there may be more. */
-export function queryMonthlyNames(asked: QueryContext, { upTo, months }: Months): Query {
-  const statement = new Statement(asked)
+export function queryMonthlyNames(context: QueryContext, { upTo, months }: Months): Query {
+  const statement = new Statement(context)
   const last = toMonth(upTo)
   // Counting one month after another takes half the time of a GROUP BY month and name.
   const counted = (month: string, events: string) =>
@@ -187,8 +187,8 @@ export interface PropertyRow {
 }
 
 /** Query for the PropertyRows of events. */
-export function queryPropertyNames(asked: QueryContext, range: IdRange): Query {
-  const statement = new Statement(asked)
+export function queryPropertyNames(context: QueryContext, range: IdRange): Query {
+  const statement = new Statement(context)
   return queryProperties(statement, selectSample(statement, range))
 }
 
@@ -196,10 +196,10 @@ export function queryPropertyNames(asked: QueryContext, range: IdRange): Query {
  * Query for the PropertyRows of some profiles or sessions of the calls, in the order of their keys.
  * @param most number of rows
  */
-export function queryRowProperties(asked: QueryContext, table: 'profiles' | 'sessions', most: number): Query {
-  const statement = new Statement(asked)
+export function queryRowProperties(context: QueryContext, table: 'profiles' | 'sessions', most: number): Query {
+  const statement = new Statement(context)
   const keys = `project_id = ${statement.project}`
-  const rows = newestRows(asked.shards, table, { keys, columns: ['properties'] })
+  const rows = newestRows(context.shards, table, { keys, columns: ['properties'] })
   return queryProperties(statement, `(SELECT properties FROM ${rows} WHERE ${keys} LIMIT ${statement.count(most)})`)
 }
 
@@ -221,17 +221,17 @@ function queryProperties(statement: Statement, rows: string): Query {
 
 /** Rows `members`: the paths and tokens in an event's properties, and an empty member for the event itself. */
 function selectMembers(statement: Statement, rows: string): string {
-  const parsed = (text: string) => `JSONExtractKeysAndValuesRaw(${text})`
+  const parse = (text: string) => `JSONExtractKeysAndValuesRaw(${text})`
   const isRefused = `empty(found) AND NOT isValidJSON(properties)`
   const { repairsTexts } = statement.context
   const taken = repairsTexts
-    ? `if(is_refused, ${parsed(repairText('properties'))}, found)`
+    ? `if(is_refused, ${parse(repairText('properties'))}, found)`
     : `if(${failIf('is_refused')}, [], found)`
   // A subquery for each level, because ClickHouse would plan an expression again wherever it is used.
-  let levels = `(SELECT properties, ${parsed('properties')} AS found, ${isRefused} AS is_refused,
+  let levels = `(SELECT properties, ${parse('properties')} AS found, ${isRefused} AS is_refused,
       arrayMap(m -> ([m.1], m.2), ${taken}) AS all_0, ${pickFirst('all_0')} AS level_0 FROM ${rows})`
   for (let i = 1; i < MAX_DEPTH; i++) {
-    const inner = `arrayMap(m -> (arrayPushBack(o.1, m.1), m.2), arraySlice(${parsed('o.2')}, 1, ${MAX_MEMBERS}))`
+    const inner = `arrayMap(m -> (arrayPushBack(o.1, m.1), m.2), arraySlice(${parse('o.2')}, 1, ${MAX_MEMBERS}))`
     const objects = `arrayFilter(o -> startsWith(o.2, '{'), level_${i - 1})`
     levels = `(SELECT *, arrayFlatten(arrayMap(o -> ${inner}, ${objects})) AS all_${i}, ${pickFirst(`all_${i}`)} AS level_${i}
       FROM ${levels})`
@@ -255,15 +255,15 @@ const SEARCH_LIMIT_S = 0.4
  * @param events names of events; null for all
  */
 export function queryNameInTexts(
-  asked: QueryContext,
+  context: QueryContext,
   { name, events }: { name: string; events: readonly string[] | null },
 ): Query {
-  const statement = new Statement(asked)
+  const statement = new Statement(context)
   const text = JSON.stringify(name)
   const escaped = text.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
   const conditions = [`project_id = ${statement.project}`]
   if (events !== null) conditions.push(`event IN ${statement.texts(events)}`)
-  const sql = `SELECT 1 AS found FROM ${asked.shards.table('events')} PREWHERE ${conditions.join(' AND ')}
+  const sql = `SELECT 1 AS found FROM ${context.shards.table('events')} PREWHERE ${conditions.join(' AND ')}
     WHERE multiSearchAny(properties, ${statement.texts([...new Set([text, escaped])])}) LIMIT 1`
   return statement.query(sql, { max_execution_time: SEARCH_LIMIT_S, max_threads: 1 })
 }
@@ -285,10 +285,10 @@ export interface ValueRow {
 }
 
 /** Query for the ValueRows of a field, the most frequent first. */
-export function queryFieldValues(asked: QueryContext, range: IdRange, field: FieldName): Query {
-  const statement = new Statement(asked)
+export function queryFieldValues(context: QueryContext, range: IdRange, field: FieldName): Query {
+  const statement = new Statement(context)
   const rows = new EventRows(statement)
-  const value = formatFieldJson(rows.field(field), asked)
+  const value = formatFieldJson(rows.field(field), context)
   const sample = rows.of(selectSample(statement, range), ['event', 'distinct_id', 'timestamp'])
   const sql = `SELECT if(length(json) <= ${MAX_VALUE_BYTES}, json, '') AS value, count() AS count
     FROM (SELECT ${value} AS json FROM ${sample} AS rows)

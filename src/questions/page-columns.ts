@@ -212,7 +212,7 @@ export class PageColumns {
         `${MEDIUM_PATTERNS.reduce((text, [pattern, name]) => `replaceRegexpOne(${text}, '^(?:${pattern})$', '\t${name}')`, 'medium_found')} AS medium_class`,
       ],
       [
-        // Any other site may link to a URL that somebody copied after a click on an ad.
+        // Any other site may link to a URL that someone copied after a click on an ad.
         `concat('\t', site_kind, multiIf(medium_class != '', medium_class,
           ad_host != '' AND site_kind IN ('search', 'video'), '\tpaid', '\t'),
           multiIf(source_class != '', source_class, referrer = '', '\t', '\tsite')) AS channel_key`,

@@ -17,8 +17,8 @@ interface PathsRow {
 
 /** Finds the events after an event, or before it, step by step. */
 export const paths: CountingKind<PathsQuestion, PathsCell> = {
-  query(question, asked) {
-    const statement = new Statement(asked)
+  query(question, context) {
+    const statement = new Statement(context)
     const sql = `WITH ${selectNames(statement, question)} AS names ${selectCountedLinks(buildPathQuery(statement, question))}`
     return statement.query(sql)
   },

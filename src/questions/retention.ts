@@ -20,11 +20,11 @@ interface Row {
 
 /** Counts the users who come back, by the day, week or month in which they started. */
 export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
-  query(question, asked) {
-    const statement = new Statement(asked)
+  query(question, context) {
+    const statement = new Statement(context)
     const sql = `SELECT cohort, arrayJoin(arrayPushFront(returned, ${MEMBER})) AS interval, count() AS users
       FROM (${selectMembers(statement, question)}) GROUP BY cohort, interval`
-    return { ...statement.query(sql), isGreedy: question.cohort === 'first' && !asked.hasManyValues }
+    return { ...statement.query(sql), isGreedy: question.cohort === 'first' && !context.hasManyValues }
   },
 
   answer(question, rows, { now }) {

@@ -197,7 +197,7 @@ export class Questions {
    */
   async read(
     projectId: string,
-    build: (asked: QueryContext) => Query | Promise<Query>,
+    build: (context: QueryContext) => Query | Promise<Query>,
     { advice = 'Ask about one event, or try again later.', signal, patterns = [] }: ReadOptions = {},
   ): Promise<unknown[]> {
     const now = this.#options.now?.() ?? Date.now()
@@ -235,7 +235,7 @@ export class Questions {
 
   async #answer(question: Question, asking: QuestionRun & PatternSettings, signal: AbortSignal): Promise<Answer> {
     const kind = getKind(question)
-    const build = (asked: QueryContext) => kind.query(question, asked)
+    const build = (context: QueryContext) => kind.query(question, context)
     const rows = await this.#readOrExplain(asking, build, { advice: NARROWER, signal })
     return kind.answer(question, rows, asking)
   }
@@ -243,12 +243,12 @@ export class Questions {
   /** @throws ApiError that says what the client can change */
   async #readOrExplain(
     asking: QuestionRun & PatternSettings,
-    build: (asked: QueryContext) => Query | Promise<Query>,
+    build: (context: QueryContext) => Query | Promise<Query>,
     { advice, signal }: { advice: string; signal: AbortSignal | undefined },
   ): Promise<unknown[]> {
     const { patterns, settings, slot } = asking
-    const buildWithSettings = async (asked: QueryContext) => {
-      const query = await build(asked)
+    const buildWithSettings = async (context: QueryContext) => {
+      const query = await build(context)
       return { ...query, settings: { ...query.settings, ...settings } }
     }
     try {
@@ -275,7 +275,7 @@ export class Questions {
    */
   async #read(
     { projectId, now, slot, appended }: QuestionRun,
-    build: (asked: QueryContext) => Query | Promise<Query>,
+    build: (context: QueryContext) => Query | Promise<Query>,
     signal?: AbortSignal,
   ): Promise<unknown[]> {
     const { shards, aliases, limits } = this.#options
@@ -294,12 +294,12 @@ export class Questions {
       let isGreedy = false
       try {
         return await this.#facts.read({ projectId, appended, pages, signal }, async (facts, sessions) => {
-          const asked = { projectId, now, shards, hasAliases, ...data, pages, facts }
+          const context = { projectId, now, shards, hasAliases, ...data, pages, facts }
           const rows = (query: Query) => {
             return this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
           }
-          let query = await build(asked)
-          if (await sessions?.lookUp(rows)) query = await build(asked)
+          let query = await build(context)
+          if (await sessions?.lookUp(rows)) query = await build(context)
           isGreedy = query.isGreedy ?? false
           return await rows(query)
         })

@@ -37,7 +37,7 @@ export interface SampledEvents {
   event: string | undefined
 }
 
-type BuildQuery = (asked: QueryContext, range: IdRange) => Query
+type BuildQuery = (context: QueryContext, range: IdRange) => Query
 
 /** The result of sampling events up to a position. */
 interface Sample<Row> extends Pick<ReadPoint, 'stored' | 'deletions'> {
@@ -160,8 +160,8 @@ export class Samples<Row> {
     const upTo = lastIdAt(stored)
     const range = findNewestRange(counts, event, upTo, extent)
     const isNear = (computeSampleSize(counts, event, extent) * counts.total) / Math.max(1, count) <= NEAR_ROWS
-    const rows = (await questions.read(projectId, (asked) => {
-      const asks = query(asked, range)
+    const rows = (await questions.read(projectId, (context) => {
+      const asks = query(context, range)
       return { ...asks, settings: { ...asks.settings, ...UNBUFFERED, ...(isNear && NEAR), ...settings } }
     })) as Row[]
     return { stored, deletions, begunAt, rows, isWhole: extent === WHOLE || (isAllKnown && sampledIn(rows) >= count) }

@@ -42,10 +42,10 @@ export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer,
 const MAX_GROUPS = 500_000
 
 /** A UNION ALL of passes, each over the events or sessions of one part of the series. */
-function query(question: SeriesQuestion, asked: QueryContext): Query {
-  const statement = new Statement(asked)
+function query(question: SeriesQuestion, context: QueryContext): Query {
+  const statement = new Statement(context)
   const hasLines = question.breakdown.length > 0
-  const isRanked = hasLines && !asked.hasManyValues
+  const isRanked = hasLines && !context.hasManyValues
   const select = isRanked ? selectRanked : selectCounts
   const sql = splitSeries(question, hasLines && !isRanked)
     .map((part) => select(statement, question, part))

@@ -444,10 +444,10 @@ export class Sessions implements SessionTable {
    * groups each stream of rows in a separate table.
    */
   #selectCalls(): string {
-    const { context: asked, project } = this.#statement
+    const { context, project } = this.#statement
     const columns = ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at']
     const keys = `project_id = ${project}`
-    const newest = newestRows(asked.shards, 'sessions', { keys, columns: [...columns, ...CONTEXT_NAMES] })
+    const newest = newestRows(context.shards, 'sessions', { keys, columns: [...columns, ...CONTEXT_NAMES] })
     const only = this.#only === null ? [] : [`${hashName('session_id')} IN ${this.#only}`]
     const where = `WHERE ${[keys, ...this.#bounds('toFloat64(started_at)'), ...only].join(' AND ')}`
     const taken = ['session_id', ...columns, ...CONTEXT_NAMES]

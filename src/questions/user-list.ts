@@ -54,11 +54,11 @@ export async function listUsers(
   const patterns = findPatterns(list.where, '/where')
   const options = { advice: 'Search for the distinct_id, or try again later.', signal, patterns }
   const read = async (since: number | null) => {
-    return (await questions.read(projectId, (asked) => queryUsers(asked, list, since), options)) as ListedUser[]
+    return (await questions.read(projectId, (context) => queryUsers(context, list, since), options)) as ListedUser[]
   }
   const now = Date.now()
   const hasMany = async () => {
-    const [row] = await questions.read(projectId, (asked) => queryRows(asked, few), options)
+    const [row] = await questions.read(projectId, (context) => queryRows(context, few), options)
     return (row as { found: number }).found >= few
   }
   // An exact name comes first, however long ago it was seen.
@@ -70,17 +70,17 @@ export async function listUsers(
 }
 
 /** How many events and profiles the project has; of each, at most `limit` are counted. */
-function queryRows(asked: QueryContext, limit: number): Query {
-  const statement = new Statement(asked)
-  const rows = [asked.shards.table('events'), allVersions(asked.shards, 'profiles')].map((table) => {
+function queryRows(context: QueryContext, limit: number): Query {
+  const statement = new Statement(context)
+  const rows = [context.shards.table('events'), allVersions(context.shards, 'profiles')].map((table) => {
     return `SELECT 1 FROM ${table} WHERE project_id = ${statement.project} LIMIT ${statement.count(limit)}`
   })
   return statement.query(`SELECT toUInt32(count()) AS found FROM (${rows.join(' UNION ALL ')})`)
 }
 
 /** @param since epoch ms: only users with an event since then; null: all users */
-function queryUsers(asked: QueryContext, { text, where, offset, limit }: UserList, since: number | null): Query {
-  const statement = new Statement(asked)
+function queryUsers(context: QueryContext, { text, where, offset, limit }: UserList, since: number | null): Query {
+  const statement = new Statement(context)
   const rows = new EventRows(statement)
   const sought = text === '' ? null : statement.text(text)
   const conditions = [
@@ -102,8 +102,8 @@ function queryUsers(asked: QueryContext, { text, where, offset, limit }: UserLis
  * for a name that only an alias leads to, and whether one of the user's names is or contains the text.
  */
 function selectUsers(statement: Statement, sought: string | null, since: number | null): string {
-  const { context: asked, project } = statement
-  const { shards, hasAliases } = asked
+  const { context, project } = statement
+  const { shards, hasAliases } = context
   const isUser = `distinct_id != '${NOBODY}' AND NOT ${groupSql('distinct_id')}`
   const keys = `project_id = ${project}`
   const recent = since === null ? '' : ` AND timestamp >= ${statement.number(since)}`

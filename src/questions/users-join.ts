@@ -8,16 +8,16 @@ import type { Statement } from './statement.js'
 export const NOBODY = ANONYMOUS
 
 /** SQL for the user of an event row `e` after `joinUsers`: the end of its chain of aliases. */
-export function userSql({ context: asked }: Statement): string {
-  return asked.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
+export function userSql({ context }: Statement): string {
+  return context.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
 }
 
 /** SQL for the hash of NOBODY. */
 export const NOBODY_HASH = hashName(`'${ANONYMOUS}'`)
 
 /** SQL for the hash of an event row's user after `joinUserHashes`. @param own SQL for the hash of `distinct_id` */
-export function userHashSql({ context: asked }: Statement, own: string): string {
-  return asked.hasAliases ? `if(a.user_hash = 0, ${own}, a.user_hash)` : own
+export function userHashSql({ context }: Statement, own: string): string {
+  return context.hasAliases ? `if(a.user_hash = 0, ${own}, a.user_hash)` : own
 }
 
 /** Joins the hashes of aliases to event rows, if the project has any. @param own SQL for the hash of `distinct_id` */
@@ -57,9 +57,9 @@ export function joinUsers(statement: Statement, profile: ProfileTokens | null, e
  * @param users SELECT of the names of the users, if they are few, so that only their profiles are read
  */
 export function joinProfiles(statement: Statement, profile: ProfileTokens, user: string, users: string | null): string {
-  const { context: asked, global } = statement
+  const { context, global } = statement
   const keys = `project_id = ${statement.project}${users === null ? '' : ` AND distinct_id ${global}IN (${users})`}`
-  const newest = newestRows(asked.shards, 'profiles', { keys, columns: ['properties'] })
+  const newest = newestRows(context.shards, 'profiles', { keys, columns: ['properties'] })
   const raws = `SELECT distinct_id AS name, properties, ${profile.raws.join(', ')} FROM ${newest} WHERE ${keys}`
   const tokens = `SELECT name, ${profile.tokens.join(', ')} FROM (${raws})`
   const profiles = `SELECT name, ${profile.names.join(', ')} FROM (${tokens})`
@@ -75,10 +75,10 @@ const CHAIN_CODE = 269
  * questions do.
  */
 export function selectAliasEnds(statement: Statement): string {
-  const { context: asked, project } = statement
-  if (asked.hasChains) return aliasEndsSql(asked.shards, project)
+  const { context, project } = statement
+  if (context.hasChains) return aliasEndsSql(context.shards, project)
   const keys = `project_id = ${project}`
-  const newest = newestRows(asked.shards, 'aliases', { keys, columns: ['distinct_id', 'step_at'] })
+  const newest = newestRows(context.shards, 'aliases', { keys, columns: ['distinct_id', 'step_at'] })
   statement.set({ allow_custom_error_code_in_throwif: 1 })
   // ClickHouse may evaluate it for rows of other projects.
   const isStep = `throwIf(step_at > 0 AND ${keys}, 'aliases have to be followed', toInt16(${CHAIN_CODE}))`

@@ -38,7 +38,7 @@ const CALLS = describeCalls('Operation', {
 /** Lists and forgets the remembered `insert_id`s of a project. */
 export const ids: FastifyPluginAsyncTypebox<IdsOptions> = async (app, { ids }) => {
   app.get('/ids', CALLS.countIds, async (request) => {
-    return { status: 1, error: null, ids: (await ids.list(request.projectId)).map(described) } as const
+    return { status: 1, error: null, ids: (await ids.list(request.projectId)).map(toRememberedIds) } as const
   })
   app.delete('/ids', CALLS.forgetIds, async (request) => {
     const { kind } = request.query
@@ -49,6 +49,6 @@ export const ids: FastifyPluginAsyncTypebox<IdsOptions> = async (app, { ids }) =
   })
 }
 
-function described({ sender, lane, ids, since }: LaneIdUse): RememberedIds {
+function toRememberedIds({ sender, lane, ids, since }: LaneIdUse): RememberedIds {
   return { kind: sender.keyClass, lane, ids, since }
 }

@@ -85,7 +85,7 @@ export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (a
     const plan = new PeoplePlan(understood)
     for (const message of understood) plan.add(message)
     const { projectId, keyClass } = getSender(request)
-    const rights = { keyClass, mayDelete: true, mayMerge: true, byTime: true, tellsConflicts: true }
+    const rights = { keyClass, mayDelete: true, mayMerge: true, byTime: true, reportsConflicts: true }
     const { faults, refused } = await takePeople(parts, projectId, plan.messages, rights)
     for (const { index = 0, reason } of [...plan.faults, ...plan.refused, ...faults, ...refused]) {
       rejected.push({ index, message: reason })

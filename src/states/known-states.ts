@@ -68,8 +68,8 @@ export interface KnownStatesOptions {
 }
 
 /**
- * Knows which states of one kind ClickHouse may have, so that it is not queried for a state that nobody has written
- * yet, such as the profile of a new user. This is a Bloom filter of all state keys in ClickHouse. It is filled when the
+ * Knows which states of one kind ClickHouse may have, so that it is not queried for a state that was never written,
+ * such as the profile of a new user. This is a Bloom filter of all state keys in ClickHouse. It is filled when the
  * journal first lacks a state, and later extended with the rows that were stored since. Rows of other processes are
  * included: all of them went through this journal, and its `stored` position shows which rows the last read has seen. A
  * state that is missing in the journal is only new if the mark of the journal's states is still the one from before the

@@ -52,7 +52,7 @@ type Definition = (name: string, table: string) => string
 
 function clusterTables(cluster: string): Definition {
   return (name, table) =>
-    `CREATE OR REPLACE TABLE ${name} AS ${table} ENGINE = Distributed(${quoted(cluster)}, currentDatabase(), '${table}')`
+    `CREATE OR REPLACE TABLE ${name} AS ${table} ENGINE = Distributed(${quote(cluster)}, currentDatabase(), '${table}')`
 }
 
 /** Defines the tables by the hosts of CLICKHOUSE_URL, each with the native port that its server reports. */
@@ -65,7 +65,7 @@ async function remoteTables(shards: Shards): Promise<Definition> {
   const { protocol, username, password } = urls[0] ?? new URL('http://default')
   const isSecure = protocol === 'https:'
   const addresses = await shards.each((shard) => nativeAddresses(shard, isSecure))
-  const login = [decodeURIComponent(username) || 'default', decodeURIComponent(password)].map(quoted).join(', ')
+  const login = [decodeURIComponent(username) || 'default', decodeURIComponent(password)].map(quote).join(', ')
   const source = isSecure ? 'remoteSecure' : 'remote'
   return (name, table) =>
     `CREATE OR REPLACE TABLE ${name} AS ${source}('${addresses.join(',')}', currentDatabase(), '${table}', ${login})`
@@ -108,6 +108,6 @@ function setupError(shards: Shards, { number, name }: Shard, error: unknown): un
 }
 
 /** A string literal: these table functions accept neither parameters nor expressions. */
-function quoted(text: string): string {
+function quote(text: string): string {
   return `'${text.replace(/[\\']/g, '\\$&')}'`
 }

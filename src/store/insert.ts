@@ -69,7 +69,7 @@ async function* pieces(entries: Entry[], toLine: LineFormat): AsyncGenerator<Buf
     small.push(part)
     bytes += part.length
   }
-  const joined = () => {
+  const takePiece = () => {
     const piece = Buffer.concat(small, bytes)
     small = []
     bytes = 0
@@ -81,14 +81,14 @@ async function* pieces(entries: Entry[], toLine: LineFormat): AsyncGenerator<Buf
     add(Buffer.from(tail + line.head))
     tail = line.tail
     if (entry.body.length < PIECE_BYTES) add(entry.body)
-    if (bytes >= PIECE_BYTES || entry.body.length >= PIECE_BYTES) yield joined()
+    if (bytes >= PIECE_BYTES || entry.body.length >= PIECE_BYTES) yield takePiece()
     if (entry.body.length >= PIECE_BYTES) yield entry.body
     if (performance.now() < sliceEnd) continue
     await new Promise((resolve) => setImmediate(resolve))
     sliceEnd = performance.now() + SLICE_MS
   }
   add(Buffer.from(tail))
-  yield joined()
+  yield takePiece()
 }
 
 /** Settings of an INSERT … SELECT that stores nothing if one with this token has stored its rows before. */

@@ -156,7 +156,7 @@ export class LeadState {
   }
 }
 
-/** @returns null if nobody has ever led */
+/** @returns null if no process has ever led */
 async function readLast(clickhouse: ClickHouse): Promise<LastState | null> {
   const [row] = await clickhouse.rows<
     Record<'epoch' | 'begun' | 'generation' | 'engine' | 'process' | 'silent', string> & { leading: number }

@@ -41,7 +41,7 @@ export async function readSettings(shards: Shards, projectId: string): Promise<S
 }
 
 /**
- * Replaces the settings of a project, unless somebody else has replaced them since they were read.
+ * Replaces the settings of a project, unless they were replaced after they were read.
  * @param next `revision` is the revision to replace
  * @returns the new revision; null if another change came first
  */

@@ -140,7 +140,7 @@ export class SessionDays {
   }
 
   /**
-   * Has ClickHouse delete rows that nobody reads, in the background. If an earlier deletion has failed, removes all
+   * Has ClickHouse delete rows that are no longer read, in the background. If an earlier deletion has failed, removes all
    * rows, as above.
    */
   async #deleteLater(which: string): Promise<void> {

@@ -20,7 +20,7 @@ type Alias = Extract<SdkMessage, { type: 'alias' }>
 type Change = Extract<SdkMessage, { type: 'change' }>
 type Delete = Extract<SdkMessage, { type: 'delete' }>
 
-/** A message that identifies somebody, or changes a profile. */
+/** A message that identifies a user, or changes a profile. */
 export type PersonMessage = Alias | Change | Delete
 
 /** The rights of a request's messages, which depend on its key, and how they are applied. */
@@ -34,7 +34,7 @@ export interface PeopleOptions {
   /** whether changes take effect as of their own times, because they come late, like those of an import */
   byTime?: boolean
   /** whether an explicit alias that names another user is refused instead of only counted */
-  tellsConflicts?: boolean
+  reportsConflicts?: boolean
 }
 
 const UNREADABLE = 'The change of the profile cannot be read.'
@@ -44,7 +44,7 @@ function describeNoName(distinctId: unknown): string {
 }
 
 /** The reason for refusing to change the profile of a placeholder or reserved name. */
-function nobody(name: string): string {
+function describeNoProfile(name: string): string {
   const why = isReserved(name) ? 'is reserved' : 'is what clients send if they have no id'
   return `${JSON.stringify(name)} ${why}, so it has no profile.`
 }
@@ -87,7 +87,7 @@ export class PeoplePlan {
       this.messages.push(message)
       return
     }
-    const reason = isName(distinctId) ? nobody(distinctId) : describeNoName(distinctId)
+    const reason = isName(distinctId) ? describeNoProfile(distinctId) : describeNoName(distinctId)
     const text = `{"distinct_id":${JSON.stringify(distinctId)},"delete":true}`
     this.refused.push({ type: 'fault', text, reason, ...omitUndefined({ index }) })
   }
@@ -104,7 +104,7 @@ export class PeoplePlan {
     }
     if (!isReserved(distinctId)) this.placeholders.change++
     // If the element also has an event, the event contains the data of the change.
-    if (!this.#events.has(index)) this.refused.push(createFault(message, nobody(distinctId)))
+    if (!this.#events.has(index)) this.refused.push(createFault(message, describeNoProfile(distinctId)))
   }
 
   /** An element may contain several changes of one profile, whose ids have to differ. */
@@ -214,12 +214,12 @@ async function takeLink(
   { links }: PeopleParts,
   projectId: string,
   message: Alias,
-  { tellsConflicts = false, keyClass, toll = null }: PeopleOptions,
+  { reportsConflicts = false, keyClass, toll = null }: PeopleOptions,
 ): Promise<Fault | null> {
   const refusal = await links.link(projectId, { ...message, caller: { keyClass, toll } })
   if (refusal === null || refusal === 'nobody') return null
   links.logRefusal(projectId)
-  if (refusal === 'other_user' && !(tellsConflicts && message.link !== 'inferred')) return null
+  if (refusal === 'other_user' && !(reportsConflicts && message.link !== 'inferred')) return null
   const { distinctId, alias, index } = message
   const text = JSON.stringify({ distinct_id: distinctId, alias })
   return { type: 'fault', text, reason: REFUSALS[refusal], ...omitUndefined({ index }) }

@@ -39,11 +39,11 @@ t.test('lmdb: relayout refuses impossible changes, and completes or reverts one 
   t.match(await to(1, 1), { version: 1 }, 'there is nothing to do')
 
   const unreachable = store.parts(2, new NoKills())
-  const relocate = async (lane: number) => {
+  const openRelocation = async (lane: number) => {
     if (lane === 2) throw new Error('lane 2 cannot be reached')
-    return await store.parts(2, new NoKills()).relocate(lane)
+    return await store.parts(2, new NoKills()).openRelocation(lane)
   }
-  await t.rejects(relayout(3, { ...unreachable, relocate }), /lane 2 cannot be reached/)
+  await t.rejects(relayout(3, { ...unreachable, openRelocation }), /lane 2 cannot be reached/)
   t.match(await state(), { version: 1, state: 'active' }, 'nothing was changed')
 
   const before = (text: string) => {

@@ -7,7 +7,7 @@ export interface Page {
   title: string
 }
 
-/** A page, and what the shop records when somebody opens it. */
+/** A page, and what the shop records when a visitor opens it. */
 export interface Step {
   page: Page
   events: readonly OwnEvent[]

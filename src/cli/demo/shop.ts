@@ -46,7 +46,7 @@ export interface ShopOptions {
 /** What the shop sends. */
 export type Sent =
   | { type: 'event'; event: object }
-  /** somebody signs up: their profile, and their earlier name */
+  /** a user signs up: their profile, and their earlier name */
   | { type: 'customer'; distinct_id: string; alias: string; properties: object; timestamp: number }
 
 type Stage = 'visitor' | 'customer' | 'active'

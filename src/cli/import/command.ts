@@ -131,7 +131,7 @@ async function importAllFiles(paths: string[], options: ImportOptions, io: Comma
     }
     accepted += imported.accepted
     hasAll &&= imported.isWhole && imported.rejected === 0 && !imported.hasChanged
-    io.stderr.write(`${path === '-' ? 'standard input' : path}: ${described(imported)}.\n`)
+    io.stderr.write(`${path === '-' ? 'standard input' : path}: ${summarize(imported)}.\n`)
     if (imported.hasChanged) {
       io.stderr.write(
         `${path} has changed during the import, so what was stored may match neither its old nor its new content. To import it as it is now, undo this import first: ${formatUndo(path, options.stateFile)}\n`,
@@ -147,7 +147,7 @@ async function importAllFiles(paths: string[], options: ImportOptions, io: Comma
   return hasAll ? 0 : 1
 }
 
-function described({ accepted, rejected, skipped, profiles, known, refused }: Imported): string {
+function summarize({ accepted, rejected, skipped, profiles, known, refused }: Imported): string {
   const changes = profiles ? `, ${counted(profiles, 'profile change')} made` : ''
   const before = known ? `, ${number(known)} already stored` : ''
   const others = skipped > 0 ? `, ${number(skipped)} skipped because they are not events` : ''

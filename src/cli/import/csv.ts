@@ -33,7 +33,7 @@ export class CsvReader implements RowReader {
   readonly #row = newRow()
   readonly #options: CsvOptions
   #columns: string[] | null
-  /** of the columns */
+  /** the columns as a set */
   #names: Set<string>
   #rest: Buffer = EMPTY
   /** chunks that follow `#rest` */
@@ -68,15 +68,15 @@ export class CsvReader implements RowReader {
     this.#moreBytes += chunk.length
     // An incomplete record is scanned again only when its bytes have doubled, which keeps the time linear.
     if (this.#moreBytes < Math.min(this.#rest.length, MAX_RECORD_BYTES)) return
-    yield* this.#rows(this.#joined(), false)
+    yield* this.#rows(this.#joinChunks(), false)
     if (this.#rest.length > MAX_ROW_BYTES) throw tooLong(this.#line + 1)
   }
 
   *end(): Iterable<Row> {
-    yield* this.#rows(this.#joined(), true)
+    yield* this.#rows(this.#joinChunks(), true)
   }
 
-  #joined(): Buffer {
+  #joinChunks(): Buffer {
     const [first = EMPTY] = this.#more
     const raw = this.#rest.length === 0 && this.#more.length < 2 ? first : Buffer.concat([this.#rest, ...this.#more])
     this.#more = []

@@ -38,7 +38,7 @@ export interface Head {
 
 /** Text to import: a file, which can be read again from any offset, or a stream. */
 export interface Input {
-  /** for messages */
+  /** what messages call it */
   name: string
   /** of the file on disk, in bytes; null for a stream */
   size: number | null
@@ -297,7 +297,7 @@ async function peek(chunks: Chunks, bytes = 4, isEnough?: (first: Buffer[]) => b
       await iterator.return?.()
     }
   }
-  return { head: { bytes: joined(first, bytes), isWhole: isWhole && length <= bytes }, all: all() }
+  return { head: { bytes: joinChunks(first, bytes), isWhole: isWhole && length <= bytes }, all: all() }
 }
 
 /** Whether there is a complete row: one line, or for CSV two, because the first is the header. */
@@ -321,13 +321,13 @@ async function readHead(chunks: Chunks, bytes = HEAD_BYTES): Promise<Head> {
   } catch (error) {
     // The reader of the whole input will get the error, too.
     if (length === 0) throw error
-    return { bytes: joined(first, bytes), isWhole: false }
+    return { bytes: joinChunks(first, bytes), isWhole: false }
   }
-  return { bytes: joined(first, bytes), isWhole: length <= bytes }
+  return { bytes: joinChunks(first, bytes), isWhole: length <= bytes }
 }
 
 /** Copies, because readers may write into the chunks that they get. */
-function joined(chunks: readonly Buffer[], bytes: number): Buffer {
+function joinChunks(chunks: readonly Buffer[], bytes: number): Buffer {
   return Buffer.concat(chunks.map((chunk, i) => (i === 0 ? chunk.subarray(0, bytes) : chunk))).subarray(0, bytes)
 }
 

@@ -25,7 +25,7 @@ type Change = Batch['people'][number] & { text: string }
 export class People {
   readonly #connection: Connection
   readonly #signal: AbortSignal
-  /** of a body */
+  /** of a request's body */
   readonly #maxBytes: number
   #last: Promise<unknown> = Promise.resolve()
 

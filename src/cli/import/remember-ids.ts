@@ -24,7 +24,7 @@ interface Some {
 export async function rememberInsertIds(store: WholeStore, now = Date.now()): Promise<void> {
   const journals: Relocation[] = []
   try {
-    for (const { number } of store.lanes) journals.push(await store.relocate(number))
+    for (const { number } of store.lanes) journals.push(await store.openRelocation(number))
     const since = (idBucketAt(now) - OLD_ID_BUCKETS) * INSERT_ID_BUCKET_MS
     const waiting = new Map<string, Some>()
     let count = 0

@@ -26,7 +26,7 @@ const STREAM_NAME = 'standard-input'
 /** The options of an import, with everything that decides what its batches contain. */
 export interface ResolvedOptions extends ImportOptions {
   format: InputFormat
-  /** of a body */
+  /** of a request's body */
   maxBytes: number
   /** whether batches are unchanged lines; a resumed import keeps this */
   lines: boolean

@@ -23,7 +23,7 @@ export interface ImportParts {
   rejects: RejectsFile
   stored: StoredBatches
   connection: Connection
-  /** of a body */
+  /** of a request's body */
   maxBytes: number
   /** batches in flight at a time */
   parallel: number

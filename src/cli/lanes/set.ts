@@ -22,7 +22,7 @@ export async function setLanes(given: Config, io: CommandIo): Promise<number> {
     const log = await openTerminalLog('warn', stderr)
     await relayout(given.LANES, {
       shards: store.shards,
-      relocate: (lane) => openRelocation(config, lane, log),
+      openRelocation: (lane) => openRelocation(config, lane, log),
       openJournal: (lane, layout) => openJournal(config, log, store.shards, { lane, layout }),
       nameLane: (lane) => laneName(config, lane),
       report: (step) => stderr.write(`${step}\n`),

@@ -64,9 +64,9 @@ async function laneStatus(config: Config, lane: number, shards: number, log: Log
   const common = { lane, shard: lane % shards, place: lanePlace(config, lane) }
   const unknown = { journal: null, entries: null, bytes: null, oldest_ms: null, version: null }
   try {
-    const look = await using(openRelocation(config, lane, log), (journal) => journal.readStatus())
-    if (!look) return { ...common, state: 'down', ...unknown, reason: 'There is no journal.' }
-    const { id, closedFor, layout, depth } = look
+    const status = await using(openRelocation(config, lane, log), (journal) => journal.readStatus())
+    if (!status) return { ...common, state: 'down', ...unknown, reason: 'There is no journal.' }
+    const { id, closedFor, layout, depth } = status
     return {
       ...common,
       state: closedFor === null ? 'up' : 'closed',

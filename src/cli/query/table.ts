@@ -23,7 +23,7 @@ export function tableText({ columns, rows }: Table): string {
 /** Formats CSV (RFC 4180) with a header. Values are not escaped for spreadsheets, which may treat some as formulas. */
 export function csvText({ columns, rows }: Table): string {
   const field = (cell: Cell) => {
-    const text = cell === null ? '' : spelled(cell)
+    const text = cell === null ? '' : spell(cell)
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
   }
   return [columns, ...rows].map((cells) => `${cells.map(field).join(',')}\r\n`).join('')
@@ -31,17 +31,17 @@ export function csvText({ columns, rows }: Table): string {
 
 function cellText(cell: Cell): string {
   if (cell === null) return '-'
-  const text = replaceControls(spelled(shortened(cell)), ' ')
+  const text = replaceControls(spell(shorten(cell)), ' ')
   return text.length > MAX_CELL ? `${text.slice(0, MAX_CELL - 1)}…` : text
 }
 
 /** Rounds away the floating-point error of a sum. */
-function shortened(cell: string | number): string | number {
+function shorten(cell: string | number): string | number {
   return typeof cell === 'number' ? Number(cell.toPrecision(DIGITS)) : cell
 }
 
 /** Keeps a number that a double cannot represent as the service spells it. */
-function spelled(cell: string | number): string {
+function spell(cell: string | number): string {
   if (typeof cell === 'string' || Number.isFinite(cell)) return String(cell)
   return cell < 0 ? '-1e400' : '1e400'
 }

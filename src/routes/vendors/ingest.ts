@@ -52,7 +52,7 @@ export interface Ingested {
 export interface Plan {
   /** texts of events: each becomes an entry */
   batches: Batch[]
-  /** messages that identify somebody or change a profile, in the order of the request */
+  /** messages that identify a user or change a profile, in the order of the request */
   people: PersonMessage[]
   faults: Fault[]
   refused: Fault[]

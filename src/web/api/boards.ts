@@ -22,7 +22,7 @@ export async function readBoard(id: string, signal?: AbortSignal): Promise<Board
 
 /**
  * @param revision the revision to replace, 0 for a new board; null overwrites any
- * @throws CallError `revision_conflict` if somebody else has saved the board in the meantime
+ * @throws CallError `revision_conflict` if someone else saved the board first
  */
 export async function saveBoard(id: string, draft: BoardDraft, revision: number | null): Promise<void> {
   await call('PUT', toPath('boards', id), { ...draft, revision })
@@ -30,7 +30,7 @@ export async function saveBoard(id: string, draft: BoardDraft, revision: number 
 
 /** The limit of the service. */
 export const MAX_CARDS = 50
-/** Attempts to save; another one is needed when somebody else saves the board at the same time. */
+/** Attempts to save; another one is needed if someone else saves the board at the same time. */
 const ADD_ATTEMPTS = 3
 
 /** Appends a card to a board, keeping concurrent changes of others. @throws CallError */

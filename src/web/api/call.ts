@@ -57,14 +57,14 @@ export function onSignedOut(listener: (reason: string) => void): void {
   notifySignedOut = listener
 }
 
-/** Notes that nobody is signed in any more; reads wait for the next sign-in. @param reason shown to the user */
+/** Records that the user was signed out; reads wait for the next sign-in. @param reason shown to the user */
 export function noteSignedOut(reason: string): void {
   if (hasEnded) return
   hasEnded = true
   notifySignedOut(reason)
 }
 
-/** Notes that somebody has signed in, and resumes the reads that waited. */
+/** Records a sign-in, and resumes the reads that waited. */
 export function noteSignedIn(): void {
   signIns++
   hasEnded = false
@@ -77,7 +77,7 @@ export function isTransient(error: Error): boolean {
   return error instanceof CallError ? TRANSIENT_STATUSES.includes(error.status) : error instanceof TypeError
 }
 
-/** Whether a call failed because somebody else has saved the same thing in the meantime. */
+/** Whether a call failed because someone else saved the same thing first. */
 export function isConflict(error: unknown): boolean {
   return error instanceof CallError && error.code === 'revision_conflict'
 }
@@ -90,7 +90,7 @@ export function toPath(kind: Kind, id: string, rest = ''): string {
 }
 
 /**
- * Calls the service with the cookie of the sign-in. Reads wait while nobody is signed in.
+ * Calls the service with the cookie of the sign-in. While signed out, reads wait.
  * @param path with its query, such as `/public/events?limit=10`
  * @param signal cancels the call, which then rejects with an AbortError
  * @throws CallError

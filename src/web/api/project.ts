@@ -15,7 +15,7 @@ export async function readProject(signal?: AbortSignal): Promise<Project> {
 
 /**
  * @param revision the revision that is changed
- * @throws CallError `revision_conflict` if somebody else has changed the settings in the meantime
+ * @throws CallError `revision_conflict` if someone else changed the settings first
  */
 export async function changeProject(change: SettingsChange, revision: number): Promise<Project> {
   return keepSettings(await call<ProjectAnswer>('PATCH', PATH, { ...change, revision }))

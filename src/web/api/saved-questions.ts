@@ -22,7 +22,7 @@ export async function readSavedQuestion(id: string): Promise<SavedQuestion> {
 
 /**
  * @param saved `revision` is the revision to replace, 0 for a new question; null overwrites any
- * @throws CallError `revision_conflict` if somebody else has saved the question in the meantime
+ * @throws CallError `revision_conflict` if someone else saved the question first
  */
 export async function saveQuestion({
   id,

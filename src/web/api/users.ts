@@ -48,7 +48,7 @@ export interface UsersQuery {
   limit: number
 }
 
-/** Everybody with events or a profile who matches, most recently seen first. @throws CallError */
+/** The matching users with events or a profile, most recently seen first. @throws CallError */
 export async function listUsers(
   { search = '', filter = null, page = 1, limit }: UsersQuery,
   signal?: AbortSignal,

@@ -35,7 +35,7 @@ export function buildRequestBefore(question: unknown, display: Display, moment: 
 }
 
 function fillIn(draft: Draft, range: Range): object {
-  // Use what the page shows, even if somebody has just changed the project's defaults.
+  // Use what the page shows, even if someone has just changed the project's defaults.
   const { timezone, week_start, sessions } = draft
   const question = { ...toQuestion(dropIncompleteFilters(draft)), timezone, week_start, sessions, ...range }
   if (draft.kind !== 'series') return question

@@ -8,7 +8,7 @@ interface ConflictProps {
   onClose: () => void
 }
 
-/** Asks which version to keep when somebody else has saved a different one. */
+/** Asks which version to keep after someone else saved a different one. */
 export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictProps) {
   return (
     <ActionDialog
