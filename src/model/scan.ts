@@ -161,11 +161,11 @@ class Scan {
 
   event(): ScannedBody | null {
     const end = this.#event(space(this.#raw, 0), OF_EVENT | API_KEY, 0)
-    return this.#body(end, 1)
+    return this.#body(end, false, 1)
   }
 
   edit(): ScannedBody | null {
-    return this.#body(this.#event(space(this.#raw, 0), OF_EDIT, 0), 1)
+    return this.#body(this.#event(space(this.#raw, 0), OF_EDIT, 0), false, 1)
   }
 
   batch(maxEvents: number): ScannedBody | null {
@@ -211,7 +211,7 @@ class Scan {
       this.#weight++
       at = space(raw, at + 1)
     }
-    return count === 0 ? null : this.#body(at + 1, count)
+    return count === 0 ? null : this.#body(at + 1, true, count)
   }
 
   lines(maxEvents: number): ScannedBody | null {
@@ -235,12 +235,12 @@ class Scan {
     }
     if (count === 0) return null
     this.#weight += count - 1
-    const body = this.#body(raw.length, count)
+    const body = this.#body(raw.length, true, count)
     if (body) for (let i = 0; i < count - 1; i++) raw[lineEnds[i] ?? 0] = COMMA
     return body
   }
 
-  #body(end: number, count: number): ScannedBody | null {
+  #body(end: number, isBatch: boolean, count: number): ScannedBody | null {
     if (end === UNKNOWN || space(this.#raw, end) !== this.#raw.length) return null
     const hasOthers = (this.#seen & OTHER) !== 0
     // Only a body with unknown fields may have to be parsed; any other is stored unchanged.
@@ -250,7 +250,7 @@ class Scan {
     const found = hasIds || count > 1 ? offsets.slice(0, count * OFFSETS_PER_EVENT) : null
     const mayNameVisitor = (this.#seen & VISITOR) !== 0
     const marks = { hasOthers, hasIds, hasContexts, mayNameVisitor, firstUser: offsets[2] ?? 0 }
-    return new ScannedBody(count, this.#apiKey, this.#keyStart, marks, found)
+    return new ScannedBody(isBatch, count, this.#apiKey, this.#keyStart, marks, found)
   }
 
   /** The offset after the event that begins at `at`; `known` has a bit for each field that has a meaning in it. */

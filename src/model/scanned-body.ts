@@ -23,6 +23,8 @@ export const OFFSETS_PER_EVENT = 4
 
 /** A tracking body that a scan found to be valid; it takes the place of the parsed body. */
 export class ScannedBody {
+  /** whether it is `{"events":[…]}`, not a single event */
+  readonly isBatch: boolean
   /** number of events */
   readonly count: number
   /** the body's API key, if any; has the name of the field, so that code for parsed bodies finds it here too */
@@ -45,12 +47,14 @@ export class ScannedBody {
   readonly #keyStart: number
 
   constructor(
+    isBatch: boolean,
     count: number,
     apiKey: string | undefined,
     keyStart: number,
     marks: Pick<ScannedBody, 'hasOthers' | 'hasIds' | 'hasContexts' | 'mayNameVisitor' | 'firstUser'>,
     offsets: Uint32Array | null,
   ) {
+    this.isBatch = isBatch
     this.count = count
     this.apiKey = apiKey
     this.hasOthers = marks.hasOthers

@@ -55,6 +55,16 @@ for (const storage of LANES) {
       t.equal(names.size, 1)
     })
 
+    t.test('a distinct_id that is null counts as absent', async (t) => {
+      const named = { event: uniqueEvent(), distinct_id: null }
+      t.equal((await send(`/public/track${DAILY}`, named)).statusCode, 200)
+      t.equal((await send(`/public/track/batch${DAILY}`, { events: [named, named] })).statusCode, 200)
+      t.equal((await send(`/public/sessions/start${DAILY}`, { session_id: 'null', distinct_id: null })).statusCode, 200)
+      const names = (await events(`&event=${named.event}`)).map(({ distinct_id }) => distinct_id)
+      t.equal(names.length, 3)
+      for (const name of names) t.match(name, NAME)
+    })
+
     t.test('an event that is repeated after midnight is stored once', async (t) => {
       const event = { event: uniqueEvent(), insert_id: 'page-1' }
       await send(`/public/track/batch${DAILY}`, { events: [event] })

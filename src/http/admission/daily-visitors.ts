@@ -45,8 +45,8 @@ function setVisitor(request: FastifyRequest, visitor: unknown, nameVisitor: Name
   // The events of a body that was scanned all have names.
   const first =
     body instanceof ScannedBody
-      ? Number(request.routeOptions.url?.endsWith('/track') === false)
-      : named.findIndex(({ distinct_id }) => distinct_id !== undefined)
+      ? Number(body.isBatch)
+      : named.findIndex(({ distinct_id = null }) => distinct_id !== null)
   if (first !== -1) {
     const path = first === 0 ? '' : `/events/${first - 1}`
     throw invalidField(`${path}/distinct_id`, 'must be absent with visitor=daily: the service generates it')
