@@ -5,7 +5,7 @@ import { ClickHouse } from '../src/clickhouse/client.js'
 import { migrate } from '../src/clickhouse/migrate.js'
 import { Shards } from '../src/clickhouse/shards.js'
 import { type Config, loadConfig } from '../src/config.js'
-import type { Commit, IdempotencyKey, Journal, Write } from '../src/journal/journal.js'
+import type { Commit, Journal, Write } from '../src/journal/journal.js'
 import type { Relocation } from '../src/journal/relocation.js'
 import { chooseLane } from '../src/lanes/choose-lane.js'
 import { checkLayout } from '../src/lanes/layout.js'
@@ -14,6 +14,7 @@ import { type Relayout, relayout } from '../src/lanes/relayout.js'
 import { formatEventId } from '../src/model/event-id.js'
 import { layoutNumber } from '../src/model/layout.js'
 import { maxPosition, nextPosition, type Position, START } from '../src/model/position.js'
+import { type IdempotencyKey, makeRequestIds } from '../src/model/request-ids.js'
 import { type StateKind, toStateKey } from '../src/model/state-key.js'
 import { readJournals } from '../src/store/journals.js'
 import { randomName, silent, startRedis, temporaryFolder } from './helper.js'
@@ -150,14 +151,14 @@ export class ChangingStore {
     this.reserved.push({ request: dropped, stateKey: toStateKey('profiles', PROJECT, `dropped ${name}`) })
   }
 
-  async #reserve(lane: number, journal: Journal, idempotencyKey: IdempotencyKey): Promise<void> {
-    const own = chooseLane(idempotencyKey.key, this.lanes)
-    const write: Write = { type: 'reserve', projectId: PROJECT, keyClass: 'secret', idempotencyKey }
+  async #reserve(lane: number, journal: Journal, key: IdempotencyKey): Promise<void> {
+    const own = chooseLane(key.key, this.lanes)
+    const write: Write = { type: 'reserve', projectId: PROJECT, keyClass: 'secret', ids: { kind: 'request', key } }
     if (own === lane) await journal.write([write])
     else await this.use(own, (other) => other.write([write]))
   }
 
-  append(name: string, idempotencyKey?: IdempotencyKey): Write {
+  append(name: string, key: IdempotencyKey | null = null): Write {
     const body = Buffer.from(
       JSON.stringify({ events: [{ event: name, distinct_id: 'u', timestamp: 1, properties: {} }] }),
     )
@@ -167,11 +168,11 @@ export class ChangingStore {
       projectId: PROJECT,
       count: 1,
       body,
-      ...(idempotencyKey && { idempotencyKey }),
+      ids: makeRequestIds(key, null),
     }
   }
 
-  commit(name: string, readAt: number, idempotencyKey: IdempotencyKey, isBad = false): Commit {
+  commit(name: string, readAt: number, key: IdempotencyKey, isBad = false): Commit {
     return {
       type: 'commit',
       keyClass: 'secret',
@@ -190,7 +191,7 @@ export class ChangingStore {
         updated_at: 1,
         is_deleted: 0,
       }),
-      idempotencyKey,
+      ids: { kind: 'request', key },
     }
   }
 

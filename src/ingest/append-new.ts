@@ -1,52 +1,38 @@
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { listNamedEvents, withoutEvents } from '../model/identified-events.js'
-import type { Sender } from '../model/sender.js'
-import type { Appended, AppendOptions, Appends } from './group-commit.js'
+import type { RequestIds } from '../model/request-ids.js'
+import type { Appended, Appends, Submission } from './group-commit.js'
 import type { KnownEvents } from './known-events.js'
 
 export interface AppendNewParts {
-  commits: Pick<Appends, 'appendBatch'>
+  commits: Appends
   known: KnownEvents
   /** pool of the entries */
   buffers: BufferPool
 }
 
-/** The events of a request. */
-export interface WholeBatch extends AppendOptions {
-  sender: Sender
-  /** JSON `{"events":[…]}` */
-  entry: Buffer
-  count: number
-}
-
 /**
  * Appends the events of a batch whose `insert_id`s were not stored before a time, epoch ms. With the same time, a
- * repetition of the request appends the same events. @returns the result of `appendBatch`, and how many events were
- * stored before
+ * repetition of the request appends the same events. @returns the result of `append`, and how many events were stored
+ * before
  */
 export async function appendNew(
   { commits, known, buffers }: AppendNewParts,
-  { sender, entry, count, ...options }: WholeBatch,
+  batch: Submission,
+  ids: RequestIds,
   storedBefore: number,
-): Promise<{ appended: Appended[]; skipped: number }> {
-  const { insertIds } = options
-  const find = async () =>
-    insertIds ? await known.find(sender.projectId, storedBefore, () => listNamedEvents(entry, insertIds)) : NONE
-  const stored = await find().catch((error: unknown) => {
-    buffers.release(entry)
-    throw error
-  })
-  if (!insertIds || stored.size === 0) {
-    return { appended: await commits.appendBatch(sender, entry, count, options), skipped: 0 }
-  }
-  const rest = stored.size < count ? withoutEvents(entry, insertIds, stored) : null
-  buffers.release(entry)
-  if (!rest) return { appended: [], skipped: count }
-  const others = { ...options, insertIds: rest.insertIds }
-  return {
-    appended: await commits.appendBatch(sender, rest.body, count - stored.size, others),
-    skipped: stored.size,
-  }
+): Promise<{ appended: Appended | null; skipped: number }> {
+  if (ids.kind !== 'events') return { appended: await commits.append(batch, ids), skipped: 0 }
+  const { projectId, body, count } = batch
+  const stored = await known
+    .find(projectId, storedBefore, () => listNamedEvents(body, ids))
+    .catch((error: unknown) => {
+      buffers.release(body)
+      throw error
+    })
+  if (stored.size === 0) return { appended: await commits.append(batch, ids), skipped: 0 }
+  const rest = stored.size < count ? withoutEvents(body, ids, stored) : null
+  buffers.release(body)
+  const appended = rest && (await commits.append({ ...batch, body: rest.body, count: count - stored.size }, rest.ids))
+  return { appended, skipped: stored.size }
 }
-
-const NONE: ReadonlySet<number> = new Set()

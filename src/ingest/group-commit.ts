@@ -1,12 +1,18 @@
 import { ApiError, idempotencyConflict, tooManyRequestKeys } from '../contract/errors.js'
 import { msUntilNextBucket } from '../journal/idempotency-memory.js'
-import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
+import type { Append, Commit, Journal, Outcome, Write } from '../journal/journal.js'
 import { journalFull, shareFull } from '../journal/shares.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
-import { omitUndefined } from '../lib/omit-undefined.js'
-import type { InsertIds } from '../model/identified-events.js'
 import { maxPosition, type Position, START } from '../model/position.js'
+import {
+  type EntryIds,
+  findDigests,
+  type IdempotencyKey,
+  makeRequestIds,
+  NO_IDS,
+  type RequestIds,
+} from '../model/request-ids.js'
 import { BATCH_HEAD, BATCH_TAIL, CONTEXTS_HEAD } from '../model/scanned-body.js'
 import { type Sender, senderName } from '../model/sender.js'
 import { startsWithContext } from '../model/verbatim.js'
@@ -34,10 +40,17 @@ const REFUSALS = {
 /** Bytes that a reservation counts in the queue, about as much as it takes in the journal. */
 const RESERVE_BYTES = 100
 
-export interface AppendOptions {
-  idempotencyKey?: IdempotencyKey | undefined
-  /** insert_ids of the events; null if none has one */
-  insertIds?: InsertIds | null
+/** What a request appends. */
+export interface Submission extends Sender {
+  /**
+   * - `event`: one event, a JSON object. It shares its entry with others that are waiting.
+   * - `batch`: JSON `{"events":[…]}`, which becomes an entry of its own.
+   * - `rejected`: the part of a request that cannot be stored, which becomes a dead letter.
+   */
+  kind: 'event' | 'batch' | 'rejected'
+  body: Buffer
+  /** how many events `body` holds; 1 if it is rejected */
+  count: number
 }
 
 /** The result of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
@@ -49,6 +62,8 @@ export interface Appended {
   index: number
   /** id of the journal that has the entry */
   journalId: number
+  /** the other entries of a batch that was split over several lanes */
+  more?: readonly Appended[]
 }
 
 /** Counts since the start. */
@@ -88,8 +103,16 @@ export interface GroupCommitOptions {
   prefix?: string
 }
 
-/** The methods by which routes append events: of one GroupCommit, or of a LaneRouter over several. */
-export type Appends = Pick<GroupCommit, 'appendEvent' | 'appendBatch' | 'appendKeyedEvent' | 'appendRejected'>
+/** The way from the routes to the journals: a GroupCommit, a LaneRouter over several, or the quotas before them. */
+export interface Appends {
+  /**
+   * Appends what a request sends; its body now belongs to the journals (see `GroupCommit`).
+   * @returns null if the ids of all its events are known, so that nothing was appended
+   * @throws ApiError `overloaded`, `unavailable` or `quota_exceeded`; `idempotency_conflict` or `rate_limited` because
+   *   of its key
+   */
+  append(submission: Submission, ids: RequestIds): Promise<Appended | null>
+}
 
 interface Waiting<Result> {
   bytes: number
@@ -98,12 +121,9 @@ interface Waiting<Result> {
 }
 
 export interface WaitingEvent extends Waiting<Appended | null> {
-  sender: Sender
-  body: Buffer
-  /** INSERT_ID_BYTES; null if the event has no id */
-  insertId: Buffer | null
-  /** key of the request; null if it has none, or if the event has an insert_id */
-  key: IdempotencyKey | null
+  event: Submission
+  /** not both a key and an insert_id */
+  ids: RequestIds
 }
 
 /** An outcome, and the id of the journal that executed the write, which may be the overflow's journal. */
@@ -136,7 +156,7 @@ export interface Group {
  * its entry, an entry when the journal reports that it no longer needs it, and either if it is not admitted to the
  * queue.
  */
-export class GroupCommit {
+export class GroupCommit implements Appends {
   readonly metrics: CommitMetrics = {
     accepted: 0,
     byProject: new Map(),
@@ -187,56 +207,19 @@ export class GroupCommit {
     return this.#refusedAt
   }
 
-  /**
-   * Appends one event, a JSON object. It shares its entry with other events that are waiting.
-   * @param insertId of INSERT_ID_BYTES
-   * @returns null if the id is known, so that nothing was appended
-   */
-  appendEvent(sender: Sender, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
-    return this.#enqueueEvent(sender, body, insertId, null)
+  append(submission: Submission, ids: RequestIds): Promise<Appended | null> {
+    const { kind, projectId, keyClass, count } = submission
+    // An event with both a key and an insert_id gets an entry of its own.
+    if (kind === 'event' && !(ids.kind === 'events' && ids.key)) return this.#enqueueEvent(submission, ids)
+    const body = kind === 'event' ? joinEvents([{ event: submission }], this.#pool) : submission.body
+    const entryKind = kind === 'rejected' ? kind : 'events'
+    return this.appendEntry({ type: 'append', kind: entryKind, projectId, keyClass, count, body, ids })
   }
 
-  /**
-   * Appends one entry of `count` events, given as JSON `{"events":[…]}`.
-   * @returns the places of the entries that hold these events and no others: one, or none if all ids are known
-   */
-  async appendBatch(
-    sender: Sender,
-    body: Buffer,
-    count: number,
-    { idempotencyKey, insertIds }: AppendOptions = {},
-  ): Promise<Appended[]> {
-    const append: Append = { type: 'append', ...sender, body, count, ...omitUndefined({ idempotencyKey }) }
-    const appended = await this.appendEntry(insertIds ? { ...append, insertIds: insertIds.digests } : append)
-    return appended ? [appended] : []
-  }
-
-  /** Appends an entry. @returns null if the ids of all its events are known, so that nothing was appended */
+  /** Like `append`, for a whole entry. */
   async appendEntry(append: Append): Promise<Appended | null> {
     const { outcome, journalId } = await this.#enqueue(append, append.body.length)
     return outcome.status === 'known' ? null : toAppended(outcome, journalId)
-  }
-
-  /**
-   * Like `appendEvent`, for a request that may be repeated. An event that also has an insert_id gets an entry of its
-   * own.
-   * @throws ApiError `idempotency_conflict` or `rate_limited` because of the key
-   */
-  appendKeyedEvent(
-    sender: Sender,
-    body: Buffer,
-    idempotencyKey: IdempotencyKey,
-    insertId: Buffer | null = null,
-  ): Promise<Appended | null> {
-    if (!insertId) return this.#enqueueEvent(sender, body, null, idempotencyKey)
-    const entry = { body: joinEvents([{ body }], this.#pool), count: 1, idempotencyKey, insertIds: insertId }
-    return this.appendEntry({ type: 'append', ...sender, ...entry })
-  }
-
-  /** Appends the part of a request that cannot be stored, as a dead letter. @param id deduplicates retries */
-  async appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
-    const append: Append = { type: 'append', kind: 'rejected', ...sender, body, count: 1 }
-    await this.appendEntry(id ? { ...append, insertIds: id } : append)
   }
 
   /** @throws ApiError `idempotency_conflict` or `rate_limited` because of its idempotency key */
@@ -252,8 +235,9 @@ export class GroupCommit {
    * Remembers an idempotency key whose data goes to another journal; no error if it was remembered before.
    * @throws ApiError `idempotency_conflict` or `rate_limited` as the request itself would
    */
-  async reserve({ projectId, keyClass }: Sender, idempotencyKey: IdempotencyKey): Promise<void> {
-    const { outcome } = await this.#enqueue({ type: 'reserve', projectId, keyClass, idempotencyKey }, RESERVE_BYTES)
+  async reserve({ projectId, keyClass }: Sender, key: IdempotencyKey): Promise<void> {
+    const reserve: Write = { type: 'reserve', projectId, keyClass, ids: { kind: 'request', key } }
+    const { outcome } = await this.#enqueue(reserve, RESERVE_BYTES)
     requirePosition(outcome)
   }
 
@@ -264,15 +248,11 @@ export class GroupCommit {
     clearInterval(this.#watch)
   }
 
-  #enqueueEvent(
-    sender: Sender,
-    body: Buffer,
-    insertId: Buffer | null,
-    key: IdempotencyKey | null,
-  ): Promise<Appended | null> {
+  #enqueueEvent(event: Submission, ids: RequestIds): Promise<Appended | null> {
     return new Promise((resolve, reject) => {
-      this.#admit(sender, body.length, 1, body)
-      this.#events.push({ sender, body, insertId, key, bytes: body.length, resolve, reject })
+      const { body } = event
+      this.#admit(event, body.length, 1, body)
+      this.#events.push({ event, ids, bytes: body.length, resolve, reject })
       this.#gathering.note()
     })
   }
@@ -366,9 +346,9 @@ export class GroupCommit {
     if (this.#journal.isUp && performance.now() - this.#sentAt < SLOW_WRITE_MS) return
     this.#refusedAt = performance.now()
     if (!overflow.isOpen()) return
-    const events = this.#events.filter(({ insertId, key }) => !insertId && !key)
+    const events = this.#events.filter(({ ids }) => ids.kind === 'none')
     const writes = this.#writes.filter(({ write }) => isMovable(write))
-    this.#events = this.#events.filter(({ insertId, key }) => insertId || key)
+    this.#events = this.#events.filter(({ ids }) => ids.kind !== 'none')
     this.#writes = this.#writes.filter(({ write }) => !isMovable(write))
     const error = new ApiError('unavailable', `${this.#prefix}${REFUSALS.slow}`)
     const next = () => this.#gather(takeFirst(events, MAX_WRITE_BYTES), takeFirst(writes, MAX_WRITE_BYTES))
@@ -391,7 +371,7 @@ export class GroupCommit {
     for (const events of group.events) {
       // All events of an entry have the same sender.
       const [first] = events
-      if (first) this.#budget.give(first.sender, sumBytes(events))
+      if (first) this.#budget.give(first.event, sumBytes(events))
     }
     for (const { write, bytes } of group.writes) this.#budget.give(write, bytes)
     if ('error' in written) {
@@ -487,7 +467,7 @@ function countEvents(write: Write): number {
 
 /** Whether any journal may take a write. Idempotency keys and insert_ids belong to the journal that remembers them. */
 function isMovable(write: Write): write is Append {
-  return write.type === 'append' && !write.idempotencyKey && !write.insertIds && !write.eventKeys
+  return write.type === 'append' && write.ids.kind === 'none'
 }
 
 /**
@@ -508,18 +488,19 @@ function findLastPosition(outcomes: Outcome[]): Position {
  * `isMovable`).
  */
 function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {
-  const plain = new Map<string, WaitingEvent[]>()
-  const identified = new Map<string, WaitingEvent[]>()
-  const keyed = new Map<string, WaitingEvent[]>()
-  for (const event of events) {
-    const { sender, insertId, key } = event
-    const groups = insertId ? identified : key ? keyed : plain
-    const name = senderName(sender)
-    const group = groups.get(name)
-    if (group) group.push(event)
-    else groups.set(name, [event])
+  const groups = {
+    none: new Map<string, WaitingEvent[]>(),
+    events: new Map<string, WaitingEvent[]>(),
+    request: new Map<string, WaitingEvent[]>(),
   }
-  return [...plain.values(), ...identified.values(), ...keyed.values()]
+  for (const waiting of events) {
+    const ofKind = groups[waiting.ids.kind]
+    const name = senderName(waiting.event)
+    const group = ofKind.get(name)
+    if (group) group.push(waiting)
+    else ofKind.set(name, [waiting])
+  }
+  return [...groups.none.values(), ...groups.events.values(), ...groups.request.values()]
 }
 
 /** Resolves or rejects each event of an entry. @param journalId of the journal that wrote the entry */
@@ -563,25 +544,41 @@ const COMMA = Buffer.from(',')
 function entryOfEvents(events: WaitingEvent[], pool: BufferPool): Append {
   const [first] = events
   if (!first) throw new RangeError('an entry has at least one event')
-  const body = joinEvents(events, pool)
-  const append: Append = { type: 'append', ...first.sender, count: events.length, body }
-  // Either all events of an entry have one or none has (see `groupBySender`).
-  if (first.key) return { ...append, eventKeys: events.flatMap(({ key }) => key ?? []) }
-  if (first.insertId) return { ...append, insertIds: Buffer.concat(events.flatMap(({ insertId }) => insertId ?? [])) }
-  return append
+  const { projectId, keyClass } = first.event
+  return {
+    type: 'append',
+    kind: 'events',
+    projectId,
+    keyClass,
+    count: events.length,
+    body: joinEvents(events, pool),
+    ids: joinIds(first.ids.kind, events),
+  }
+}
+
+/** The ids of the entry that events share. @param kind of all of them (see `groupBySender`) */
+function joinIds(kind: RequestIds['kind'], events: WaitingEvent[]): EntryIds {
+  switch (kind) {
+    case 'none':
+      return NO_IDS
+    case 'request':
+      return { kind: 'shared', keys: events.flatMap(({ ids }) => (ids.kind === 'request' ? ids.key : [])) }
+    case 'events':
+      return makeRequestIds(null, Buffer.concat(events.flatMap(({ ids }) => findDigests(ids) ?? [])))
+  }
 }
 
 /** Copies events into the body of one entry and releases them. */
-function joinEvents(events: readonly { body: Buffer }[], pool: BufferPool): Buffer {
-  const head = events.some(({ body }) => startsWithContext(body)) ? CONTEXTS_HEAD : BATCH_HEAD
+function joinEvents(events: readonly Pick<WaitingEvent, 'event'>[], pool: BufferPool): Buffer {
+  const head = events.some(({ event }) => startsWithContext(event.body)) ? CONTEXTS_HEAD : BATCH_HEAD
   const parts: Buffer[] = [head]
   let length = head.length + BATCH_TAIL.length - COMMA.length
-  for (const { body } of events) {
-    parts.push(body, COMMA)
-    length += body.length + COMMA.length
+  for (const { event } of events) {
+    parts.push(event.body, COMMA)
+    length += event.body.length + COMMA.length
   }
   parts[parts.length - 1] = BATCH_TAIL
   const entry = pool.concat(parts, length)
-  for (const { body } of events) pool.release(body)
+  for (const { event } of events) pool.release(event.body)
   return entry
 }

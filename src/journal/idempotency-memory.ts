@@ -1,6 +1,6 @@
 import { DAY_MS } from '../contract/durations.js'
 import type { Position } from '../model/position.js'
-import type { IdempotencyKey } from './journal.js'
+import type { IdempotencyKey } from '../model/request-ids.js'
 
 /** A repeated request is recognised for this long, and for up to `IDEMPOTENCY_BUCKET_MS` longer. */
 export const IDEMPOTENCY_MEMORY_MS = DAY_MS

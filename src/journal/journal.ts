@@ -32,23 +32,13 @@
 import type { KeyClass } from '../contract/key-class.js'
 import type { SentIds } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
+import type { EntryIds, IdempotencyKey, KeyIds, RequestIds } from '../model/request-ids.js'
 import type { Sender } from '../model/sender.js'
 import type { StateKind } from '../model/state-key.js'
 import type { IdUse } from './insert-id-memory.js'
 
 /** The contents of an entry, which determine its table; `rejected` messages become dead letters. */
 export type EntryKind = 'events' | 'rejected' | StateKind
-
-/**
- * Identifies a request that may be repeated. The fingerprint shows whether its body is the same. Keys are counted and
- * limited per sender of the write.
- */
-export interface IdempotencyKey {
-  /** SHA-256 of sender and `Idempotency-Key`, hexadecimal */
-  key: string
-  /** SHA-256 of the body, hexadecimal */
-  fingerprint: string
-}
 
 /** Events of one project, or rejected messages, as one entry. */
 export interface Append {
@@ -62,19 +52,12 @@ export interface Append {
   count: number
   /** JSON `{"events":[…]}`, verbatim from the client */
   body: Buffer
-  /** key of the whole entry */
-  idempotencyKey?: IdempotencyKey
-  /** one for each event, instead of `idempotencyKey` and `insertIds`; an event whose key is known is skipped */
-  eventKeys?: IdempotencyKey[]
   /**
-   * INSERT_ID_BYTES for each event, NO_INSERT_ID for one without. An event whose id is known from the same sender is
-   * skipped, so that of all events with one id only the first is stored.
+   * If the key of the whole entry is known, nothing is written. An event whose own id, or the key of whose request, is
+   * known from the same sender is skipped, so that of all events with one id only the first is stored.
    */
-  insertIds?: Buffer
+  ids: EntryIds
 }
-
-/** The ids that show whether a request, or each of its events, was accepted before. */
-export type RequestIds = Pick<Append, 'idempotencyKey' | 'insertIds'>
 
 /** A new value of one profile or session, and its table row. */
 export interface Commit {
@@ -93,11 +76,8 @@ export interface Commit {
   state: string
   /** a JSON object without its version, which will be the position of the entry */
   row: string
-  idempotencyKey?: IdempotencyKey
-  /**
-   * INSERT_ID_BYTES for each change in it that has an id, all different: if one of them is known, nothing is written
-   */
-  insertIds?: Buffer
+  /** of the changes in it that have an id, all different: if one of them is known, nothing is written */
+  ids: RequestIds
 }
 
 /**
@@ -105,9 +85,9 @@ export interface Commit {
  * last position that was assigned. From then on, a request with another fingerprint is a `mismatch`. A request with the
  * same fingerprint is still executed, because the process may have died before it wrote to the other journal.
  */
-export interface Reserve extends Sender {
+interface Reserve extends Sender {
   type: 'reserve'
-  idempotencyKey: IdempotencyKey
+  ids: KeyIds
 }
 
 export type Write = Append | Commit | Reserve

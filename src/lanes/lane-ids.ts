@@ -1,7 +1,7 @@
 import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import type { IdUse } from '../journal/insert-id-memory.js'
-import type { RequestIds } from '../journal/journal.js'
 import { INSERT_ID_BYTES, insertIdAt, listInsertIds } from '../model/insert-id.js'
+import { findDigests, findKey, type RequestIds } from '../model/request-ids.js'
 import type { Sender } from '../model/sender.js'
 import { chooseLane } from './choose-lane.js'
 import type { Lane } from './lane.js'
@@ -32,12 +32,14 @@ export class LaneIds {
    * that was interrupted may still be missing.
    * @throws ApiError `unavailable` if a lane is down
    */
-  async isRepetition(sender: Sender, { idempotencyKey, insertIds }: RequestIds): Promise<boolean> {
+  async isRepetition(sender: Sender, ids: RequestIds): Promise<boolean> {
     const lanes = this.#lanes
-    if (idempotencyKey) {
-      const lane = lanes[chooseLane(idempotencyKey.key, lanes.length)]
-      if (await lane?.journal.findRequest(idempotencyKey)) return true
+    const key = findKey(ids)
+    if (key) {
+      const lane = lanes[chooseLane(key.key, lanes.length)]
+      if (await lane?.journal.findRequest(key)) return true
     }
+    const insertIds = findDigests(ids)
     if (!insertIds) return false
     // The first id usually decides it, and looking up all ids costs a thousand times as much.
     const all = insertIds.length / INSERT_ID_BYTES

@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto'
 import { ApiError } from '../contract/errors.js'
-import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js'
+import type { Appended, Appends, Submission } from '../ingest/group-commit.js'
 import { NOTHING_STORED, toRefusalCode } from '../ingest/refused-writes.js'
-import type { Append, IdempotencyKey } from '../journal/journal.js'
+import type { Append } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { type InsertIds, splitByLane } from '../model/identified-events.js'
+import { splitByLane } from '../model/identified-events.js'
 import { findInsertIdLane } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
-import type { Sender } from '../model/sender.js'
+import { type EventIds, type IdempotencyKey, makeRequestIds, type RequestIds } from '../model/request-ids.js'
 import { chooseLane } from './choose-lane.js'
 import type { Lane, OtherLanes } from './lane.js'
 
@@ -43,69 +43,45 @@ export class LaneRouter implements Appends {
     this.#pool = pool
   }
 
-  appendEvent(sender: Sender, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
-    const lane = insertId ? this.#laneForId(insertId) : this.#laneForUnkeyed()
-    return lane.commits.appendEvent(sender, body, insertId)
+  append(submission: Submission, ids: RequestIds): Promise<Appended | null> {
+    switch (ids.kind) {
+      case 'none':
+        return this.#laneForUnkeyed().commits.append(submission, ids)
+      case 'request':
+        return this.laneForKey(ids.key).commits.append(submission, ids)
+      case 'events':
+        return submission.kind === 'batch' ? this.#appendParts(submission, ids) : this.#appendOne(submission, ids)
+    }
   }
 
   /**
-   * A batch with ids is split by the lanes that remember them. If one lane refuses its part, others may store theirs.
+   * An idempotency key is remembered in its own lane, so that a request with the same key and another body is refused
+   * there, and together with the event in the lane of the insert_id.
    */
-  appendBatch(
-    sender: Sender,
-    body: Buffer,
-    count: number,
-    { idempotencyKey, insertIds }: AppendOptions = {},
-  ): Promise<Appended[]> {
-    if (insertIds) return this.#appendParts(sender, body, insertIds, idempotencyKey)
-    const lane = idempotencyKey ? this.laneForKey(idempotencyKey) : this.#laneForUnkeyed()
-    return lane.commits.appendBatch(sender, body, count, { idempotencyKey })
+  async #appendOne(submission: Submission, ids: EventIds): Promise<Appended | null> {
+    const lane = this.#at(findInsertIdLane(ids.digests, 0, this.#lanes.length))
+    const keyLane = ids.key ? this.laneForKey(ids.key) : lane
+    if (ids.key && keyLane !== lane) await keyLane.commits.reserve(submission, ids.key)
+    return await lane.commits.append(submission, ids)
   }
 
   /**
-   * The key is remembered in its own lane, so that a request with the same key and another body is refused there, and
-   * together with the event in the lane of the insert_id.
-   */
-  async appendKeyedEvent(
-    sender: Sender,
-    body: Buffer,
-    key: IdempotencyKey,
-    insertId: Buffer | null = null,
-  ): Promise<Appended | null> {
-    const keyLane = this.laneForKey(key)
-    const lane = insertId ? this.#laneForId(insertId) : keyLane
-    if (lane !== keyLane) await keyLane.commits.reserve(sender, key)
-    return await lane.commits.appendKeyedEvent(sender, body, key, insertId)
-  }
-
-  appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
-    return (id ? this.#laneForId(id) : this.#laneForUnkeyed()).commits.appendRejected(sender, body, id)
-  }
-
-  /**
-   * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the
-   * events that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have separate
-   * keys, so that it finds their entries as well.
-   * @returns the places of the entries that hold these events and no others
+   * Splits a batch by the lanes that remember its ids. If one lane refuses its part, others may store theirs. An
+   * idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the
+   * events that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have
+   * separate keys, so that it finds their entries as well.
    * @throws ApiError `overloaded` or `unavailable`, whose message says whether a part may be stored
    */
-  async #appendParts(
-    sender: Sender,
-    body: Buffer,
-    insertIds: InsertIds,
-    key: IdempotencyKey | undefined,
-  ): Promise<Appended[]> {
-    const parts = splitByLane(body, insertIds, this.#lanes.length).map(({ pieces, ...part }) => {
+  async #appendParts(batch: Submission, ids: EventIds): Promise<Appended | null> {
+    const { key } = ids
+    const parts = splitByLane(batch.body, ids, this.#lanes.length).map(({ pieces, ...part }) => {
       return { ...part, body: this.#pool.concat(pieces, sumLengths(pieces)) }
     })
-    this.#pool.release(body)
-    const append = (part: (typeof parts)[number]) => {
-      const { commits } =
-        part.lane === null ? (key ? this.laneForKey(key) : this.#laneForUnkeyed()) : this.#at(part.lane)
-      const ids = part.digests && { digests: part.digests, spans: null }
-      const idempotencyKey = key && part.lane !== null ? this.#keyOfPart(key, part.lane) : key
-      const own = part.lane === null ? { idempotencyKey } : { idempotencyKey, insertIds: ids }
-      return commits.appendBatch(sender, part.body, part.count, own)
+    this.#pool.release(batch.body)
+    const append = ({ lane, body, count, digests }: (typeof parts)[number]) => {
+      const { commits } = lane !== null ? this.#at(lane) : key ? this.laneForKey(key) : this.#laneForUnkeyed()
+      const ownKey = key && lane !== null ? this.#keyOfPart(key, lane) : key
+      return commits.append({ ...batch, body, count }, makeRequestIds(ownKey, digests))
     }
     const plain = parts.find(({ lane }) => lane === null)
     const identified = parts.filter((part) => part !== plain)
@@ -113,15 +89,15 @@ export class LaneRouter implements Appends {
       // Append these last: if another part is refused, they are not stored yet, so the client's retry does not
       // duplicate them.
       const stored = await awaitAppends(identified.map(append))
-      if (!plain) return stored
+      if (!plain) return joinPlaces(stored)
       const last = await append(plain).catch((error) => {
         throw toRefusalCode(error) !== 'internal' && identified.length > 0 ? inPart(error, 'is') : error
       })
-      return [...stored, ...last]
+      return joinPlaces([...stored, last])
     }
-    if (!plain) await this.laneForKey(key).commits.reserve(sender, key)
-    const first = plain ? await append(plain) : []
-    return [...first, ...(await awaitAppends(identified.map(append), plain !== undefined))]
+    if (!plain) await this.laneForKey(key).commits.reserve(batch, key)
+    const first = plain ? await append(plain) : null
+    return joinPlaces([first, ...(await awaitAppends(identified.map(append), plain !== undefined))])
   }
 
   /**
@@ -156,10 +132,6 @@ export class LaneRouter implements Appends {
     }
   }
 
-  #laneForId(insertId: Buffer): Lane {
-    return this.#at(findInsertIdLane(insertId, 0, this.#lanes.length))
-  }
-
   #laneForUnkeyed(): Lane {
     const home = this.#at(this.#home)
     if (home.commits.queuedBytes < SHORT_QUEUE_BYTES && isOpen(home)) return home
@@ -187,11 +159,17 @@ function sumLengths(pieces: Buffer[]): number {
   return pieces.reduce((sum, { length }) => sum + length, 0)
 }
 
+/** The places of the entries that hold the events of a batch and no others; null if all its events were known. */
+function joinPlaces(places: (Appended | null)[]): Appended | null {
+  const [first, ...more] = places.flatMap((place) => place ?? [])
+  return first ? { ...first, more } : null
+}
+
 /**
  * Waits until all parts are settled. @param hasStored whether another part of the batch is stored already @returns the
  * places of their entries @throws the first definite error, which says whether a part of the batch may be stored
  */
-async function awaitAppends(appending: Promise<Appended[]>[], hasStored = false): Promise<Appended[]> {
+async function awaitAppends(appending: Promise<Appended | null>[], hasStored = false): Promise<(Appended | null)[]> {
   const results = await Promise.allSettled(appending)
   const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
   if (failures.length === 0) return results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))

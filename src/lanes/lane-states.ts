@@ -1,6 +1,6 @@
 import { idempotencyConflict } from '../contract/errors.js'
-import type { IdempotencyKey } from '../journal/journal.js'
 import { toChangeId } from '../model/insert-id.js'
+import type { IdempotencyKey } from '../model/request-ids.js'
 import type { Sender } from '../model/sender.js'
 import { type StateKind, toStateKey } from '../model/state-key.js'
 import type { Change, Repetition, StateStore, States } from '../states/state-store.js'

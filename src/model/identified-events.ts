@@ -1,29 +1,24 @@
 import { BACKSLASH, QUOTE } from '../json/bytes.js'
 import { readJson } from '../json/value.js'
 import { findInsertIdLane, hasInsertId, INSERT_ID_BYTES, writeInsertId } from './insert-id.js'
+import { type EventIds, type IdempotencyKey, makeRequestIds, type RequestIds } from './request-ids.js'
 import { BATCH_TAIL, findHead, OFFSETS_PER_EVENT, ScannedBody } from './scanned-body.js'
-import type { ParsedEvent } from './verbatim.js'
-
-/** The insert_ids of the events of a request. */
-export interface InsertIds {
-  /** INSERT_ID_BYTES for each event, zeros for one without an id */
-  digests: Buffer
-  /** start and end of each event in the body, in bytes; null if they are not known */
-  spans: Uint32Array | null
-}
+import type { ParsedBody, ParsedEvent } from './verbatim.js'
 
 /**
- * The ids of the events in a body; null if none has one.
+ * The ids of a request.
+ * @param key of the request
  * @param raw the body that was scanned, or parsed
  */
-export function readInsertIds(
+export function readRequestIds(
   projectId: string,
+  key: IdempotencyKey | null,
   raw: Buffer,
-  body: ScannedBody | readonly ParsedEvent[],
-): InsertIds | null {
-  if (!(body instanceof ScannedBody)) return readParsedInsertIds(projectId, body)
+  body: ScannedBody | ParsedBody,
+): RequestIds {
+  if (!(body instanceof ScannedBody)) return makeRequestIds(key, digestIds(projectId, body.events))
   const { offsets, count, hasIds } = body
-  if (!hasIds || !offsets) return null
+  if (!hasIds || !offsets) return makeRequestIds(key, null)
   const digests = Buffer.alloc(count * INSERT_ID_BYTES)
   const spans = new Uint32Array(2 * count)
   for (let i = 0; i < count; i++) {
@@ -34,20 +29,20 @@ export function readInsertIds(
     const id = offsets[slot + 3] ?? 0
     if (id !== 0) writeInsertId(digests, i, { projectId, distinctId: textAt(raw, user), insertId: textAt(raw, id) })
   }
-  return { digests, spans }
+  return makeRequestIds(key, digests, spans)
 }
 
-/** Like `readInsertIds`, for a parsed body. */
-export function readParsedInsertIds(
+/** The digests of the ids of events, see `EventIds`; null if none has one. */
+export function digestIds(
   projectId: string,
   events: readonly Pick<ParsedEvent, 'distinct_id' | 'insert_id'>[],
-): InsertIds | null {
+): Buffer | null {
   if (!events.some(({ insert_id }) => insert_id)) return null
   const digests = Buffer.alloc(events.length * INSERT_ID_BYTES)
   for (const [i, { distinct_id: distinctId, insert_id: insertId }] of events.entries()) {
     if (insertId) writeInsertId(digests, i, { projectId, distinctId, insertId })
   }
-  return { digests, spans: null }
+  return digests
 }
 
 /** The distinct_id of each event in a body that was scanned. */
@@ -75,14 +70,14 @@ export interface Part {
   count: number
   /** pieces of JSON `{"events":[…]}` */
   pieces: Buffer[]
-  /** see `InsertIds.digests`; null for events without ids */
+  /** see `EventIds.digests`; null for events without ids */
   digests: Buffer | null
 }
 
 const COMMA = Buffer.from(',')
 
 /** Splits a batch by the lanes that remember its ids. @param body JSON `{"events":[…]}` */
-export function splitByLane(body: Buffer, { digests, spans }: InsertIds, lanes: number): Part[] {
+export function splitByLane(body: Buffer, { digests, spans }: EventIds, lanes: number): Part[] {
   const events = spans ?? spansIn(body)
   const head = findHead(body)
   const parts = new Map<number | null, Part & { ids: Buffer[] }>()
@@ -113,7 +108,7 @@ export interface NamedEvent {
 }
 
 /** The events of a batch that have an id. @param body JSON `{"events":[…]}` */
-export function listNamedEvents(body: Buffer, { digests, spans }: InsertIds): NamedEvent[] {
+export function listNamedEvents(body: Buffer, { digests, spans }: EventIds): NamedEvent[] {
   const events = spans ?? spansIn(body)
   const named: NamedEvent[] = []
   for (let index = 0; index * INSERT_ID_BYTES < digests.length; index++) {
@@ -137,20 +132,21 @@ export function listNamedEvents(body: Buffer, { digests, spans }: InsertIds): Na
  */
 export function withoutEvents(
   body: Buffer,
-  { digests, spans }: InsertIds,
+  sent: EventIds,
   left: ReadonlySet<number>,
-): { body: Buffer; insertIds: InsertIds } {
+): { body: Buffer; ids: EventIds } {
+  const { digests, spans } = sent
   const events = spans ?? spansIn(body)
   const head = findHead(body)
   const pieces: Buffer[] = []
-  const ids: Buffer[] = []
+  const own: Buffer[] = []
   for (let i = 0; i * INSERT_ID_BYTES < digests.length; i++) {
     if (left.has(i)) continue
     pieces.push(pieces.length === 0 ? head : COMMA, body.subarray(events[2 * i], events[2 * i + 1]))
-    ids.push(digests.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES))
+    own.push(digests.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES))
   }
-  const insertIds = { digests: Buffer.concat(ids), spans: null }
-  return { body: Buffer.concat([...pieces, BATCH_TAIL]), insertIds }
+  const ids = { ...sent, digests: Buffer.concat(own), spans: null }
+  return { body: Buffer.concat([...pieces, BATCH_TAIL]), ids }
 }
 
 function spansIn(body: Buffer): Uint32Array {

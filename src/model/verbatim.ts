@@ -20,6 +20,15 @@ export interface ParsedEvent {
   properties?: object | string | null
 }
 
+/** A tracking body that was parsed and validated, unlike a `ScannedBody`. */
+export interface ParsedBody {
+  /** whether it is `{"events":[…]}`, not a single event */
+  isBatch: boolean
+  /** number of events */
+  count: number
+  events: readonly ParsedEvent[]
+}
+
 /**
  * The context to store events with: each event's own, that of the request, or none. Only secret keys may send events
  * with contexts.
@@ -27,14 +36,23 @@ export interface ParsedEvent {
 export type EventContexts = 'own' | RequestContext | null
 
 /**
- * The bytes of a `/track` body to store: the client's own, with its key overwritten, if a scan found nothing unusual in
+ * The bytes of a tracking body to store: the client's own, with its key overwritten, if a scan found nothing unusual in
  * them. ClickHouse matches field names byte by byte and rejects duplicates, so every other body is rewritten.
  * @param raw valid JSON; may be modified
  * @param key of the request, which must not be stored; absent if it has none
  */
-export function verbatimEvent(
+export function keepVerbatim(
   raw: Buffer,
-  body: ParsedEvent | ScannedBody,
+  body: ScannedBody | ParsedBody,
+  key: string | undefined,
+  contexts: EventContexts,
+): Buffer {
+  return body.isBatch ? keepBatch(raw, body, key, contexts) : keepEvent(raw, body, key, contexts)
+}
+
+function keepEvent(
+  raw: Buffer,
+  body: ScannedBody | ParsedBody,
   key: string | undefined,
   contexts: EventContexts,
 ): Buffer {
@@ -45,14 +63,13 @@ export function verbatimEvent(
     raw.copy(event, contexts.head.copy(event), rest)
     return event
   }
-  const parsed = body instanceof ScannedBody ? JSON.parse(raw.toString()) : body
+  const parsed = body instanceof ScannedBody ? JSON.parse(raw.toString()) : body.events[0]
   return Buffer.from(rewriteEvent(readJson(raw), parsed, contexts))
 }
 
-/** The bytes of a `/track/batch` body to store, see `verbatimEvent`. */
-export function verbatimBatch(
+function keepBatch(
   raw: Buffer,
-  body: { events: ParsedEvent[] } | ScannedBody,
+  body: ScannedBody | ParsedBody,
   key: string | undefined,
   contexts: EventContexts,
 ): Buffer {

@@ -1,11 +1,11 @@
 import { ApiError, type ErrorDetail } from '../contract/errors.js'
 import { MAX_DETAILS } from '../contract/validation.js'
-import type { RequestIds } from '../journal/journal.js'
-import { type JsonValue, readJson } from '../json/value.js'
-import { omitUndefined } from '../lib/omit-undefined.js'
+import { readJson } from '../json/value.js'
 import { insertIdAt } from '../model/insert-id.js'
+import { findDigests, findKey, makeRequestIds, type RequestIds } from '../model/request-ids.js'
 import { ScannedBody } from '../model/scanned-body.js'
 import type { Sender } from '../model/sender.js'
+import type { ParsedBody } from '../model/verbatim.js'
 
 /**
  * The time since which a project's events are kept, epoch ms; undefined: all are.
@@ -18,10 +18,6 @@ export function tooOldReason(since: number): string {
   return `is before the earliest time for which the project keeps events: ${new Date(since).toISOString()}`
 }
 
-interface Timed {
-  timestamp?: number | null
-}
-
 /** The events of a request that are past its project's retention. */
 export interface ExpiredEvents {
   indexes: number[]
@@ -30,34 +26,20 @@ export interface ExpiredEvents {
 }
 
 /**
- * Finds out whether an event has already expired, so that it would be stored but never seen. It reads the body, but only
- * in projects whose events expire.
+ * Finds the events of a request that have already expired, so that they would be stored but never seen. It reads the
+ * body, but only in projects whose events expire.
  * @param since see `KeptSince`
  * @param raw the body
- * @param body parsed or scanned
  */
-export function findExpiredEvent(
+export function findExpired(
   since: number | undefined,
   raw: Buffer,
-  body: ScannedBody | Timed,
-): ExpiredEvents | null {
-  if (since === undefined) return null
-  const time = body instanceof ScannedBody ? readTime(readJson(raw)) : body.timestamp
-  return findOlder(since, [time ?? null], () => '/timestamp')
-}
-
-/** Like `findExpiredEvent`, for `{"events":[…]}`. */
-export function findExpiredEvents(
-  since: number | undefined,
-  raw: Buffer,
-  body: ScannedBody | { events: readonly Timed[] },
+  body: ScannedBody | ParsedBody,
 ): ExpiredEvents | null {
   if (since === undefined) return null
   const times =
-    body instanceof ScannedBody
-      ? (readJson(raw)?.member('events')?.elements() ?? []).map(readTime)
-      : body.events.map(({ timestamp }) => timestamp ?? null)
-  return findOlder(since, times, (i) => `/events/${i}/timestamp`)
+    body instanceof ScannedBody ? readTimes(raw, body) : body.events.map(({ timestamp }) => timestamp ?? null)
+  return findOlder(since, times, (i) => (body.isBatch ? `/events/${i}/timestamp` : '/timestamp'))
 }
 
 /** The journals' memory of earlier requests. */
@@ -75,15 +57,17 @@ export async function refuseExpired(
   { indexes, error }: ExpiredEvents,
   memory: RequestMemory,
   sender: Sender,
-  { idempotencyKey, insertIds }: RequestIds,
+  ids: RequestIds,
 ): Promise<void> {
-  const expired = insertIds && Buffer.concat(indexes.map((i) => insertIdAt(insertIds, i)))
-  const ids = omitUndefined({ idempotencyKey, insertIds: expired })
-  if (!(await memory.isRepetition(sender, ids))) throw error
+  const digests = findDigests(ids)
+  const expired = digests && Buffer.concat(indexes.map((i) => insertIdAt(digests, i)))
+  if (!(await memory.isRepetition(sender, makeRequestIds(findKey(ids), expired)))) throw error
 }
 
-function readTime(event: JsonValue | null): number | null {
-  return (event?.member('timestamp')?.value as number | null | undefined) ?? null
+function readTimes(raw: Buffer, { isBatch }: ScannedBody): (number | null)[] {
+  const body = readJson(raw)
+  const events = isBatch ? (body?.member('events')?.elements() ?? []) : [body]
+  return events.map((event) => (event?.member('timestamp')?.value as number | null | undefined) ?? null)
 }
 
 function findOlder(

@@ -1,13 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError } from '../contract/errors.js'
 import type { Quota, QuotaName } from '../contract/project-settings.js'
-import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js'
-import type { IdempotencyKey, RequestIds } from '../journal/journal.js'
+import type { Appended, Appends, Submission } from '../ingest/group-commit.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
-import { omitUndefined } from '../lib/omit-undefined.js'
 import { withTimeout } from '../lib/with-timeout.js'
+import type { RequestIds } from '../model/request-ids.js'
 import type { Sender } from '../model/sender.js'
 import type { UsedOnDay } from '../store/project-usage.js'
 import type { Projects } from './projects.js'
@@ -55,13 +54,6 @@ interface Allowance {
   uncheckedUntil: number
 }
 
-interface Request {
-  sender: Sender
-  body: Buffer
-  count: number
-  ids: RequestIds
-}
-
 export interface QuotasOptions {
   projects: Pick<Projects, 'get'>
   usage: Pick<Usage, 'own' | 'others' | 'write' | 'include'>
@@ -95,56 +87,31 @@ export class Quotas implements Appends {
     this.#options = options
   }
 
-  appendEvent(sender: Sender, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
-    const { commits } = this.#options
-    if (!this.#isLimited(sender)) return commits.appendEvent(sender, body, insertId)
-    const ids = omitUndefined({ insertIds: insertId ?? undefined })
-    return this.#within({ sender, body, count: 1, ids }, () => commits.appendEvent(sender, body, insertId))
-  }
-
-  appendBatch(sender: Sender, body: Buffer, count: number, options: AppendOptions = {}): Promise<Appended[]> {
-    const { commits } = this.#options
-    if (!this.#isLimited(sender)) return commits.appendBatch(sender, body, count, options)
-    const { idempotencyKey, insertIds } = options
-    const ids = omitUndefined({ idempotencyKey, insertIds: insertIds?.digests })
-    return this.#within({ sender, body, count, ids }, () => commits.appendBatch(sender, body, count, options))
-  }
-
-  appendKeyedEvent(
-    sender: Sender,
-    body: Buffer,
-    key: IdempotencyKey,
-    insertId: Buffer | null = null,
-  ): Promise<Appended | null> {
-    const { commits } = this.#options
-    if (!this.#isLimited(sender)) return commits.appendKeyedEvent(sender, body, key, insertId)
-    const ids = { idempotencyKey: key, ...omitUndefined({ insertIds: insertId ?? undefined }) }
-    return this.#within({ sender, body, count: 1, ids }, () => commits.appendKeyedEvent(sender, body, key, insertId))
+  append(submission: Submission, ids: RequestIds): Promise<Appended | null> {
+    return this.#isLimited(submission) ? this.#within(submission, ids) : this.#options.commits.append(submission, ids)
   }
 
   /** Messages that cannot be stored as events do not count. */
-  appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
-    return this.#options.commits.appendRejected(sender, body, id)
-  }
-
-  #isLimited({ projectId }: Sender): boolean {
+  #isLimited({ kind, projectId }: Submission): boolean {
+    if (kind === 'rejected') return false
     const { events_per_day, events_per_month, stored_bytes } = this.#options.projects.get(projectId).settings.quotas
     return events_per_day?.mode === 'hard' || events_per_month?.mode === 'hard' || stored_bytes?.mode === 'hard'
   }
 
-  async #within<T>({ sender, body, count, ids }: Request, append: () => Promise<T>): Promise<T> {
-    const { projectId } = sender
+  async #within(submission: Submission, ids: RequestIds): Promise<Appended | null> {
+    const { projectId, count, body } = submission
+    const { commits, buffers } = this.#options
     try {
       await this.#admit(projectId, count)
     } catch (error) {
       // A retry gets the response of the first request.
-      if (await this.#isRepetition(sender, ids)) return await append()
-      this.#options.buffers.release(body)
+      if (await this.#isRepetition(submission, ids)) return await commits.append(submission, ids)
+      buffers.release(body)
       throw error
     }
     const allowance = this.#allowances.get(projectId)
     try {
-      return await append()
+      return await commits.append(submission, ids)
     } finally {
       if (allowance) allowance.pending -= count
     }
@@ -156,7 +123,7 @@ export class Quotas implements Appends {
    */
   async #isRepetition(sender: Sender, ids: RequestIds): Promise<boolean> {
     const { projectId } = sender
-    if ((!ids.idempotencyKey && !ids.insertIds) || this.#lookedUp.has(projectId)) return false
+    if (ids.kind === 'none' || this.#lookedUp.has(projectId)) return false
     this.#lookedUp.add(projectId)
     const looking = this.#options.ids.isRepetition(sender, ids).finally(() => this.#lookedUp.delete(projectId))
     return await withTimeout(looking, ASK_MS).catch(() => false)

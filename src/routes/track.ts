@@ -6,7 +6,7 @@ import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH } from '../contract/limits.js'
 import type { BatchQuery } from '../contract/query-schemas.js'
 import { type BatchBody, EventContext, EventContexts } from '../contract/schemas.js'
-import { type Check, compileCheck, tooManyEvents } from '../contract/validation.js'
+import { compileCheck, tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission/admission.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { hasMoreElements } from '../http/admission/body-key.js'
@@ -15,24 +15,19 @@ import { batchWarnings, withWarnings } from '../http/field-warnings.js'
 import type { IgnoredFields } from '../http/ignored-fields.js'
 import { RequestSource } from '../http/request-source.js'
 import { appendNew } from '../ingest/append-new.js'
-import type { Appended, Appends } from '../ingest/group-commit.js'
+import type { Appended, Appends, Submission } from '../ingest/group-commit.js'
 import { KnownEvents, type KnownEventsParts } from '../ingest/known-events.js'
 import type { Journal } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { formatBatchId, NO_BATCH } from '../model/batch-id.js'
 import { eventIdFormatter, formatEventId } from '../model/event-id.js'
-import { readInsertIds } from '../model/identified-events.js'
+import { readRequestIds } from '../model/identified-events.js'
+import type { RequestIds } from '../model/request-ids.js'
 import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
-import { type EventContexts as Kept, verbatimBatch, verbatimEvent } from '../model/verbatim.js'
-import {
-  findExpiredEvent,
-  findExpiredEvents,
-  type KeptSince,
-  type RequestMemory,
-  refuseExpired,
-} from '../projects/late-events.js'
+import { type EventContexts as Kept, keepVerbatim, type ParsedBody } from '../model/verbatim.js'
+import { findExpired, type KeptSince, type RequestMemory, refuseExpired } from '../projects/late-events.js'
 import { CALLS } from './track.calls.js'
 
 export interface TrackOptions extends KnownEventsParts {
@@ -65,12 +60,13 @@ const checkContext = compileCheck(EventContext, null)
 const checkContexts = compileCheck(EventContexts, null)
 
 /**
- * Finds the contexts with which the events of a request are stored; with a secret key, those in its body. @param check
- * checks the contexts in the body; those of a scanned body are valid
+ * Finds the contexts with which the events of a request are stored; with a secret key, those in its body, which the
+ * scan has checked unless the body was parsed.
  * @throws ApiError `invalid_request`
  */
-function chooseContexts(contexts: Contexts, request: FastifyRequest, check: Check): Kept {
+function chooseContexts(contexts: Contexts, request: FastifyRequest, { isBatch }: ScannedBody | ParsedBody): Kept {
   if (request.keyKind !== 'secret') return contexts.find(request.projectId, new RequestSource(request))
+  const check = isBatch ? checkContexts : checkContext
   const error = request.body instanceof ScannedBody ? null : check(request.body)
   if (error) throw error
   return 'own'
@@ -96,60 +92,69 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
 ) => {
   const known = new KnownEvents({ shards, barrier })
   const formatId = createIdFormatter(journals)
-  /** Releases a body that was rewritten; one that is stored verbatim belongs to the group commit. */
-  const releaseUnless = (stored: Buffer, rawBody: Buffer) => {
-    if (stored !== rawBody) buffers.release(rawBody)
+  /**
+   * Reads what a request sends, and appends it.
+   * @param storedBefore see `BatchQuery`
+   * @throws ApiError `invalid_request` because of a context or the key, `too_old`, and those of `append`
+   */
+  const submit = <Result>(
+    request: FastifyRequest,
+    body: ScannedBody | ParsedBody,
+    append: (submission: Submission, ids: RequestIds) => Promise<Result>,
+    storedBefore?: number,
+  ): Promise<Result> => {
+    const { key, rawBody } = request
+    const kept = chooseContexts(contexts, request, body)
+    const { projectId, keyClass } = getSender(request)
+    // An import that resumes must meet the same refusals: it sends the other events with the key of the first attempt.
+    const expired = findExpired(keptSince(projectId, storedBefore), rawBody, body)
+    const requestIds = readRequestIds(projectId, parseIdempotencyKey(request), rawBody, body)
+    const stored = keepVerbatim(rawBody, body, key, kept)
+    if (stored !== rawBody) {
+      buffers.release(rawBody)
+      if (requestIds.kind === 'events') requestIds.spans = null
+    }
+    const { isBatch, count } = body
+    const submission: Submission = { kind: isBatch ? 'batch' : 'event', projectId, keyClass, body: stored, count }
+    if (!expired) return append(submission, requestIds)
+    return refuseExpired(expired, ids, submission, requestIds).then(() => append(submission, requestIds))
   }
+  const append: Appends['append'] = (submission, ids) => commits.append(submission, ids)
 
   const scanOne = (raw: Buffer) => scanEvent(raw, maxDepth)
   const one = { ...CALLS.track, config: { ...CALLS.track.config, scan: scanOne } }
   app.post('/track', one, async (request, reply) => {
-    const { key, rawBody, body } = request
-    const sender = getSender(request)
-    const kept = chooseContexts(contexts, request, checkContext)
-    const expired = findExpiredEvent(keptSince(sender.projectId), rawBody, body)
+    const { body: given } = request
+    const body = given instanceof ScannedBody ? given : { isBatch: false, count: 1, events: [given] }
     if (!(body instanceof ScannedBody) || body.hasOthers) ignored.note(request)
-    const idempotencyKey = parseIdempotencyKey(request)
-    const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
-    if (expired)
-      await refuseExpired(expired, ids, sender, omitUndefined({ idempotencyKey, insertIds: insertIds?.digests }))
-    const event = verbatimEvent(rawBody, body, key, kept)
-    releaseUnless(event, rawBody)
-    const appended = idempotencyKey
-      ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertIds?.digests)
-      : await commits.appendEvent(sender, event, insertIds?.digests)
+    const appended = await submit(request, body, append)
     // A known event keeps the id from its first request, which is not remembered.
     if (appended) reply.header('x-event-id', formatId(appended))
     return { status: 1, error: null } as const
   })
 
-  const append = async (
+  const appendBatch = async (
     request: FastifyRequest,
-    body: Static<typeof BatchBody> | ScannedBody,
+    given: Static<typeof BatchBody> | ScannedBody,
     reply: Pick<FastifyReply, 'header'>,
   ) => {
-    const { key, rawBody } = request
     const { stored_before: storedBefore } = request.query as Static<typeof BatchQuery>
     if (storedBefore !== undefined) requireSecretKey(request)
-    const kept = chooseContexts(contexts, request, checkContexts)
-    const sender = getSender(request)
-    // An import that resumes must meet the same refusals: it sends the other events with the key of the first attempt.
-    const expired = findExpiredEvents(keptSince(request.projectId, storedBefore), rawBody, body)
-    const idempotencyKey = parseIdempotencyKey(request)
-    const count = body instanceof ScannedBody ? body.count : body.events.length
-    const found = readInsertIds(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)
-    if (expired) await refuseExpired(expired, ids, sender, omitUndefined({ idempotencyKey, insertIds: found?.digests }))
     const warned = withWarnings(batchWarnings(request))
-    const entry = verbatimBatch(rawBody, body, key, kept)
-    const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
-    releaseUnless(entry, rawBody)
-    const batch = { sender, entry, count, insertIds, ...omitUndefined({ idempotencyKey }) }
+    const body =
+      given instanceof ScannedBody ? given : { isBatch: true, count: given.events.length, events: given.events }
     const { appended, skipped } =
       storedBefore === undefined
-        ? { appended: await commits.appendBatch(sender, entry, count, batch), skipped: undefined }
-        : await appendNew({ commits, buffers, known }, batch, storedBefore)
-    reply.header('x-batch-ids', appended.length > 0 ? appended.map(formatBatchId).join(',') : NO_BATCH)
-    const accepted = count - (skipped ?? 0)
+        ? { appended: await submit(request, body, append), skipped: undefined }
+        : await submit(
+            request,
+            body,
+            (batch, ids) => appendNew({ commits, buffers, known }, batch, ids, storedBefore),
+            storedBefore,
+          )
+    const places = appended ? [appended, ...(appended.more ?? [])] : []
+    reply.header('x-batch-ids', places.map(formatBatchId).join(',') || NO_BATCH)
+    const accepted = body.count - (skipped ?? 0)
     return { status: 1, error: null, accepted, ...omitUndefined({ skipped }), ...warned } as const
   }
   const batch = {
@@ -159,7 +164,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     heavyRefusal: (raw: Buffer) => (hasMoreElements(raw, 'events', MAX_BATCH) ? tooManyEvents() : null),
   }
   app.post('/track/batch', { ...CALLS.trackBatch, bodyLimit, config: batch }, (request, reply) =>
-    append(request, request.body, reply),
+    appendBatch(request, request.body, reply),
   )
   app.register(async (lines) => {
     admission.takeLines(lines)
@@ -167,7 +172,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     lines
       .withTypeProvider<TypeBoxTypeProvider>()
       .post('/import', { ...CALLS.importEvents, bodyLimit, config }, (request, reply) =>
-        append(request, request.body, reply),
+        appendBatch(request, request.body, reply),
       )
   })
 }

@@ -2,8 +2,9 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError, idempotencyConflict } from '../contract/errors.js'
 import type { KeyClass } from '../contract/key-class.js'
 import type { GroupCommit } from '../ingest/group-commit.js'
-import type { IdempotencyKey, Journal } from '../journal/journal.js'
+import type { Journal } from '../journal/journal.js'
 import { toChangeId } from '../model/insert-id.js'
+import { type IdempotencyKey, makeRequestIds } from '../model/request-ids.js'
 import { toStateKey } from '../model/state-key.js'
 import type { StateTable } from '../store/tables.js'
 import type { KnownStates } from './known-states.js'
@@ -197,7 +198,7 @@ export class StateStore<Value> {
       return { status: 'done', refusals: isRepeated ? [undefined] : refusals }
     }
     const made = [...refusals.keys()].filter((i) => refusals[i] === undefined && waiting[i]?.insertId)
-    const insertIds = together(made.map((i) => waiting[i]?.insertId))
+    const digests = together(made.map((i) => waiting[i]?.insertId))
     const state = value === null ? '' : this.#table.format(value)
     if (value !== null && this.#isTooLarge(state, value, before)) {
       return { status: 'too large', changes: refusals.length }
@@ -214,8 +215,7 @@ export class StateStore<Value> {
       readAt,
       state,
       row: this.#table.row(key.projectId, key.name, value),
-      ...(idempotencyKey && { idempotencyKey }),
-      ...(insertIds && { insertIds }),
+      ids: makeRequestIds(idempotencyKey ?? null, digests),
     })
     switch (committed.status) {
       case 'done':

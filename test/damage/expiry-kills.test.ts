@@ -1,6 +1,7 @@
 import t from 'tap'
 import { command } from '../../src/cli/verify/command.js'
 import { openWholeStore } from '../../src/cli/whole-store.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { countDeadLetters } from '../../src/store/dead-letters.js'
 import { run } from '../cli/lanes-store.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
@@ -50,7 +51,9 @@ t.test('the ledger is exact after a removal of expired data was killed at any st
     const unreadable = { event: 'unreadable', distinct_id: 'u', timestamp: 'now' }
     const write = async (events: object[]) => {
       const body = Buffer.from(JSON.stringify({ events }))
-      const written = await lanes[0]?.journal.write([{ type: 'append', ...fromServer('default'), count: 2, body }])
+      const written = await lanes[0]?.journal.write([
+        { type: 'append', ...fromServer('default'), count: 2, body, ids: NO_IDS },
+      ])
       t.match(written, [{ status: 'done' }])
     }
     const before = await countDeadLetters(shards)

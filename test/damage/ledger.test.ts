@@ -10,6 +10,7 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { loadConfig } from '../../src/config.js'
 import { LedgerWatch } from '../../src/damage/ledger-watch.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { deleteEventsOfUsers, insertEvents } from '../../src/store/events.js'
 import { runProcess } from '../cli/command-line.js'
 import { run } from '../cli/lanes-store.js'
@@ -26,6 +27,7 @@ import {
   temporaryFolder,
   until,
 } from '../helper.js'
+
 import { keepLog, partsOf } from './damaged-store.js'
 
 const batch = (count: number, name = 'e', extra: (i: number) => object = () => ({})) =>
@@ -65,7 +67,9 @@ const sum = (counts: Partial<Record<'stored' | 'repeated' | 'refused' | 'deleted
 async function acceptUnreadable(env: NodeJS.ProcessEnv): Promise<void> {
   const store = await openWholeStore(loadConfig(env), { mustExist: true })
   const body = Buffer.from('{"events":[{"event":"a","distinct_id":"u"},{"event":\u0000]}')
-  const outcomes = await store.lanes[0]?.journal.write([{ type: 'append', ...fromServer('default'), count: 2, body }])
+  const outcomes = await store.lanes[0]?.journal.write([
+    { type: 'append', ...fromServer('default'), count: 2, body, ids: NO_IDS },
+  ])
   t.match(outcomes, [{ status: 'done' }])
   await store.close()
 }

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { Writer } from '../../src/ingest/writer.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { openTables } from '../../src/store/tables.js'
 import { randomName, silent, startClickHouse, until } from '../helper.js'
 import { FLAWLESS, type Found, Ledger } from './ledger.js'
@@ -40,6 +41,7 @@ async function store(t: Test, kind: JournalKind, count: number, spelling: (i: nu
       projectId: PROJECT,
       count: 1,
       body: Buffer.from(SPELLINGS[name](event)),
+      ids: NO_IDS,
     }
   })
   await journal.write(writes)

@@ -9,6 +9,7 @@ import type { Shards } from '../../src/clickhouse/shards.js'
 import { loadConfig } from '../../src/config.js'
 import { storedKey } from '../../src/keys/keys.js'
 import { parseEventId } from '../../src/model/event-id.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { openStore } from '../../src/store/open.js'
@@ -80,7 +81,7 @@ async function leaveWaiting(env: NodeJS.ProcessEnv): Promise<void> {
   const { lanes, close } = await openWholeStore(loadConfig(env), { mustExist: true })
   for (const { number, journal } of lanes) {
     const body = Buffer.from(`{"events":[{"event":"late ${number}","distinct_id":"ada"}]}`)
-    await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'default', count: 1, body }])
+    await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'default', count: 1, body, ids: NO_IDS }])
   }
   await close()
 }

@@ -8,6 +8,7 @@ import { type BareLane, openWholeStore } from '../../src/cli/whole-store.js'
 import { loadConfig } from '../../src/config.js'
 import { storedKey } from '../../src/keys/keys.js'
 import { parseEventId } from '../../src/model/event-id.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { openStore } from '../../src/store/open.js'
@@ -99,7 +100,7 @@ async function leaveWaiting(env: NodeJS.ProcessEnv): Promise<void> {
   const { lanes, close } = await openWholeStore(loadConfig(env), { mustExist: true })
   const [{ journal }] = lanes as [BareLane]
   const body = Buffer.from('{"events":[{"event":"late","distinct_id":"ada"}]}')
-  await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'default', count: 1, body }])
+  await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'default', count: 1, body, ids: NO_IDS }])
   t.equal((await journal.depth()).entries, 1)
   await close()
 }

@@ -5,8 +5,10 @@ import { GroupCommit } from '../../src/ingest/group-commit.js'
 import { Writer } from '../../src/ingest/writer.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { openTables } from '../../src/store/tables.js'
 import { fromServer, silent, startClickHouse, temporaryFolder, until } from '../helper.js'
+import { eventFrom } from '../submissions.js'
 import { BLOCK } from './servers.js'
 import { TcpProxy } from './tcp-proxy.js'
 
@@ -40,7 +42,7 @@ t.test('each event is stored once, whichever replica takes a block and whenever 
     const batch = Array.from({ length: 5 }, (_, i) => `event ${round} ${i}`)
     await Promise.all(
       batch.map((name) =>
-        commits.appendEvent(fromServer('project'), Buffer.from(`{"event":"${name}","distinct_id":"u"}`)),
+        commits.append(eventFrom(fromServer('project'), Buffer.from(`{"event":"${name}","distinct_id":"u"}`)), NO_IDS),
       ),
     )
     names.push(...batch)

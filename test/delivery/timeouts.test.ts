@@ -2,6 +2,7 @@ import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { Writer } from '../../src/ingest/writer.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { openTables } from '../../src/store/tables.js'
 import { silent, startClickHouse, until } from '../helper.js'
 import { FLAWLESS, type Found, Ledger } from './ledger.js'
@@ -26,7 +27,7 @@ for (const kind of JOURNALS) {
     let next = 0
     const append = async () => {
       const body = Buffer.from(`{"events":[{"event":"e","distinct_id":"p","properties":{"number":${next}}}]}`)
-      await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body }])
+      await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body, ids: NO_IDS }])
       ledger.note('p', next++, 1, 'answered')
     }
     const assertStored = async () => {

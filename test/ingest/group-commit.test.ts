@@ -6,7 +6,9 @@ import { QueueBudget } from '../../src/ingest/queue-budget.js'
 import type { Append, Fullness, Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { fromServer, temporaryFolder, until } from '../helper.js'
+import { batchFrom, eventFrom } from '../submissions.js'
 
 /** A journal whose writes wait for a gate, and the order of events in it and its callers. */
 async function open(t: Test) {
@@ -23,7 +25,7 @@ async function open(t: Test) {
   const listen: Journal['listen'] = (listener) => journal.listen(listener)
   const commits = new GroupCommit({ id: journal.id, write, listen } as Journal, new BufferPool())
   const track = (name: string) =>
-    commits.appendEvent(fromServer('p'), Buffer.from('{}')).then(
+    commits.append(eventFrom(fromServer('p'), Buffer.from('{}')), NO_IDS).then(
       () => happened.push(`${name} resolved`),
       () => happened.push(`${name} refused`),
     )
@@ -90,7 +92,7 @@ t.test('events with keys share an entry, and a repeated one gets the place of th
     return { key: name.repeat(64), fingerprint: fingerprint.repeat(32) }
   }
   const track = (...args: Parameters<typeof key>) =>
-    commits.appendKeyedEvent(fromServer('p'), Buffer.from('{}'), key(...args))
+    commits.append(eventFrom(fromServer('p'), Buffer.from('{}')), { kind: 'request', key: key(...args) })
   const first = Promise.all([track('a'), track('b'), track('b')])
   await sent(1)
   gates[0]?.()
@@ -101,7 +103,7 @@ t.test('events with keys share an entry, and a repeated one gets the place of th
     t.rejects(track('a', 'ff'), { code: 'idempotency_conflict' }),
     track('b'),
     track('c'),
-    commits.appendEvent(fromServer('p'), Buffer.from('{}')),
+    commits.append(eventFrom(fromServer('p'), Buffer.from('{}')), NO_IDS),
   ])
   await sent(2)
   gates[1]?.()
@@ -128,10 +130,10 @@ t.test('the buffers of events and of the entries built from them are reused', as
     })
     for (const { buffer } of bodies) pieces.add(buffer)
     const [keyed, ...shared] = bodies as [Buffer, ...Buffer[]]
-    const idempotencyKey = { key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
+    const key = { key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
     await Promise.all([
-      commits.appendKeyedEvent(fromServer('p'), keyed, idempotencyKey),
-      ...shared.map((body) => commits.appendEvent(fromServer('p'), body)),
+      commits.append(eventFrom(fromServer('p'), keyed), { kind: 'request', key }),
+      ...shared.map((body) => commits.append(eventFrom(fromServer('p'), body), NO_IDS)),
     ])
   }
   t.ok(pieces.size <= 2, `8 MB of events needed ${pieces.size} slabs of the pool`)
@@ -149,11 +151,11 @@ t.test('the buffers of requests that are not admitted are released once', async 
   const commits = new GroupCommit(journal, pool)
   await commits.close()
   const take = (length: number, fill: string) => pool.concat([Buffer.alloc(length, fill)], length)
-  const idempotencyKey = { key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
+  const key = { key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
   const appends: ((body: Buffer) => Promise<unknown>)[] = [
-    (body: Buffer) => commits.appendEvent(fromServer('p'), body),
-    (body: Buffer) => commits.appendBatch(fromServer('p'), body, 1),
-    (body: Buffer) => commits.appendKeyedEvent(fromServer('p'), body, idempotencyKey),
+    (body: Buffer) => commits.append(eventFrom(fromServer('p'), body), NO_IDS),
+    (body: Buffer) => commits.append(batchFrom(fromServer('p'), body, 1), NO_IDS),
+    (body: Buffer) => commits.append(eventFrom(fromServer('p'), body), { kind: 'request', key }),
   ]
   for (const append of appends) {
     const slabs = new Set<ArrayBufferLike>()
@@ -187,12 +189,14 @@ t.test('GroupCommit reports the last position of each write, also for repeated r
   const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), { onWritten })
   const key = { key: '00', fingerprint: '00' }
   for (const position of positions) {
-    const [appended] = await commits.appendBatch(fromServer('p'), Buffer.from('{}'), 1, { idempotencyKey: key })
+    const appended = await commits.append(batchFrom(fromServer('p'), Buffer.from('{}'), 1), { kind: 'request', key })
     t.equal(appended?.position, position)
   }
   await t.rejects(commits.reserve(fromServer('p'), key), { code: 'idempotency_conflict' })
   t.strictSame(floors, [...positions, 0n])
-  await Promise.all([1, 2].map(() => commits.appendKeyedEvent(fromServer('p'), Buffer.from('{}'), key)))
+  await Promise.all(
+    [1, 2].map(() => commits.append(eventFrom(fromServer('p'), Buffer.from('{}')), { kind: 'request', key })),
+  )
   t.equal(floors.at(-1), 11n)
 })
 
@@ -213,14 +217,12 @@ t.test('GroupCommit keeps events with keys if its journal refuses them or does n
   const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), { overflow })
   t.teardown(() => commits.close())
   const keyed = (n: number) => {
-    return commits.appendKeyedEvent(fromServer('p'), Buffer.from(`${n}`), {
-      key: `${n}`.repeat(64),
-      fingerprint: '00',
-    })
+    const key = { key: `${n}`.repeat(64), fingerprint: '00' }
+    return commits.append(eventFrom(fromServer('p'), Buffer.from(`${n}`)), { kind: 'request', key })
   }
   const refused = keyed(1)
   await until('the first write', () => gates.length === 1)
-  const [waiting, plain] = [keyed(2), commits.appendEvent(fromServer('p'), Buffer.from('3'))]
+  const [waiting, plain] = [keyed(2), commits.append(eventFrom(fromServer('p'), Buffer.from('3')), NO_IDS)]
   await until('the overflow to have the event without a key', () => moved.length === 1)
   t.match(await plain, { journalId: 2 })
   t.strictSame(moved, ['{"events":[3]}'])
@@ -241,7 +243,7 @@ function fullJournal(...fullness: Fullness[]): Journal {
 t.test('GroupCommit distinguishes a sender’s full share from a full journal, which is nobody’s limit', async (t) => {
   const commits = new GroupCommit(fullJournal('own', 'all', 'own'), new BufferPool())
   const refuse = (count: number) =>
-    commits.appendBatch(fromServer('p'), Buffer.from('{}'), count).catch((error) => error)
+    commits.append(batchFrom(fromServer('p'), Buffer.from('{}'), count), NO_IDS).catch((error) => error)
   t.match(await refuse(5), { code: 'overloaded', limit: 'journal' })
   t.match(await refuse(3), { code: 'overloaded', limit: undefined })
   t.match(await refuse(2), { code: 'overloaded', limit: 'journal' })
@@ -252,7 +254,10 @@ t.test('GroupCommit does not count events that the overflow takes as refused', a
   const overflow = { isOpen: () => true, append: async () => ({ position: 5n, index: 0, journalId: 2 }) }
   const commits = new GroupCommit(fullJournal('own'), new BufferPool(), { overflow })
   t.teardown(() => commits.close())
-  t.match(await commits.appendBatch(fromServer('p'), Buffer.from('{}'), 5), [{ position: 5n, journalId: 2 }])
+  t.match(await commits.append(batchFrom(fromServer('p'), Buffer.from('{}'), 5), NO_IDS), {
+    position: 5n,
+    journalId: 2,
+  })
   t.match(commits.metrics, { refused: { overloaded: 0 }, overShare: 0 })
 })
 
@@ -265,7 +270,7 @@ t.test('GroupCommit releases the body of a refused request once, unless the outc
   const write: Journal['write'] = async () => Promise.reject(refusals[writes++])
   const commits = new GroupCommit({ ...fullJournal(), write }, pool)
   const bodies = ['1', '2', '3'].map((text) => Buffer.from(text))
-  for (const body of bodies) await t.rejects(commits.appendBatch(fromServer('p'), body, 1))
+  for (const body of bodies) await t.rejects(commits.append(batchFrom(fromServer('p'), body, 1), NO_IDS))
   t.strictSame(released.map(String), ['1', '2'])
 })
 
@@ -286,7 +291,7 @@ function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
   const sent: Promise<unknown>[] = []
   /** @returns whether it was accepted */
   const send = async (bytes: number, projectId = 'p') => {
-    const appended = commits.appendBatch(fromServer(projectId), Buffer.alloc(bytes), 1)
+    const appended = commits.append(batchFrom(fromServer(projectId), Buffer.alloc(bytes), 1), NO_IDS)
     const refusal = await Promise.race([appended.then(null, (error) => error), nextTurn(null)])
     if (refusal === null) sent.push(appended)
     else if (refusal.code !== 'overloaded') throw refusal
@@ -334,7 +339,7 @@ t.test('a sender alone may queue all but a ninth of the room, and anything if no
 
 t.test('while others send, bulk is written in portions, and completely even if nothing else arrives', async (t) => {
   const { commits, happened, gates, track, sent } = await open(t)
-  const bulk = () => commits.appendBatch(fromServer('greedy'), Buffer.alloc(200 * 1024, 32), 100)
+  const bulk = () => commits.append(batchFrom(fromServer('greedy'), Buffer.alloc(200 * 1024, 32), 100), NO_IDS)
   const all = [bulk(), bulk(), bulk()]
   track('small')
   await sent(1)

@@ -3,7 +3,7 @@ import { replayDeadLetter } from '../../src/ingest/replay.js'
 import type { EntryKind } from '../../src/journal/journal.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
 import { toRequestContext } from '../../src/model/request-context.js'
-import { verbatimBatch } from '../../src/model/verbatim.js'
+import { keepVerbatim } from '../../src/model/verbatim.js'
 import { eraseFromDeadLetters } from '../../src/store/dead-letter-erasure.js'
 import { countDeadLetters, insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { insertEvents } from '../../src/store/events.js'
@@ -110,9 +110,9 @@ t.test('a user is erased while a dead letter with events is replayed', async (t)
 
 t.test('a dead letter keeps the contexts of its events, also when a user is erased from it', async (t) => {
   const { client, leave, erase } = await start()
-  const entry = verbatimBatch(
+  const entry = keepVerbatim(
     Buffer.from('{"events":[]}'),
-    { events: ['zoe', 'yves'].map((distinct_id) => ({ event: 'old', distinct_id })) },
+    { isBatch: true, count: 2, events: ['zoe', 'yves'].map((distinct_id) => ({ event: 'old', distinct_id })) },
     undefined,
     toRequestContext({ browser: 'Chrome', bot: true }),
   )

@@ -10,6 +10,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { type Position, START } from '../../src/model/position.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { PROFILES } from '../../src/store/profiles.js'
 import { openTables } from '../../src/store/tables.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
@@ -103,6 +104,7 @@ function writeOf(kind: Kind, name: string, projectId: string): Write {
     projectId,
     count: 2,
     body: Buffer.from(body),
+    ids: NO_IDS,
   })
   const commit = (row: string): Write => {
     const state = { expected: START, readAt: Date.now(), state: 'x' }
@@ -114,6 +116,7 @@ function writeOf(kind: Kind, name: string, projectId: string): Write {
       stateKey: digest(name),
       ...state,
       row,
+      ids: NO_IDS,
     }
   }
   switch (kind) {

@@ -15,11 +15,13 @@ import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { describeError } from '../../src/lib/log.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { nextPosition, START, toMilliseconds } from '../../src/model/position.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { findLastPosition } from '../../src/store/journals.js'
 import { openTables, type Tables } from '../../src/store/tables.js'
 import { fromServer, silent, temporaryFolder, until } from '../helper.js'
 import { RedisPair } from '../redis-pair.js'
 import { emptyClickHouse } from '../shared-engine.js'
+import { batchFrom, eventFrom } from '../submissions.js'
 
 const { url, clickhouse } = await emptyClickHouse()
 
@@ -67,7 +69,9 @@ function startOn(
     commits,
     writer,
     event: (name: string) =>
-      appended(commits.appendEvent(fromServer(projectId), Buffer.from(`{"event":"${name}","distinct_id":"u"}`))),
+      appended(
+        commits.append(eventFrom(fromServer(projectId), Buffer.from(`{"event":"${name}","distinct_id":"u"}`)), NO_IDS),
+      ),
     stored: async () => {
       const rows = await clickhouse.rows<{ event: string; id: string }>(
         `SELECT event, toString(event_id) AS id FROM events WHERE project_id = {project:String} ORDER BY toUInt128(event_id)`,
@@ -127,7 +131,7 @@ t.test('events that arrive after the clock was fast have the time of their accep
   await journal.advancePast(nextPosition(START, fast))
   const from = Date.now()
   const { position } = await event('late')
-  await commits.appendBatch(fromServer(projectId), Buffer.from('{"events":[{"event":1'), 1)
+  await commits.append(batchFrom(fromServer(projectId), Buffer.from('{"events":[{"event":1'), 1), NO_IDS)
   const to = Date.now()
   t.equal(toMilliseconds(position), fast)
   writer.start()
@@ -221,16 +225,14 @@ t.test('an entry that ClickHouse cannot read is rewritten and stored, and affect
   const { commits, projectId, event, writer, stored, drained } = await start(t)
   const deep = '['.repeat(2000) + ']'.repeat(2000)
   await event('before')
-  await commits.appendBatch(
-    fromServer(projectId),
-    Buffer.from('{"events":[{"event":"x","event":"twice","distinct_id":"u"}]}'),
-    1,
+  await commits.append(
+    batchFrom(fromServer(projectId), Buffer.from('{"events":[{"event":"x","event":"twice","distinct_id":"u"}]}'), 1),
+    NO_IDS,
   )
   await event('between')
-  await commits.appendBatch(
-    fromServer(projectId),
-    Buffer.from(`{"deep":${deep},"events":[{"event":"deep","distinct_id":"u"}]}`),
-    1,
+  await commits.append(
+    batchFrom(fromServer(projectId), Buffer.from(`{"deep":${deep},"events":[{"event":"deep","distinct_id":"u"}]}`), 1),
+    NO_IDS,
   )
   await event('after')
   writer.start()
@@ -252,10 +254,10 @@ t.test('an entry that cannot be stored in any form becomes a dead letter, once',
   // Impossible in a request, but possible in an entry that was damaged.
   const damaged = Buffer.from('{"events":[{"event":"a","distinct_id":{"no":"text"},"timestamp":"never"}]}')
   await event('before')
-  const [place] = await commits.appendBatch(fromServer(projectId), damaged, 1)
+  const place = await commits.append(batchFrom(fromServer(projectId), damaged, 1), NO_IDS)
   const position = place?.position
   await event('between')
-  await commits.appendBatch(fromServer(projectId), damaged.subarray(0, 20), 1)
+  await commits.append(batchFrom(fromServer(projectId), damaged.subarray(0, 20), 1), NO_IDS)
   await event('after')
   writer.start()
   await drained()
@@ -343,7 +345,7 @@ t.test('no value of a refused entry reaches the log; the dead letter says why', 
     '{"events":[{"event":"a","distinct_id":"u","properties":private-2}]}',
     'private-3',
   ]
-  for (const body of refused) await commits.appendBatch(fromServer(projectId), Buffer.from(body), 1)
+  for (const body of refused) await commits.append(batchFrom(fromServer(projectId), Buffer.from(body), 1), NO_IDS)
   await event('after')
   writer.start()
   await drained()
@@ -374,7 +376,7 @@ t.test('an entry that is not JSON becomes a dead letter, and delays nothing', as
     '\0',
   ].map((text) => Buffer.from(text))
   await event('before')
-  for (const body of bodies) await commits.appendBatch(fromServer(projectId), body, 1)
+  for (const body of bodies) await commits.append(batchFrom(fromServer(projectId), body, 1), NO_IDS)
   const key = 'ab'.repeat(32)
   const row = {
     type: 'commit',
@@ -386,6 +388,7 @@ t.test('an entry that is not JSON becomes a dead letter, and delays nothing', as
     readAt: Date.now(),
     state: 'kept',
     row: '{"project',
+    ids: NO_IDS,
   } as const
   await journal.write([row])
   await event('after')
@@ -455,7 +458,7 @@ async function appendBatches({ commits, projectId }: Pick<Started, 'commits' | '
   const names = Array.from({ length: count }, (_, n) => `batch${n}`)
   for (const name of names) {
     const events = Array.from({ length: 500 }, () => ({ event: name, distinct_id: 'u', properties: 'x'.repeat(200) }))
-    await commits.appendBatch(fromServer(projectId), Buffer.from(JSON.stringify({ events })), 500)
+    await commits.append(batchFrom(fromServer(projectId), Buffer.from(JSON.stringify({ events })), 500), NO_IDS)
   }
   return names.flatMap((name) => Array<string>(500).fill(name))
 }
@@ -594,7 +597,9 @@ async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>
   const commits = new GroupCommit(journal, new BufferPool())
   const { projectId } = writing
   const otherEvent = (name: string) =>
-    appended(commits.appendEvent(fromServer(projectId), Buffer.from(`{"event":"${name}","distinct_id":"u"}`)))
+    appended(
+      commits.append(eventFrom(fromServer(projectId), Buffer.from(`{"event":"${name}","distinct_id":"u"}`)), NO_IDS),
+    )
   return { ...writing, pair, otherEvent, names: async () => (await writing.stored()).map(({ event }) => event) }
 }
 
@@ -654,7 +659,7 @@ t.test('after a change of the layout, entries that another shard has are not sto
   lanes.noteLayout(false)
   const lane = lanes.all[1]
   if (!lane) return t.fail('there are two')
-  await lane.commits.appendEvent(fromServer('p'), Buffer.from('{"event":"e","distinct_id":"u"}'))
+  await lane.commits.append(eventFrom(fromServer('p'), Buffer.from('{"event":"e","distinct_id":"u"}')), NO_IDS)
   const block = await lane.journal.claim(1e6)
   // It was stored while the lane used the first shard; the failover lost that fact.
   const former = openTables(shards.first, lane.journal)

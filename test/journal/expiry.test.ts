@@ -6,7 +6,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { START } from '../../src/model/position.js'
 import { silent, startRedis, temporaryFolder, until } from '../helper.js'
-import { ALL, append, commit, digests, idOf, key, positions, request, sent } from './writes.js'
+import { ALL, append, commit, idOf, key, ofEvents, ofKey, positions, request, sent } from './writes.js'
 
 t.test('lmdb: the journal copes with a wrong clock', async (t) => {
   const path = await temporaryFolder(t)
@@ -24,7 +24,7 @@ t.test('lmdb: the journal copes with a wrong clock', async (t) => {
   t.test('a request is known after the clock was hours ahead for a moment', async (t) => {
     const idempotencyKey = request('of a fast clock', 'body')
     now += 5 * 3_600_000
-    await journal.write([append('a', { idempotencyKey })])
+    await journal.write([append('a', { ids: ofKey(idempotencyKey) })])
     now -= 5 * 3_600_000
     t.equal((await journal.findRequest(idempotencyKey))?.status, 'repeated')
   })
@@ -33,7 +33,7 @@ t.test('lmdb: the journal copes with a wrong clock', async (t) => {
     'a request is forgotten after 24 to 30 hours, a stored state after ten minutes if it did not change',
     async (t) => {
       const idempotencyKey = request('r', 'body')
-      await journal.write([append('a', { idempotencyKey })])
+      await journal.write([append('a', { ids: ofKey(idempotencyKey) })])
       const [version = START] = positions(
         await journal.write([commit('ada', START, 'x', { readAt: now }), commit('bob', START, 'x', { readAt: now })]),
       )
@@ -93,7 +93,7 @@ t.test('lmdb: nothing is forgotten because the clock was 400 days ahead for an h
     return [ids.length, (await journal.findRequest(request(name, 'body')))?.status]
   }
   const send = (name: string) => {
-    return journal.write([append(name, { insertIds: digests(idOf(name)), idempotencyKey: request(name, 'body') })])
+    return journal.write([append(name, { ids: ofEvents(idOf(name), request(name, 'body')) })])
   }
   await send('before')
   await settle()
@@ -190,7 +190,7 @@ t.test('lmdb: ids are remembered for a week, and then removed as fast as they ar
   /** those that arrive within some time and are known to the store */
   const send = async (from: number) => {
     const ids = Array.from({ length: 2000 }, (_, i) => idOf(`${from + i}`))
-    await journal.write([append('x', { count: ids.length, insertIds: digests(ids) })])
+    await journal.write([append('x', { count: ids.length, ids: ofEvents(ids) })])
     const block = await journal.claim(ALL)
     if (block) await journal.acknowledge(block, [])
   }
@@ -216,7 +216,7 @@ t.test('redis: more ids are spread over more hashes, and removed a week later', 
   t.teardown(() => journal.close())
   const send = (from: number, count: number) => {
     const ids = Array.from({ length: count }, (_, i) => idOf(`${from + i}`))
-    return journal.write([append('x', { count: ids.length, insertIds: digests(ids) })])
+    return journal.write([append('x', { count: ids.length, ids: ofEvents(ids) })])
   }
   for (let from = 0; from < 8000; from += 1000) {
     await send(from, 1000)
@@ -250,7 +250,7 @@ t.test('redis: a request is known for 24 hours, even if it arrived when the cloc
   const journal = await openRedisJournal({ url: server.url, maxBytes: ALL, prefix: '{j}', log: silent })
   t.teardown(() => journal.close())
   const idempotencyKey = request('r', 'body')
-  await journal.write([append('a', { idempotencyKey })])
+  await journal.write([append('a', { ids: ofKey(idempotencyKey) })])
   // The clock of Redis cannot be changed here, so the request is moved to other buckets of 6 hours.
   let [at = ''] = await admin.keys('{j}:requests:*')
   const bucket = Number(at.split(':').at(-2))
@@ -272,7 +272,7 @@ t.test('redis: requests are forgotten by a clock that advances slowly, and then 
   const open = () => openRedisJournal({ url: server.url, maxBytes: ALL, prefix: '{j}', log: silent })
   const first = await open()
   const idempotencyKey = request('r', 'body')
-  await first.write([append('a', { idempotencyKey })])
+  await first.write([append('a', { ids: ofKey(idempotencyKey) })])
   // As if the clock of Redis, which cannot be changed here, had been 400 days ahead since.
   const [hash = ''] = await admin.keys('{j}:requests:*')
   const bucket = Number(hash.split(':').at(-2))
@@ -284,10 +284,10 @@ t.test('redis: requests are forgotten by a clock that advances slowly, and then 
   const journal = await open()
   t.teardown(() => journal.close())
   t.equal((await journal.findRequest(idempotencyKey))?.status, 'repeated')
-  t.match(await journal.write([append('a', { idempotencyKey })]), [{ status: 'repeated' }])
+  t.match(await journal.write([append('a', { ids: ofKey(idempotencyKey) })]), [{ status: 'repeated' }])
   t.equal(await admin.ttl((await admin.keys('{j}:requests:*'))[0] ?? ''), -1)
   await admin.hset('{j}:meta', 'remembered', String(Date.now()))
-  t.match(await journal.write([append('a', { idempotencyKey })]), [{ status: 'done' }])
+  t.match(await journal.write([append('a', { ids: ofKey(idempotencyKey) })]), [{ status: 'done' }])
   const isRemoved = async () => (await admin.hget('{j}:meta', 'request-buckets'))?.trim() === String(bucket)
   await until('old requests are removed', isRemoved)
   t.strictSame((await admin.keys('{j}:request*')).sort(), [hash, `{j}:request-counts:${bucket}`].sort())
@@ -302,7 +302,7 @@ t.test('lmdb: requests are removed as fast as they arrive, and only expired ones
   /** those that arrive within some time and are known to the store */
   const send = async (from: number) => {
     const requests = Array.from({ length: 5000 }, (_, i) => request(`${from + i}`, ''))
-    await journal.write(requests.map((idempotencyKey) => append('x', { idempotencyKey })))
+    await journal.write(requests.map((idempotencyKey) => append('x', { ids: ofKey(idempotencyKey) })))
     const block = await journal.claim(ALL)
     if (block) await journal.acknowledge(block, [])
   }

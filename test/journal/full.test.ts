@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import type { Journal } from '../../src/journal/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { parseMemory, roomIn } from '../../src/journal/redis/maxmemory.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { type RedisServer, randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 
 const run = promisify(execFile)
@@ -15,7 +16,7 @@ let projects = 0
 /** Appends an entry of this many bytes for a new project, so that no share refuses it. */
 const append = (bytes: number) => {
   const of = { projectId: `p${++projects}`, keyClass: 'secret' as const }
-  return [{ type: 'append' as const, ...of, count: 1, body: Buffer.alloc(bytes, 'x') }]
+  return [{ type: 'append' as const, ...of, count: 1, body: Buffer.alloc(bytes, 'x'), ids: NO_IDS }]
 }
 
 t.test('lmdb: a write beyond the file size limit is refused and changes nothing', async (t) => {
@@ -23,7 +24,7 @@ t.test('lmdb: a write beyond the file size limit is refused and changes nothing'
   const program = `
     import { openLmdbJournal } from '${dist}journal/lmdb/journal.js'
     const journal = await openLmdbJournal({ path: '${path}/journal', maxBytes: 1e9 })
-    const write = () => journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(200_000, 'x') }])
+    const write = () => journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(200_000, 'x'), ids: { kind: 'none' } }])
     let taken = 0, refused = 0
     for (let i = 0; i < 60; i++) await write().then(() => taken++, ({ code }) => (code === 'unavailable' ? refused++ : 0))
     const { entries } = await journal.depth()
@@ -72,12 +73,12 @@ async function onSmallDisk(
     const journal = await openLmdbJournal({ path, maxBytes: 1e9, segmentBytes: 2e6, now: () => now })
     let n = 0
     const versions = []
-    const append = () => journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(50_000, 'x') }])
+    const append = () => journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(50_000, 'x'), ids: { kind: 'none' } }])
     const stateKey = () => Buffer.from(String(++n).padStart(16, '0')).toString('hex')
     const commit = async () => {
       const keys = Array.from({ length: 100 }, stateKey)
       const [{ position: version }] = await journal.write(keys.map((stateKey) => (
-        { type: 'commit', keyClass: 'secret', projectId: 'p', kind: 'profiles', stateKey, expected: 0n, readAt: now, state: 'x'.repeat(900), row: '{}' })))
+        { type: 'commit', keyClass: 'secret', projectId: 'p', kind: 'profiles', stateKey, expected: 0n, readAt: now, state: 'x'.repeat(900), row: '{}', ids: { kind: 'none' } })))
       versions.push(...keys.map((stateKey) => ({ stateKey, version })))
     }
     const fill = async () => {

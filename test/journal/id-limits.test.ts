@@ -6,7 +6,7 @@ import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import type { PerClass } from '../../src/journal/sender-limits.js'
 import type { Sender } from '../../src/model/sender.js'
 import { silent, startRedis, temporaryFolder } from '../helper.js'
-import { ALL, append, digests, idOf, request, SENDER, sent } from './writes.js'
+import { ALL, append, idOf, ofEvents, ofKey, request, SENDER, sent } from './writes.js'
 
 interface Options {
   maxIds?: PerClass
@@ -20,7 +20,7 @@ const MAX: PerClass = { secret: 4000, page: 1000 }
 const idsOf = (from: number, count: number) => Array.from({ length: count }, (_, i) => idOf(`${from + i}`))
 
 function take(journal: Journal, sender: Sender, from: number, count: number) {
-  return journal.write([append('x', { ...sender, count, insertIds: digests(idsOf(from, count)) })])
+  return journal.write([append('x', { ...sender, count, ids: ofEvents(idsOf(from, count)) })])
 }
 
 async function known(journal: Journal, sender: Sender, from: number, count: number): Promise<number> {
@@ -52,7 +52,7 @@ for (const [name, open] of Object.entries(OPEN)) {
     t.match(await take(journal, OTHER, 0, 10), [{ status: 'done', known: undefined }])
     t.match(await take(journal, PAGE, 0, 10), [{ status: 'known' }])
     const keyed = (key: string, sender: Sender) =>
-      append('x', { ...sender, idempotencyKey: request(`${sender.keyClass} ${key}`, 'x') })
+      append('x', { ...sender, ids: ofKey(request(`${sender.keyClass} ${key}`, 'x')) })
     t.match(await journal.write([keyed('1', PAGE), keyed('2', PAGE), keyed('3', PAGE), keyed('1', SENDER)]), [
       { status: 'done' },
       { status: 'done' },
@@ -115,8 +115,7 @@ t.test('lmdb: ids of many projects are known, although few are open at a time, a
   t.teardown(() => journal.close())
   const sender = (i: number): Sender => ({ projectId: `project-${i}`, keyClass: 'page' })
   const all = Array.from({ length: 1000 }, (_, i) => i)
-  const write = () =>
-    journal.write(all.map((i) => append('x', { ...sender(i), count: 5, insertIds: digests(idsOf(0, 5)) })))
+  const write = () => journal.write(all.map((i) => append('x', { ...sender(i), count: 5, ids: ofEvents(idsOf(0, 5)) })))
   t.ok((await write()).every(({ status }) => status === 'done'))
   t.ok((await write()).every(({ status }) => status === 'known'))
   await journal.close()
@@ -137,7 +136,7 @@ t.test('redis: ids of many projects take little memory, which is free again once
   const names = Array.from({ length: 1000 }, (_, i) => `project-${i}`)
   await journal.write(
     names.map((projectId) => {
-      return append('x', { projectId, keyClass: 'page', count: 5, insertIds: digests(idsOf(0, 5)) })
+      return append('x', { projectId, keyClass: 'page', count: 5, ids: ofEvents(idsOf(0, 5)) })
     }),
   )
   const keys = await admin.keys('{j}:ids*')

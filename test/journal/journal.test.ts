@@ -1,13 +1,14 @@
 import { readdir, readlink } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import { type IdempotencyKey, type Journal, READING_MEMORY_MS, type Write } from '../../src/journal/journal.js'
+import { type Journal, READING_MEMORY_MS, type Write } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import type { PerClass } from '../../src/journal/sender-limits.js'
 import { NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { nextPosition, type Position, START, toMilliseconds } from '../../src/model/position.js'
+import type { IdempotencyKey } from '../../src/model/request-ids.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
-import { ALL, append, commit, digests, idOf, key, positions, request, SENDER, sent } from './writes.js'
+import { ALL, append, commit, idOf, key, ofEvents, ofKey, ofKeys, positions, request, SENDER, sent } from './writes.js'
 
 /** Opens a journal; the same name opens the same journal. */
 type Open = (
@@ -48,13 +49,13 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('only the first event with an id is stored', async (t) => {
       const journal = await fresh(t)
       const [a, b] = [idOf('a'), idOf('b')]
-      const first = append('one', { count: 3, insertIds: digests([a, NO_INSERT_ID, a]) })
-      t.match(await journal.write([first, append('two', { insertIds: digests(b) })]), [
+      const first = append('one', { count: 3, ids: ofEvents([a, NO_INSERT_ID, a]) })
+      t.match(await journal.write([first, append('two', { ids: ofEvents(b) })]), [
         { status: 'done', known: [2] },
         { status: 'done', known: undefined },
       ])
-      const again = append('three', { count: 4, insertIds: digests([NO_INSERT_ID, b, idOf('c'), a]) })
-      t.match(await journal.write([again, append('four', { count: 2, insertIds: digests([b, a]) })]), [
+      const again = append('three', { count: 4, ids: ofEvents([NO_INSERT_ID, b, idOf('c'), a]) })
+      t.match(await journal.write([again, append('four', { count: 2, ids: ofEvents([b, a]) })]), [
         { status: 'done', known: [1, 3] },
         { status: 'known', known: [0, 1] },
       ])
@@ -77,9 +78,8 @@ for (const [name, open] of Object.entries(opened)) {
       'a request whose events are all known is recognised as a repetition or as a different request',
       async (t) => {
         const journal = await fresh(t)
-        const insertIds = digests(idOf('a'))
-        await journal.write([append('one', { insertIds })])
-        const keyed = (body: string) => append('one', { insertIds, idempotencyKey: request('key', body) })
+        await journal.write([append('one', { ids: ofEvents(idOf('a')) })])
+        const keyed = (body: string) => append('one', { ids: ofEvents(idOf('a'), request('key', body)) })
         t.match(await journal.write([keyed('one'), keyed('one'), keyed('another')]), [
           { status: 'known' },
           { status: 'known' },
@@ -90,10 +90,10 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('a change whose id is known writes nothing, and one that conflicts leaves its id unknown', async (t) => {
       const journal = await fresh(t)
-      const insertIds = digests([idOf('a'), idOf('b')])
-      t.match(await journal.write([commit('ada', 7n, 'no', { insertIds, readAt: 0 })]), [{ status: 'conflict' }])
-      const [version = START] = positions(await journal.write([commit('ada', START, 'one', { insertIds })]))
-      t.match(await journal.write([commit('ada', version, 'two', { insertIds: digests(idOf('b')) })]), [
+      const ids = ofEvents([idOf('a'), idOf('b')])
+      t.match(await journal.write([commit('ada', 7n, 'no', { ids, readAt: 0 })]), [{ status: 'conflict' }])
+      const [version = START] = positions(await journal.write([commit('ada', START, 'one', { ids })]))
+      t.match(await journal.write([commit('ada', version, 'two', { ids: ofEvents(idOf('b')) })]), [
         { status: 'known', known: [0] },
       ])
       t.equal((await journal.readStates([key('ada')], ALL)).states[0]?.state, 'one')
@@ -145,16 +145,11 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('tally counts acknowledged and repeated events in the same step', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name)
-      const ids = digests([idOf('a'), idOf('b')])
-      const keyed = append('keyed', { count: 5, idempotencyKey: request('key', 'body') })
+      const ids = ofEvents([idOf('a'), idOf('b')])
+      const keyed = append('keyed', { count: 5, ids: ofKey(request('key', 'body')) })
       const other = append('other', { projectId: 'q', count: 7 })
-      await journal.write([
-        append('one', { count: 2, insertIds: ids }),
-        keyed,
-        append('{}', { kind: 'rejected' }),
-        other,
-      ])
-      await journal.write([append('one', { count: 2, insertIds: ids }), keyed])
+      await journal.write([append('one', { count: 2, ids }), keyed, append('{}', { kind: 'rejected' }), other])
+      await journal.write([append('one', { count: 2, ids }), keyed])
       t.strictSame(
         (await journal.tally()).projects,
         new Map([
@@ -177,9 +172,9 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('tally does not count as repeated events that have to be sent again, or messages', async (t) => {
       const journal = await fresh(t, { maxRequestKeys: { secret: 1, page: 1 } })
       const [key, other] = [request('key', 'body'), request('key', 'other')]
-      await journal.write([append('one', { eventKeys: [key] })])
-      await journal.write([append('three', { count: 3, eventKeys: [key, other, request('one too many', 'body')] })])
-      const rejected = append('{}', { kind: 'rejected', insertIds: digests(idOf('a')) })
+      await journal.write([append('one', { ids: ofKeys(key) })])
+      await journal.write([append('three', { count: 3, ids: ofKeys(key, other, request('one too many', 'body')) })])
+      const rejected = append('{}', { kind: 'rejected', ids: ofEvents(idOf('a')) })
       await journal.write([rejected, rejected])
       t.equal((await journal.tally()).projects.get('p')?.repeated, 1)
     })
@@ -373,11 +368,11 @@ for (const [name, open] of Object.entries(opened)) {
       const journal = await fresh(t)
       const idempotencyKey = request('r', 'body')
       t.equal(await journal.findRequest(idempotencyKey), null)
-      const [first = START] = positions(await journal.write([append('a', { idempotencyKey })]))
-      t.strictSame(await journal.write([append('a', { idempotencyKey })]), [{ status: 'repeated', position: first }])
-      t.strictSame(await journal.write([append('b', { idempotencyKey: request('r', 'other') })]), [
-        { status: 'mismatch' },
+      const [first = START] = positions(await journal.write([append('a', { ids: ofKey(idempotencyKey) })]))
+      t.strictSame(await journal.write([append('a', { ids: ofKey(idempotencyKey) })]), [
+        { status: 'repeated', position: first },
       ])
+      t.strictSame(await journal.write([append('b', { ids: ofKey(request('r', 'other')) })]), [{ status: 'mismatch' }])
       t.strictSame(await journal.findRequest(idempotencyKey), { status: 'repeated', position: first })
       t.strictSame(await journal.findRequest(request('r', 'other')), { status: 'mismatch' })
       t.equal((await journal.depth()).entries, 1)
@@ -387,8 +382,8 @@ for (const [name, open] of Object.entries(opened)) {
       const journal = await fresh(t, { maxRequestKeys: { secret: 4, page: 1 } })
       const of = (name: string) => request(name, 'body')
       const [a, b, c, d, e] = [of('a'), of('b'), of('c'), of('d'), of('e')]
-      const keyed = (...eventKeys: IdempotencyKey[]) =>
-        append(`${eventKeys.length} events`, { count: eventKeys.length, eventKeys })
+      const keyed = (...keys: IdempotencyKey[]) =>
+        append(`${keys.length} events`, { count: keys.length, ids: ofKeys(...keys) })
       const [first] = positions(await journal.write([keyed(a, b)]))
       const inFirst = { status: 'repeated', position: first }
       const ofB = { ...inFirst, index: 1, journalId: journal.id }
@@ -411,14 +406,13 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('the maximum of idempotency keys is per project', async (t) => {
       const journal = await fresh(t, { maxRequestKeys: { secret: 2, page: 1 } })
-      const keyed = (name: string, projectId: string) =>
-        append(name, { projectId, idempotencyKey: request(name, name) })
+      const keyed = (name: string, projectId: string) => append(name, { projectId, ids: ofKey(request(name, name)) })
       const outcomes = await journal.write([
         keyed('a', 'p'),
         keyed('b', 'p'),
         keyed('c', 'p'),
         append('no key'),
-        commit('ada', START, 'x', { idempotencyKey: request('d', 'd') }),
+        commit('ada', START, 'x', { ids: ofKey(request('d', 'd')) }),
         keyed('e', 'q'),
         keyed('b', 'p'),
       ])
@@ -436,8 +430,8 @@ for (const [name, open] of Object.entries(opened)) {
       'a key that was reserved counts once, and its request is executed though the maximum is reached',
       async (t) => {
         const journal = await fresh(t, { maxRequestKeys: { secret: 2, page: 1 } })
-        const keyed = (name: string) => append(name, { idempotencyKey: request(name, name) })
-        const reserve = (name: string) => ({ type: 'reserve', ...SENDER, idempotencyKey: request(name, name) }) as const
+        const keyed = (name: string) => append(name, { ids: ofKey(request(name, name)) })
+        const reserve = (name: string) => ({ type: 'reserve', ...SENDER, ids: ofKey(request(name, name)) }) as const
         const statuses = async (...writes: Write[]) => (await journal.write(writes)).map(({ status }) => status)
         t.strictSame(await statuses(reserve('a'), keyed('a'), keyed('b')), ['done', 'done', 'done'])
         t.strictSame(await statuses(keyed('a'), keyed('b'), keyed('c')), ['repeated', 'repeated', 'limited'])
@@ -454,7 +448,10 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('a request that occurs twice in one write is executed once', async (t) => {
       const journal = await fresh(t)
       const idempotencyKey = request('r', 'body')
-      const outcomes = await journal.write([append('a', { idempotencyKey }), append('a', { idempotencyKey })])
+      const outcomes = await journal.write([
+        append('a', { ids: ofKey(idempotencyKey) }),
+        append('a', { ids: ofKey(idempotencyKey) }),
+      ])
       t.strictSame(
         outcomes.map(({ status }) => status),
         ['done', 'repeated'],
@@ -463,8 +460,8 @@ for (const [name, open] of Object.entries(opened)) {
 
       const keyed = request('c', 'body')
       const commits = [
-        commit('ada', START, 'a', { idempotencyKey: keyed }),
-        commit('ada', START, 'a', { idempotencyKey: keyed }),
+        commit('ada', START, 'a', { ids: ofKey(keyed) }),
+        commit('ada', START, 'a', { ids: ofKey(keyed) }),
       ]
       t.strictSame(
         (await journal.write(commits)).map(({ status }) => status),

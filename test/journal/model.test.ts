@@ -12,14 +12,12 @@ import {
   CACHE_PART,
   type Commit,
   type Entry,
-  type IdempotencyKey,
   type Journal,
   MAX_LIFT_MS,
   type Outcome,
   type Progress,
   READING_MEMORY_MS,
   type Refused,
-  type Reserve,
   type Share,
   type State,
   type StoredState,
@@ -30,9 +28,11 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { formatPosition, maxPosition, type Position, START } from '../../src/model/position.js'
+import { findDigests, findKey, type IdempotencyKey, makeRequestIds } from '../../src/model/request-ids.js'
 import { parseSender, senderName } from '../../src/model/sender.js'
 import type { StateKind } from '../../src/model/state-key.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
+import { ofKey, ofKeys } from './writes.js'
 
 // Runs random commands in random order on a journal, which must behave like a model of a few maps and lists. A failure
 // prints its seed and the shortest list of commands that shows it; { seed, path } in fc.assert repeats it.
@@ -100,8 +100,8 @@ class Model {
     assert.equal(outcomes.length, writes.length)
     for (const [i, write] of writes.entries()) {
       const outcome = outcomes[i]
-      const { idempotencyKey } = write
-      const refusal = idempotencyKey && this.refusal(idempotencyKey, journalId, now)
+      const request = findKey(write.ids)
+      const refusal = request && this.refusal(request, journalId, now)
       if (refusal) {
         assert.deepEqual(outcome, refusal)
         continue
@@ -111,9 +111,9 @@ class Model {
         assert.deepEqual(outcome, { status: 'full', fullness: full })
         continue
       }
-      if (write.type === 'append' && write.eventKeys) {
+      if (write.type === 'append' && write.ids.kind === 'shared') {
         if (outcome?.status === 'done') hold(held, write)
-        this.writeKeyed(write, write.eventKeys, outcome, { journalId, now, next: () => next(outcome) })
+        this.writeShared(write, write.ids.keys, outcome, { journalId, now, next: () => next(outcome) })
         continue
       }
       const knownIds = this.knownIds(write, outcome, now)
@@ -167,8 +167,8 @@ class Model {
         this.states.set(write.stateKey, { version: position, state: write.state })
       }
       this.remember(write, knownIds, now)
-      if (idempotencyKey) {
-        const { key, fingerprint } = idempotencyKey
+      if (request) {
+        const { key, fingerprint } = request
         this.requests.push({ key, fingerprint, position, bucket: bucketAt(now), index: 0 })
       }
     }
@@ -182,9 +182,9 @@ class Model {
   }
 
   /** An append whose events each have a key. */
-  writeKeyed(
+  writeShared(
     append: Append,
-    eventKeys: IdempotencyKey[],
+    keys: IdempotencyKey[],
     outcome: Outcome | undefined,
     { journalId, now, next }: { journalId: number; now: number; next(): Position },
   ): void {
@@ -192,7 +192,7 @@ class Model {
     const skip: number[] = []
     const refused: Refused[] = []
     let position: Position | null = null
-    for (const [index, request] of eventKeys.entries()) {
+    for (const [index, request] of keys.entries()) {
       const refusal = this.refusal(request, journalId, now)
       if (refusal) {
         skip.push(index)
@@ -403,7 +403,7 @@ const request = fc.record({
   key: fc.constantFrom('a', 'b', 'c').map(digest),
   fingerprint: fc.constantFrom('x', 'y').map(digest),
 })
-const idempotencyKey = fc.option(request, { nil: undefined })
+const idempotencyKey = fc.option(request)
 const insertId = fc
   .constantFrom('i', 'j', 'k', 'l')
   .map((id) => Buffer.from(digest(id), 'hex').subarray(0, INSERT_ID_BYTES))
@@ -417,55 +417,56 @@ const append = fc
     body: fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
     idempotencyKey,
   })
-  .map(({ ids, ...rest }) => {
+  .map(({ ids, idempotencyKey, ...rest }) => {
     const hasIds = ids.some((id) => id !== null)
-    const insertIds = Buffer.concat(ids.map((id) => id ?? NO_INSERT_ID))
-    return { ...rest, count: ids.length, ...(hasIds && { insertIds }) }
+    const digests = hasIds ? Buffer.concat(ids.map((id) => id ?? NO_INSERT_ID)) : null
+    return { ...rest, count: ids.length, ids: makeRequestIds(idempotencyKey, digests) }
   })
-const appendKeyed = fc
+const appendShared = fc
   .record({
     type: fc.constant('append' as const),
     projectId: fc.constant('p'),
     keyClass,
-    eventKeys: fc.array(request, { minLength: 1, maxLength: 4 }),
+    keys: fc.array(request, { minLength: 1, maxLength: 4 }),
     body: fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
-    idempotencyKey: fc.constant(undefined),
   })
-  .map((append) => ({ ...append, count: append.eventKeys.length }))
-const commit = fc.record({
-  type: fc.constant('commit' as const),
-  projectId: fc.constantFrom('p', 'é'),
-  keyClass,
-  kind: fc.constantFrom<StateKind>('profiles', 'sessions'),
-  stateKey: fc.constantFrom('ada', 'bob', 'eve').map(digest),
-  isCurrent: fc.boolean(),
-  /** ms between the read and the write */
-  readAgo: fc.constantFrom(0, READING_MEMORY_MS + 1, -60_000),
-  state: fc.constantFrom('', 'one', '{"two":"é\\n"}'),
-  row: fc.constantFrom('{"r":1}', '{"row":"two"}'),
-  idempotencyKey,
-  insertIds: fc.uniqueArray(insertId, { maxLength: 2, selector: String }).map((ids) => Buffer.concat(ids)),
-})
+  .map(({ keys, ...rest }) => ({ ...rest, count: keys.length, ids: ofKeys(...keys) }))
+const commit = fc
+  .record({
+    type: fc.constant('commit' as const),
+    projectId: fc.constantFrom('p', 'é'),
+    keyClass,
+    kind: fc.constantFrom<StateKind>('profiles', 'sessions'),
+    stateKey: fc.constantFrom('ada', 'bob', 'eve').map(digest),
+    isCurrent: fc.boolean(),
+    /** ms between the read and the write */
+    readAgo: fc.constantFrom(0, READING_MEMORY_MS + 1, -60_000),
+    state: fc.constantFrom('', 'one', '{"two":"é\\n"}'),
+    row: fc.constantFrom('{"r":1}', '{"row":"two"}'),
+    idempotencyKey,
+    changes: fc.uniqueArray(insertId, { maxLength: 2, selector: String }),
+  })
+  .map(({ idempotencyKey, changes, ...rest }) => {
+    const digests = changes.length > 0 ? Buffer.concat(changes) : null
+    return { ...rest, ids: makeRequestIds(idempotencyKey, digests) }
+  })
 
 const reserve = fc.record({
   type: fc.constant('reserve' as const),
   projectId: fc.constant('p'),
   keyClass,
-  idempotencyKey: idempotencyKey.filter((key) => key !== undefined),
+  ids: request.map(ofKey),
 })
 
 const write = fc
-  .tuple(fc.array(fc.oneof(append, appendKeyed, commit, reserve), { minLength: 1, maxLength: 5 }), fc.boolean())
+  .tuple(fc.array(fc.oneof(append, appendShared, commit, reserve), { minLength: 1, maxLength: 5 }), fc.boolean())
   .map(([wanted, isOther]) =>
     command(`write${isOther ? ' elsewhere' : ''} ${fc.stringify(wanted)}`, async (model, real) => {
-      const writes = wanted.map(({ idempotencyKey, ...rest }): Write => {
-        const request = idempotencyKey && { idempotencyKey }
-        if (rest.type === 'reserve') return { ...rest, idempotencyKey } as Reserve
-        if (rest.type === 'append') return { ...rest, ...request }
-        const { isCurrent, readAgo, insertIds, ...given } = rest
-        const commit = insertIds.length > 0 ? { ...given, insertIds } : given
-        const expected = isCurrent ? (model.states.get(rest.stateKey)?.version ?? START) : START + 1n
-        return { ...commit, expected, readAt: real.now() - readAgo, ...request }
+      const writes = wanted.map((write): Write => {
+        if (write.type !== 'commit') return write
+        const { isCurrent, readAgo, ...commit } = write
+        const expected = isCurrent ? (model.states.get(commit.stateKey)?.version ?? START) : START + 1n
+        return { ...commit, expected, readAt: real.now() - readAgo }
       })
       const given = writes.map((write) => ('body' in write ? { ...write, body: Buffer.from(write.body) } : write))
       const since = real.now()
@@ -679,7 +680,7 @@ const EMPTY = Buffer.alloc(0)
 /** The ids of the events or changes of a write, in hexadecimal digits, with their sender; null for one without. */
 function idsOf(write: Write): (string | null)[] {
   if (write.type === 'reserve') return []
-  const ids = write.insertIds ?? EMPTY
+  const ids = findDigests(write.ids) ?? EMPTY
   return Array.from({ length: ids.length / INSERT_ID_BYTES }, (_, i) => {
     const id = ids.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES)
     return id.equals(NO_INSERT_ID) ? null : `${id.toString('hex')} ${senderName(write)}`

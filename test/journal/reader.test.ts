@@ -5,6 +5,7 @@ import { MAX_LIFT_MS } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { maxPosition, type Position, START, toMilliseconds } from '../../src/model/position.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 
 // A reader of several journals takes the greatest position that any has assigned, lifts all journals to it, and reads
@@ -46,7 +47,7 @@ function at(ms: number): Position {
 }
 
 function append(text: string): Append {
-  return { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(text) }
+  return { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(text), ids: NO_IDS }
 }
 
 /** Several journals and their store. */

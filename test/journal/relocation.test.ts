@@ -1,7 +1,7 @@
 import { createHash, hash } from 'node:crypto'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import type { Append, Commit, IdempotencyKey, Journal } from '../../src/journal/journal.js'
+import type { Append, Commit, Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openLmdbRelocation } from '../../src/journal/lmdb/relocation.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
@@ -9,9 +9,10 @@ import { openRedisRelocation } from '../../src/journal/redis/relocation.js'
 import type { KeptState, Relocation, RememberedRequest } from '../../src/journal/relocation.js'
 import { INSERT_ID_BYTES, selectInsertIds } from '../../src/model/insert-id.js'
 import { maxPosition, type Position, START } from '../../src/model/position.js'
+import { type IdempotencyKey, makeRequestIds, NO_IDS } from '../../src/model/request-ids.js'
 import { senderName } from '../../src/model/sender.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
-import { digests, SENDER, sent } from './writes.js'
+import { ofEvents, ofKey, ofKeys, SENDER, sent } from './writes.js'
 
 // A change of the layout takes a journal from the processes of one version, moves what it remembers, and gives it to
 // those of the next version; a command that was killed starts again with the first step.
@@ -50,7 +51,7 @@ const keyOf = (key: string, body = 'body'): IdempotencyKey => {
   return { key: digest(key), fingerprint: digest(body) }
 }
 
-function append(text: string, idempotencyKey?: IdempotencyKey): Append {
+function append(text: string, key: IdempotencyKey | null = null): Append {
   const body = Buffer.from(text)
   return {
     type: 'append',
@@ -58,7 +59,7 @@ function append(text: string, idempotencyKey?: IdempotencyKey): Append {
     projectId: 'p',
     count: 1,
     body,
-    ...(idempotencyKey && { idempotencyKey }),
+    ids: makeRequestIds(key, null),
   }
 }
 
@@ -74,6 +75,7 @@ function commit(name: string, state: string, expected = START): Commit {
     readAt: Date.now(),
     state,
     row: '{}',
+    ids: NO_IDS,
   }
 }
 
@@ -206,10 +208,13 @@ for (const [kind, start] of Object.entries(KINDS)) {
       const journal = await place.open('0')
       const { id } = journal
       const [keyed] = await write(journal, append('{}', keyOf('events')))
-      const eventKeys = [keyOf('0'), keyOf('1'), keyOf('2')]
-      const [shared] = await write(journal, { ...append('{}'), count: 3, eventKeys })
-      await write(journal, { type: 'reserve', ...SENDER, idempotencyKey: keyOf('reserved') })
-      await write(journal, { ...append('{}'), count: 200, insertIds: digests(insertIds) })
+      const [shared] = await write(journal, {
+        ...append('{}'),
+        count: 3,
+        ids: ofKeys(keyOf('0'), keyOf('1'), keyOf('2')),
+      })
+      await write(journal, { type: 'reserve', ...SENDER, ids: ofKey(keyOf('reserved')) })
+      await write(journal, { ...append('{}'), count: 200, ids: ofEvents(insertIds) })
       const [dead, moved, stays] = await write(
         journal,
         commit('stored', 's'),
@@ -303,9 +308,7 @@ t.test(
     const path = await temporaryFolder(t)
     const now = Date.now()
     const journal = await openLmdbJournal({ path, maxBytes: 1e9, now: () => now, elapsed: () => 0 })
-    await journal.write([
-      { ...append('one', keyOf('key')), insertIds: digests(insertIds.subarray(0, INSERT_ID_BYTES)) },
-    ])
+    await journal.write([{ ...append('one'), ids: ofEvents(insertIds.subarray(0, INSERT_ID_BYTES), keyOf('key')) }])
     const block = await journal.claim(1e9)
     if (block) await journal.acknowledge(block, [])
     await journal.close()

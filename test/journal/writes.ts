@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
-import type { Append, Commit, IdempotencyKey, Outcome } from '../../src/journal/journal.js'
+import type { Append, Commit, Outcome } from '../../src/journal/journal.js'
 import { INSERT_ID_BYTES, type SentIds } from '../../src/model/insert-id.js'
 import type { Position } from '../../src/model/position.js'
+import { type EntryIds, type EventIds, type IdempotencyKey, type KeyIds, NO_IDS } from '../../src/model/request-ids.js'
 import type { Sender } from '../../src/model/sender.js'
 
 /** More bytes than any test writes. */
@@ -16,8 +17,16 @@ export function request(name: string, body: string): IdempotencyKey {
 /** The default sender of tests. */
 export const SENDER: Sender = { projectId: 'p', keyClass: 'secret' }
 
-/** Ids of events or changes. */
-export const digests = (ids: Buffer | Buffer[]): Buffer => Buffer.concat([ids].flat())
+/** The ids of a request with a key. */
+export const ofKey = (key: IdempotencyKey): KeyIds => ({ kind: 'request', key })
+
+/** The ids of an entry that events of requests with these keys share. */
+export const ofKeys = (...keys: IdempotencyKey[]): EntryIds => ({ kind: 'shared', keys })
+
+/** The ids of a request whose events, or changes, have ids. */
+export function ofEvents(ids: Buffer | Buffer[], key: IdempotencyKey | null = null): EventIds {
+  return { kind: 'events', digests: Buffer.concat([ids].flat()), spans: null, key }
+}
 
 /** Ids of a sender, not as part of a write. */
 export const sent = (digests: Buffer | Buffer[], sender = SENDER): SentIds => {
@@ -28,13 +37,13 @@ export const sent = (digests: Buffer | Buffer[], sender = SENDER): SentIds => {
 export const idOf = (name: string) => Buffer.from(key(name), 'hex').subarray(0, INSERT_ID_BYTES)
 
 export function append(text: string, more: Partial<Append> = {}): Append {
-  return { type: 'append', projectId: 'p', keyClass: 'secret', count: 1, body: Buffer.from(text), ...more }
+  return { type: 'append', projectId: 'p', keyClass: 'secret', count: 1, body: Buffer.from(text), ids: NO_IDS, ...more }
 }
 
 export function commit(name: string, expected: Position, state: string, more: Partial<Commit> = {}): Commit {
   const row = `{"n":"${name}"}`
   const of = { projectId: 'p', keyClass: 'secret' as const, kind: 'profiles' as const, stateKey: key(name) }
-  return { type: 'commit', ...of, expected, readAt: Date.now(), state, row, ...more }
+  return { type: 'commit', ...of, expected, readAt: Date.now(), state, row, ids: NO_IDS, ...more }
 }
 
 /** @throws Error if one of the writes was refused */

@@ -2,6 +2,7 @@ import t from 'tap'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { loadConfig } from '../../src/config.js'
 import { openJournal } from '../../src/lanes/open-journal.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { silent, startRedis } from '../helper.js'
 
 t.test(
@@ -19,7 +20,14 @@ t.test(
       const journal = await open(urls, lane)
       ids.push(journal.id)
       await journal.write([
-        { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from('{"events":[{}]}') },
+        {
+          type: 'append',
+          keyClass: 'secret',
+          projectId: 'p',
+          count: 1,
+          body: Buffer.from('{"events":[{}]}'),
+          ids: NO_IDS,
+        },
       ])
       await journal.close()
     }

@@ -1,10 +1,13 @@
 import t from 'tap'
 import { ApiError } from '../../src/contract/errors.js'
+import type { Submission } from '../../src/ingest/group-commit.js'
 import type { Lane } from '../../src/lanes/lane.js'
 import { LaneRouter } from '../../src/lanes/lane-router.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
-import { readParsedInsertIds } from '../../src/model/identified-events.js'
+import { digestIds } from '../../src/model/identified-events.js'
+import { makeRequestIds, NO_IDS, type RequestIds } from '../../src/model/request-ids.js'
 import { fromServer } from '../helper.js'
+import { batchFrom } from '../submissions.js'
 
 const MIB = 1024 * 1024
 
@@ -16,14 +19,14 @@ function threeLanes() {
     number,
     journal: state,
     commits: Object.assign(state, {
-      appendBatch: async (_sender: unknown, body: Buffer) => {
+      append: async ({ body }: Submission) => {
         taken[number] = (taken[number] ?? 0) + 1
         state.queuedBytes += body.length
       },
     }),
   }))
   const router = new LaneRouter(lanes as unknown as Lane[], 1, new BufferPool())
-  const append = (bytes: number) => router.appendBatch(fromServer('default'), Buffer.alloc(bytes), 1)
+  const append = (bytes: number) => router.append(batchFrom(fromServer('default'), Buffer.alloc(bytes), 1), NO_IDS)
   return { taken, states, append }
 }
 
@@ -77,17 +80,16 @@ async function failureOf(outcomes: [Settled, Settled, Settled], plain: Settled |
     commits: {
       queuedBytes: 0,
       refusedAt: Number.NEGATIVE_INFINITY,
-      appendBatch: (_project: string, _body: Buffer, _count: number, { insertIds = null } = {}) =>
-        settle(insertIds ? outcome : plain),
+      append: (_submission: Submission, ids: RequestIds) => settle(ids.kind === 'events' ? outcome : plain),
     },
   }))
   const users = Array.from({ length: 50 }, (_, i) => `u${i}`)
   const events = users.map((distinct_id) => ({ event: 'e', distinct_id, insert_id: 'i' as string | null }))
   if (plain) events.push({ event: 'e', distinct_id: 'u', insert_id: null })
   const router = new LaneRouter(lanes as unknown as Lane[], 0, new BufferPool())
-  const insertIds = readParsedInsertIds('p', events)
+  const ids = makeRequestIds(null, digestIds('p', events))
   return await router
-    .appendBatch(fromServer('p'), Buffer.from(JSON.stringify({ events })), events.length, { insertIds })
+    .append(batchFrom(fromServer('p'), Buffer.from(JSON.stringify({ events })), events.length), ids)
     .then(
       () => 'none',
       (error: Error) => error.message,

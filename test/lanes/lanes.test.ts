@@ -5,7 +5,9 @@ import { loadConfig } from '../../src/config.js'
 import type { Lane } from '../../src/lanes/lane.js'
 import { openLanes } from '../../src/lanes/lanes.js'
 import { openLog } from '../../src/lib/log.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { fromServer, startRedis, temporaryFolder, until } from '../helper.js'
+import { batchFrom, eventFrom } from '../submissions.js'
 
 const MIB = 1024 * 1024
 const closing = new AbortController().signal
@@ -30,7 +32,9 @@ const batch = (bytes: number) => Buffer.from(`{"events":[${event(bytes)}]}`)
 /** Fills the journal of a lane with projects that stay within their shares. */
 async function fill({ journal }: Pick<Lane, 'journal'>): Promise<void> {
   for (let i = 0; (await journal.depth()).bytes <= MIB; i++) {
-    await journal.write([{ type: 'append', ...fromServer(`filler ${i}`), count: 1, body: batch(400 * 1024) }])
+    await journal.write([
+      { type: 'append', ...fromServer(`filler ${i}`), count: 1, body: batch(400 * 1024), ids: NO_IDS },
+    ])
   }
 }
 
@@ -46,14 +50,17 @@ for (const journal of ['LMDB', 'Redis']) {
     })
 
     t.test('events without a key go to the home lane', async (t) => {
-      for (let i = 0; i < 5; i++) t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1)
+      for (let i = 0; i < 5; i++)
+        t.equal(numberOf(await commits.append(eventFrom(fromServer('p'), event(1)), NO_IDS)), 1)
     })
 
     t.test('consecutive requests get rising positions over the lanes', async (t) => {
       let before = 0n
       for (let i = 0; i < 30; i++) {
         const lane = all[i % 3]
-        const { position } = (await lane?.commits.appendEvent(fromServer('p'), event(1))) ?? { position: 0n }
+        const { position } = (await lane?.commits.append(eventFrom(fromServer('p'), event(1)), NO_IDS)) ?? {
+          position: 0n,
+        }
         t.ok(position > before)
         before = position
       }
@@ -65,8 +72,8 @@ for (const journal of ['LMDB', 'Redis']) {
       await fill(home)
       const full = await home.journal.depth()
       const taken = await Promise.all([
-        ...Array.from({ length: 5 }, () => commits.appendEvent(fromServer('p'), event(1))),
-        commits.appendBatch(fromServer('p'), batch(10), 1).then(([first]) => first ?? null),
+        ...Array.from({ length: 5 }, () => commits.append(eventFrom(fromServer('p'), event(1)), NO_IDS)),
+        commits.append(batchFrom(fromServer('p'), batch(10), 1), NO_IDS),
       ])
       for (const appended of taken) t.not(numberOf(appended), 1)
       t.strictSame(
@@ -76,9 +83,13 @@ for (const journal of ['LMDB', 'Redis']) {
       )
       t.equal((await home.journal.depth()).entries, full.entries)
       t.strictSame(home.commits.metrics.refused, { overloaded: 0, unavailable: 0, internal: 0 })
-      t.not(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'and it is not used for a while')
+      t.not(
+        numberOf(await commits.append(eventFrom(fromServer('p'), event(1)), NO_IDS)),
+        1,
+        'and it is not used for a while',
+      )
       const key = { key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
-      await t.rejects(commits.appendBatch(fromServer('p'), batch(1), 1, { idempotencyKey: key }), {
+      await t.rejects(commits.append(batchFrom(fromServer('p'), batch(1), 1), { kind: 'request', key }), {
         code: 'overloaded',
         message: /^In lane 1\b/,
       })
@@ -86,7 +97,10 @@ for (const journal of ['LMDB', 'Redis']) {
 
     t.test('the last lane reports that all are full', async (t) => {
       for (const lane of all) await fill(lane)
-      await t.rejects(commits.appendEvent(fromServer('p'), event(1)), { code: 'overloaded', message: /^In lane \d/ })
+      await t.rejects(commits.append(eventFrom(fromServer('p'), event(1)), NO_IDS), {
+        code: 'overloaded',
+        message: /^In lane \d/,
+      })
     })
   })
 }
@@ -96,10 +110,13 @@ t.test('a lane that is down is not used until it is back', async (t) => {
   const { all, commits, numberOf } = await lanesOf(t, { REDIS_URL: `${first.url},${second.url}`, HOME_LANE: '0' })
   await first.kill()
   await until('the journal to notice', () => all[0]?.journal.isUp === false)
-  t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1)
-  t.equal(numberOf((await commits.appendBatch(fromServer('p'), batch(1), 1))[0] ?? null), 1)
+  t.equal(numberOf(await commits.append(eventFrom(fromServer('p'), event(1)), NO_IDS)), 1)
+  t.equal(numberOf(await commits.append(batchFrom(fromServer('p'), batch(1), 1), NO_IDS)), 1)
   await first.restart()
-  await until('the lane to be used', async () => numberOf(await commits.appendEvent(fromServer('p'), event(1))) === 0)
+  await until(
+    'the lane to be used',
+    async () => numberOf(await commits.append(eventFrom(fromServer('p'), event(1)), NO_IDS)) === 0,
+  )
 })
 
 t.test('another lane takes the waiting events of a hanging lane, once', async (t) => {
@@ -110,16 +127,20 @@ t.test('another lane takes the waiting events of a hanging lane, once', async (t
   first.process.kill('SIGSTOP')
   t.teardown(() => first.process.kill('SIGCONT'))
   let isAnswered = false
-  const inFlight = commits.appendEvent(fromServer('p'), event(1)).finally(() => {
+  const inFlight = commits.append(eventFrom(fromServer('p'), event(1)), NO_IDS).finally(() => {
     isAnswered = true
   })
   await new Promise((sent) => setImmediate(() => setImmediate(sent)))
   const taken = await Promise.all([
-    ...Array.from({ length: 5 }, () => commits.appendEvent(fromServer('p'), event(1))),
-    commits.appendBatch(fromServer('p'), batch(10), 1).then(([first]) => first ?? null),
+    ...Array.from({ length: 5 }, () => commits.append(eventFrom(fromServer('p'), event(1)), NO_IDS)),
+    commits.append(batchFrom(fromServer('p'), batch(10), 1), NO_IDS),
   ])
   for (const appended of taken) t.equal(numberOf(appended), 1)
-  t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'new ones go there immediately')
+  t.equal(
+    numberOf(await commits.append(eventFrom(fromServer('p'), event(1)), NO_IDS)),
+    1,
+    'new ones go there immediately',
+  )
   t.notOk(isAnswered, 'a write in flight is not passed on, and nothing waits for it')
   first.process.kill('SIGCONT')
   t.equal(numberOf(await inFlight), 0)

@@ -7,6 +7,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { LevelBarrier } from '../../src/lanes/level-barrier.js'
 import { maxPosition, type Position, START, toMilliseconds } from '../../src/model/position.js'
+import { NO_IDS } from '../../src/model/request-ids.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 
 const ALL = 1024 * 1024 * 1024
@@ -48,7 +49,7 @@ class Store {
 
 async function append({ journal }: TestLane, projectId = 'p'): Promise<Position> {
   const [outcome] = await journal.write([
-    { type: 'append', keyClass: 'secret', projectId, count: 1, body: Buffer.from('{"events":[1]}') },
+    { type: 'append', keyClass: 'secret', projectId, count: 1, body: Buffer.from('{"events":[1]}'), ids: NO_IDS },
   ])
   if (outcome?.status !== 'done') throw new Error(`an append was ${outcome?.status}`)
   return outcome.position

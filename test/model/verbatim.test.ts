@@ -8,10 +8,10 @@ import { mayHaveContexts } from '../../src/model/scanned-body.js'
 import {
   ERASED_EVENT,
   findErasedIndexes,
+  keepVerbatim,
+  type ParsedBody,
   type ParsedEvent,
   rewriteEntry,
-  verbatimBatch,
-  verbatimEvent,
 } from '../../src/model/verbatim.js'
 
 const KEY = 'sk_3xAmPle-key_0123456789'
@@ -46,28 +46,31 @@ function seenInBatch(body: Buffer) {
 }
 
 const hexOf = (character: string) => character.charCodeAt(0).toString(16).padStart(4, '0')
-const parse = (body: string) => JSON.parse(body) as ParsedEvent
-const parseBatch = (body: string) => JSON.parse(body) as { events: ParsedEvent[] }
+const parse = (body: string): ParsedBody => ({ isBatch: false, count: 1, events: [JSON.parse(body)] })
+const parseBatch = (body: string): ParsedBody => {
+  const { events } = JSON.parse(body) as { events: ParsedEvent[] }
+  return { isBatch: true, count: events.length, events }
+}
 const HEADER_KEY = 'sk_in_header'
 
 /** The kept text of a body that is parsed only if the scan does not recognise it. */
 function kept(body: string, key = HEADER_KEY): string {
   const raw = Buffer.from(body)
-  return verbatimEvent(raw, scanEvent(raw) ?? parse(body), key, 'own').toString()
+  return keepVerbatim(raw, scanEvent(raw) ?? parse(body), key, 'own').toString()
 }
 
 function keptOfBatch(body: string, key = HEADER_KEY): string {
   const raw = Buffer.from(body)
-  return verbatimBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), key, 'own').toString()
+  return keepVerbatim(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), key, 'own').toString()
 }
 
 /** The kept text of a body that is parsed whether or not the scan would recognise it. */
 const keptParsed = (body: string, key = HEADER_KEY) =>
-  verbatimEvent(Buffer.from(body), parse(body), key, 'own').toString()
+  keepVerbatim(Buffer.from(body), parse(body), key, 'own').toString()
 const keptParsedBatch = (body: string, key = HEADER_KEY) =>
-  verbatimBatch(Buffer.from(body), parseBatch(body), key, 'own').toString()
+  keepVerbatim(Buffer.from(body), parseBatch(body), key, 'own').toString()
 
-t.test('verbatimEvent overwrites a key in the body in place', async (t) => {
+t.test('keepVerbatim overwrites a key in the body in place', async (t) => {
   const body = (key: string) =>
     `{ "apiKey":"${key}","event":"e","distinct_id":"é😀","properties":{"a" : 1.0},"timestamp":15 }`
   t.equal(kept(body(KEY), KEY), body('*'.repeat(KEY.length)))
@@ -76,9 +79,9 @@ t.test('verbatimEvent overwrites a key in the body in place', async (t) => {
   t.equal(keptOfBatch(batch(KEY), KEY), batch('*'.repeat(KEY.length)))
 
   const raw = Buffer.from(body(KEY))
-  t.equal(verbatimEvent(raw, scanEvent(raw) ?? parse(body(KEY)), KEY, 'own'), raw, 'the very same bytes, not a copy')
+  t.equal(keepVerbatim(raw, scanEvent(raw) ?? parse(body(KEY)), KEY, 'own'), raw, 'the very same bytes, not a copy')
   const rawBatch = Buffer.from(batch(KEY))
-  t.equal(verbatimBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY, 'own'), rawBatch)
+  t.equal(keepVerbatim(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY, 'own'), rawBatch)
 })
 
 t.test('events get the context of their request, and nothing else in them changes', async (t) => {
@@ -87,14 +90,14 @@ t.test('events get the context of their request, and nothing else in them change
   const one = (raw: string) => Buffer.from(raw)
   const event = '"event":"e" , "distinct_id":"u","properties":{ "a":1.0 }}'
   t.equal(
-    verbatimEvent(one(` {${event} `), scanEvent(one(` {${event} `)) ?? parse(`{${event}`), KEY, given).toString(),
+    keepVerbatim(one(` {${event} `), scanEvent(one(` {${event} `)) ?? parse(`{${event}`), KEY, given).toString(),
     `${head}${event} `,
   )
   const own = `{"context":{"os":"X"},${event}`
-  const stored = verbatimEvent(one(own), scanEvent(one(own)) ?? parse(own), KEY, given).toString()
+  const stored = keepVerbatim(one(own), scanEvent(one(own)) ?? parse(own), KEY, given).toString()
   t.equal(stored, `${head}"event":"e","distinct_id":"u","timestamp":null,"properties":"{ \\"a\\":1.0 }"}`)
-  t.equal(verbatimEvent(one(own), parse(own), KEY, null).toString(), stored.replace(head, '{'), 'a page has no say')
-  t.equal(verbatimEvent(one(own), parse(own), KEY, 'own').toString(), stored.replace(head, '{"context":{"os":"X"},'))
+  t.equal(keepVerbatim(one(own), parse(own), KEY, null).toString(), stored.replace(head, '{'), 'a page has no say')
+  t.equal(keepVerbatim(one(own), parse(own), KEY, 'own').toString(), stored.replace(head, '{"context":{"os":"X"},'))
 
   for (const [events, more] of [
     [[event], ''],
@@ -102,7 +105,7 @@ t.test('events get the context of their request, and nothing else in them change
   ] as const) {
     const body = `{"apiKey":"${KEY}","events" : [ ${events.map((text) => `{${text}`).join(' , ')} ]${more}}`
     const raw = one(body)
-    const entry = verbatimBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), KEY, given)
+    const entry = keepVerbatim(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), KEY, given)
     if (more === '') t.equal(entry.toString(), ` {"events":[${events.map((text) => head + text)}]}`)
     t.ok(mayHaveContexts(entry), 'the entry says so')
     t.strictSame(
@@ -115,13 +118,13 @@ t.test('events get the context of their request, and nothing else in them change
   }
 
   const plain = one(`{"events":[{${event}]}`)
-  t.notOk(mayHaveContexts(verbatimBatch(plain, scanBatch(plain, 1) ?? parseBatch(String(plain)), KEY, 'own')))
+  t.notOk(mayHaveContexts(keepVerbatim(plain, scanBatch(plain, 1) ?? parseBatch(String(plain)), KEY, 'own')))
   const imported = one(`{"events":[{${event},${own}]}`)
-  const kept = verbatimBatch(imported, scanBatch(imported, 2) ?? parseBatch(String(imported)), KEY, 'own')
+  const kept = keepVerbatim(imported, scanBatch(imported, 2) ?? parseBatch(String(imported)), KEY, 'own')
   t.equal(kept.toString(), ` ${imported}`, 'of a secret key, the very same bytes after the mark')
 })
 
-t.test('verbatimEvent leaves a body without a key unchanged', async (t) => {
+t.test('keepVerbatim leaves a body without a key unchanged', async (t) => {
   const body = ' {"event":"e" , "distinct_id":"u","more":[1.0]} '
   t.equal(kept(body), body)
   const batch = ' {"events":[ {"event":"e" , "distinct_id":"u","x":1} ],"more":"apiKey"} '
@@ -138,7 +141,7 @@ t.test('a body that had to be parsed is rewritten', async (t) => {
     '{"event":"e","distinct_id":"u","timestamp":null,"properties":"{}"}',
   )
   const raw = Buffer.from(body)
-  verbatimEvent(raw, parse(body), KEY, 'own')
+  keepVerbatim(raw, parse(body), KEY, 'own')
   t.equal(raw.toString(), body, 'its bytes stay as they are')
 })
 
@@ -177,7 +180,7 @@ t.test('a body whose key cannot be located for certain is rewritten', async (t) 
   }
 })
 
-t.test('verbatimBatch does not store a key that an event also contains', async (t) => {
+t.test('keepVerbatim does not store a key that an event also contains', async (t) => {
   const event = (properties = '{}') =>
     `{"apiKey":"${KEY}","event":"e","distinct_id":"u","properties":${properties},"x":"${KEY}"}`
   const body = `{"apiKey":"${KEY}","events":[${event()},${event('{"a":1.0}')}]}`

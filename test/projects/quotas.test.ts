@@ -6,10 +6,12 @@ import type { Lane } from '../../src/lanes/lane.js'
 import { LaneIds } from '../../src/lanes/lane-ids.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { INSERT_ID_BYTES, type SentIds } from '../../src/model/insert-id.js'
+import { makeRequestIds, NO_IDS } from '../../src/model/request-ids.js'
 import { Quotas, type QuotasOptions } from '../../src/projects/quotas.js'
 import { run } from '../cli/lanes-store.js'
 import { ANY_STORAGE, LANES, settingsFor, startApp, until } from '../helper.js'
 import { newProject } from '../shared-app.js'
+import { batchFrom, eventFrom } from '../submissions.js'
 
 const event = { event: 'e', distinct_id: 'u' }
 
@@ -236,7 +238,7 @@ function startQuotas({ limit, sent, ids = { isRepetition: async () => false } }:
   const settings = changeSettings(DEFAULT_SETTINGS, { quotas: { events_per_day: { limit, mode: 'hard' } } })
   let asked = 0
   const never = new Promise<never>(() => undefined)
-  const commits = { appendBatch: async () => [], appendEvent: async () => null } as unknown as Appends
+  const commits: Appends = { append: async () => null }
   const quotas = new Quotas({
     projects: { get: () => ({ settings, revision: 1, updatedAt: 0 }) },
     usage: {
@@ -255,9 +257,9 @@ function startQuotas({ limit, sent, ids = { isRepetition: async () => false } }:
     log: { warn: () => undefined },
   })
   const sender = (projectId: string) => ({ projectId, keyClass: 'secret' }) as const
-  const send = (project: string) => quotas.appendBatch(sender(project), Buffer.alloc(1), 1)
+  const send = (project: string) => quotas.append(batchFrom(sender(project), Buffer.alloc(1), 1), NO_IDS)
   const sendNamed = (project: string) =>
-    quotas.appendEvent(sender(project), Buffer.alloc(1), Buffer.alloc(INSERT_ID_BYTES, 1))
+    quotas.append(eventFrom(sender(project), Buffer.alloc(1)), makeRequestIds(null, Buffer.alloc(INSERT_ID_BYTES, 1)))
   return { send, sendNamed, asked: () => asked }
 }
 
@@ -321,7 +323,7 @@ t.test('a batch with a new first event costs one look-up', async (t) => {
     looked = 0
     const insertIds = Buffer.alloc(digests.length * INSERT_ID_BYTES)
     for (const [i, digest] of digests.entries()) insertIds.writeUInt32BE(digest, i * INSERT_ID_BYTES)
-    return [await ids.isRepetition({ projectId: 'shop', keyClass: 'secret' }, { insertIds }), looked]
+    return [await ids.isRepetition({ projectId: 'shop', keyClass: 'secret' }, makeRequestIds(null, insertIds)), looked]
   }
   t.strictSame(await ask(2, 1, 3, 5), [false, 1])
   t.match(await ask(1, 3, 2), [false])

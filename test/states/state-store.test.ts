@@ -3,11 +3,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ApiError } from '../../src/contract/errors.js'
 import { GroupCommit } from '../../src/ingest/group-commit.js'
-import { type IdempotencyKey, type Journal, STATE_MEMORY_MS } from '../../src/journal/journal.js'
+import { type Journal, STATE_MEMORY_MS } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { ByteBudget } from '../../src/lib/byte-budget.js'
 import type { Position } from '../../src/model/position.js'
+import { type IdempotencyKey, NO_IDS } from '../../src/model/request-ids.js'
 import { toStateKey } from '../../src/model/state-key.js'
 import { type StateLimits, StateStore } from '../../src/states/state-store.js'
 import type { StateTable } from '../../src/store/tables.js'
@@ -514,7 +515,7 @@ t.test('a full journal refuses the waiting changes', async (t) => {
   const { journal, states, store } = await openStates(t)
   const one = states()
   const big = Buffer.alloc(MAX_BYTES + 1)
-  await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: big }])
+  await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: big, ids: NO_IDS }])
   const results = await Promise.allSettled(all(5, () => one.change('p', 'a', add(1))))
   t.ok(results.every((result) => result.status === 'rejected' && result.reason.code === 'overloaded'))
   t.equal(await one.get('p', 'a'), null, 'and nothing was done')
@@ -583,7 +584,9 @@ t.test('a value may not grow over the limit, and one that is over it may shrink'
 t.test('changes that are executed one by one fail one by one', async (t) => {
   const { journal, states } = await openStates(t)
   const fill = () =>
-    journal.write([{ type: 'append', ...fromServer('other'), count: 1, body: Buffer.alloc(MAX_BYTES + 1) }])
+    journal.write([
+      { type: 'append', ...fromServer('other'), count: 1, body: Buffer.alloc(MAX_BYTES + 1), ids: NO_IDS },
+    ])
   // The value is read for the first change, for the others together, and then for each of them. The fifth read is for
   // the one after the change that is too large.
   const limited = states(after(journal, 'readStates', fill, 5), { maxBytes: 99 })

@@ -1,7 +1,7 @@
 import { createHash, hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
-import type { IdempotencyKey } from '../../journal/journal.js'
+import type { IdempotencyKey } from '../../model/request-ids.js'
 import { senderName } from '../../model/sender.js'
 import { getSender } from './authenticate.js'
 
@@ -10,12 +10,12 @@ const MAX_LENGTH = 255
 /**
  * The request's `Idempotency-Key`, hashed together with its sender, and a fingerprint of the
  * route and the body. Call it before the body's bytes are changed.
- * @returns undefined if the request has none
+ * @returns null if the request has none
  * @throws ApiError `invalid_request` if the key is empty or too long
  */
-export function parseIdempotencyKey(request: FastifyRequest): IdempotencyKey | undefined {
+export function parseIdempotencyKey(request: FastifyRequest): IdempotencyKey | null {
   const key = request.headers['idempotency-key']
-  if (key === undefined) return undefined
+  if (key === undefined) return null
   if (typeof key !== 'string' || key.length === 0 || key.length > MAX_LENGTH) {
     throw new ApiError('invalid_request', `The header Idempotency-Key must be 1 to ${MAX_LENGTH} characters long.`)
   }

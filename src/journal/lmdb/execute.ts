@@ -1,17 +1,8 @@
 import { HeldBytes } from '../../lib/held-bytes.js'
 import { type Position, START } from '../../model/position.js'
+import { findDigests, findKey, type IdempotencyKey } from '../../model/request-ids.js'
 import type { StateKind } from '../../model/state-key.js'
-import type {
-  Append,
-  Commit,
-  Fullness,
-  IdempotencyKey,
-  Outcome,
-  Refused,
-  Share,
-  WaitingEntry,
-  Write,
-} from '../journal.js'
+import type { Append, Commit, Fullness, Outcome, Refused, Share, WaitingEntry, Write } from '../journal.js'
 import { addShare, fullnessFor, toShare } from '../shares.js'
 import type { Draft } from './draft.js'
 import type { LmdbInsertIds } from './insert-ids.js'
@@ -56,18 +47,19 @@ function executeOne(
   entries: NewEntries,
   { now, last, draft }: Call,
 ): Outcome {
-  const { idempotencyKey } = write
-  const refusal = idempotencyKey ? requests.refusal(idempotencyKey, write, now, draft) : null
+  const key = findKey(write.ids)
+  const digests = findDigests(write.ids)
+  const refusal = key ? requests.refusal(key, write, now, draft) : null
   if (refusal) return refusal
   const remember = (position: Position) => {
-    if (idempotencyKey) requests.remember(idempotencyKey, write, { position, index: 0 }, now, draft)
+    if (key) requests.remember(key, write, { position, index: 0 }, now, draft)
   }
   switch (write.type) {
     case 'append': {
       const fullness = entries.fullnessFor(write)
       if (fullness) return { status: 'full', fullness }
-      if (write.eventKeys) return appendKeyed(write, write.eventKeys, requests, entries, { now, draft })
-      const known = write.insertIds ? insertIds.take({ sender: write, digests: write.insertIds }, now, draft) : []
+      if (write.ids.kind === 'shared') return appendShared(write, write.ids.keys, requests, entries, { now, draft })
+      const known = digests ? insertIds.take({ sender: write, digests }, now, draft) : []
       if (known.length === write.count) {
         // Only reserve the key: the same body would be recognised by its ids, and a different body is a mismatch.
         remember(START)
@@ -79,7 +71,7 @@ function executeOne(
       return { status: 'done', position, ...(known.length > 0 && { known }) }
     }
     case 'commit': {
-      const sent = write.insertIds && { sender: write, digests: write.insertIds }
+      const sent = digests && { sender: write, digests }
       const known = sent ? insertIds.find(sent, now, draft) : []
       if (known.length > 0) return { status: 'known', known }
       if (!states.isExpected(write, now, draft)) return { status: 'conflict' }
@@ -98,9 +90,9 @@ function executeOne(
 }
 
 /** Appends the events whose keys are new. If two events have the same key, the second is refused. */
-function appendKeyed(
+function appendShared(
   append: Append,
-  eventKeys: IdempotencyKey[],
+  keys: IdempotencyKey[],
   requests: LmdbRequests,
   entries: NewEntries,
   { now, draft }: { now: number; draft: Draft },
@@ -108,7 +100,7 @@ function appendKeyed(
   const known: number[] = []
   const refused: Refused[] = []
   let position: Position | null = null
-  for (const [index, key] of eventKeys.entries()) {
+  for (const [index, key] of keys.entries()) {
     const refusal = requests.refusal(key, append, now, draft)
     if (refusal) {
       known.push(index)

@@ -2,13 +2,13 @@ import type { Database } from 'lmdb'
 import { KEY_CLASSES } from '../../contract/key-class.js'
 import { oneAtATime } from '../../lib/one-at-a-time.js'
 import { maxPosition, nextPosition, type Position, START } from '../../model/position.js'
+import type { IdempotencyKey } from '../../model/request-ids.js'
 import { type Sender, senderName } from '../../model/sender.js'
 import { warnOfShortMemory } from '../insert-id-memory.js'
 import {
   type Block,
   bodiesToRelease,
   type Depth,
-  type IdempotencyKey,
   type IdMemory,
   type Journal,
   type JournalListener,

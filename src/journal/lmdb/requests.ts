@@ -1,4 +1,5 @@
 import { type Position, START } from '../../model/position.js'
+import type { IdempotencyKey } from '../../model/request-ids.js'
 import { type Sender, senderName } from '../../model/sender.js'
 import {
   bucketAt,
@@ -10,7 +11,7 @@ import {
   parseRequest,
   type RequestValue,
 } from '../idempotency-memory.js'
-import type { IdempotencyKey, Refused } from '../journal.js'
+import type { Refused } from '../journal.js'
 import type { RememberedRequest } from '../relocation.js'
 import type { PerClass } from '../sender-limits.js'
 import { BUCKET_BYTES, bucketStart, bucketsIn } from './buckets.js'

@@ -1,4 +1,5 @@
 import { formatPosition, type Position, parsePosition, START, toMilliseconds } from '../../model/position.js'
+import { findDigests, findKey, type IdempotencyKey } from '../../model/request-ids.js'
 import { senderName } from '../../model/sender.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
 import {
@@ -6,7 +7,6 @@ import {
   type Depth,
   type EntryKind,
   type Fullness,
-  type IdempotencyKey,
   type Outcome,
   type ProjectTally,
   type Refused,
@@ -28,12 +28,13 @@ import { APPEND, BODY, COMMIT, COUNT, REQUEST, RESERVE, SHARD_BYTES, STORED_STAT
  */
 export function writeArguments(write: Write, at: string | null): Argument[] {
   // Spreading objects would take 2 µs.
-  const { shard, digest } = requestFields(write.idempotencyKey)
+  const { shard, digest } = requestFields(findKey(write.ids))
   const sender = senderName(write)
   if (write.type === 'reserve') return recordArguments(RESERVE, { type: 'reserve', sender, shard, digest })
-  const ids = write.insertIds ?? ''
+  const ids = findDigests(write.ids) ?? ''
   if (write.type === 'append') {
-    const { kind = 'events', count, body, eventKeys = [] } = write
+    const { kind = 'events', count, body } = write
+    const keys = write.ids.kind === 'shared' ? write.ids.keys : NO_KEYS
     const entry = recordArguments(APPEND, {
       type: 'append',
       kind,
@@ -45,9 +46,9 @@ export function writeArguments(write: Write, at: string | null): Argument[] {
       shard,
       digest,
       ids,
-      requests: String(eventKeys.length),
+      requests: String(keys.length),
     })
-    for (const key of eventKeys) entry.push(...recordArguments(REQUEST, requestFields(key)))
+    for (const key of keys) entry.push(...recordArguments(REQUEST, requestFields(key)))
     return entry
   }
   const { kind, stateKey, readAt, state, row } = write
@@ -72,10 +73,11 @@ export function positionFields(position: Position): { ms: string; seq: string } 
   return { ms, seq }
 }
 
+const NO_KEYS: IdempotencyKey[] = []
 const NO_REQUEST = { shard: '', digest: '' }
 
 /** The fields of REQUEST. */
-export function requestFields(request: IdempotencyKey | undefined): Record<(typeof REQUEST)[number], Argument> {
+export function requestFields(request: IdempotencyKey | null): Record<(typeof REQUEST)[number], Argument> {
   if (!request) return NO_REQUEST
   const key = keyBytes(request)
   return {

@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
 import { type Position, parsePosition } from '../../model/position.js'
+import type { IdempotencyKey } from '../../model/request-ids.js'
 import {
   type Block,
   bodiesToRelease,
   type Depth,
-  type IdempotencyKey,
   type Journal,
   type JournalListener,
   JournalListeners,

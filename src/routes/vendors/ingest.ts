@@ -4,10 +4,11 @@ import { DAILY_VISITOR_REASON, isDailyVisitor, isPlaceholder } from '../../contr
 import type { Appends } from '../../ingest/group-commit.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
 import { omitUndefined } from '../../lib/omit-undefined.js'
-import { type InsertIds, readParsedInsertIds } from '../../model/identified-events.js'
+import { digestIds } from '../../model/identified-events.js'
 import { toRejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
 import type { MessageSource } from '../../model/request-context.js'
+import { makeRequestIds, type RequestIds } from '../../model/request-ids.js'
 import type { Sender } from '../../model/sender.js'
 import { formatEntry, type ParsedEvent } from '../../model/verbatim.js'
 import { tooOldReason } from '../../projects/late-events.js'
@@ -67,7 +68,7 @@ interface Batch {
   /** of one event, or of an entry with all of them */
   text: string
   count: number
-  insertIds: InsertIds | null
+  ids: RequestIds
 }
 
 const UNREADABLE = 'The event cannot be read.'
@@ -111,9 +112,10 @@ export async function planMessages(
   const plan: Plan = { batches: [], people: kept, faults, refused, placeholders, count: messages.length }
   for (let start = 0; start < texts.length; start += MAX_BATCH) {
     const some = texts.slice(start, start + MAX_BATCH)
-    const insertIds = readParsedInsertIds(sender.projectId, identities.slice(start, start + MAX_BATCH))
+    const digests = digestIds(sender.projectId, identities.slice(start, start + MAX_BATCH))
     const [only = ''] = some
-    plan.batches.push({ text: some.length === 1 ? only : formatEntry(some), count: some.length, insertIds })
+    const text = some.length === 1 ? only : formatEntry(some)
+    plan.batches.push({ text, count: some.length, ids: makeRequestIds(null, digests) })
   }
   return plan
 }
@@ -130,11 +132,11 @@ async function listNew(
   expired: readonly Expired[],
   findKnown: NonNullable<PlanOptions['findKnown']>,
 ): Promise<Fault[]> {
-  const ids = readParsedInsertIds(
+  const digests = digestIds(
     projectId,
     expired.map(({ identity }) => identity),
   )
-  const known = new Set(ids ? await findKnown(ids.digests) : [])
+  const known = new Set(digests ? await findKnown(digests) : [])
   return expired.filter((_, i) => !known.has(i)).map(({ fault }) => fault)
 }
 
@@ -221,15 +223,16 @@ async function rejectLink({ commits, links }: IngestParts, sender: Sender, { rea
   const key = `${projectId}\0${text}`
   if (links.listed.get(key)) return
   const body = formatRejected([{ reason, message: text }])
-  await commits.appendRejected(sender, body, toRejectionId(projectId, body))
+  const ids = makeRequestIds(null, toRejectionId(projectId, body))
+  await commits.append({ kind: 'rejected', ...sender, body, count: 1 }, ids)
   links.listed.set(key, true)
 }
 
 /** A single event shares its entry with other events that arrive at the same time, like those of `/track`. */
-async function append(parts: IngestParts, sender: Sender, { text, count, insertIds }: Batch): Promise<void> {
-  const { buffers, commits } = parts
-  if (count === 1) await commits.appendEvent(sender, Buffer.from(text), insertIds?.digests)
-  else await commits.appendBatch(sender, buffers.encode(text), count, { insertIds })
+async function append({ buffers, commits }: IngestParts, sender: Sender, { text, count, ids }: Batch): Promise<void> {
+  const isOne = count === 1
+  const body = isOne ? Buffer.from(text) : buffers.encode(text)
+  await commits.append({ kind: isOne ? 'event' : 'batch', ...sender, body, count }, ids)
 }
 
 /** Stores invalid messages durably; for a retried request only once, if every invalid message has an id. */
@@ -237,7 +240,8 @@ async function reject({ commits }: IngestParts, sender: Sender, faults: Fault[])
   if (faults.length === 0) return
   const body = formatRejected(faults.map(({ reason, text }) => ({ reason, message: text })))
   const areKnown = faults.every(({ insertId }) => insertId !== undefined)
-  await commits.appendRejected(sender, body, areKnown ? toRejectionId(sender.projectId, body) : null)
+  const ids = makeRequestIds(null, areKnown ? toRejectionId(sender.projectId, body) : null)
+  await commits.append({ kind: 'rejected', ...sender, body, count: 1 }, ids)
 }
 
 function formatFaultText({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {

@@ -3,6 +3,7 @@ import t from 'tap'
 import type { Journal } from '../../../src/journal/journal.js'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
 import type { Position } from '../../../src/model/position.js'
+import { NO_IDS } from '../../../src/model/request-ids.js'
 import { temporaryFolder } from '../../helper.js'
 
 const ALL = 1e9
@@ -24,7 +25,7 @@ async function backlog({
   const positions: Position[] = []
   for (let i = 0; i < count; i++) {
     const [outcome] = await journal.write([
-      { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(bytes, 'x') },
+      { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(bytes, 'x'), ids: NO_IDS },
     ])
     if (outcome?.status === 'done') positions.push(outcome.position)
   }

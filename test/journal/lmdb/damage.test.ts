@@ -7,6 +7,7 @@ import { EntryLog } from '../../../src/journal/lmdb/entry-log.js'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
 import { openLmdbRelocation } from '../../../src/journal/lmdb/relocation.js'
 import { START } from '../../../src/model/position.js'
+import { NO_IDS } from '../../../src/model/request-ids.js'
 import { randomName, temporaryFolder } from '../../helper.js'
 
 const ALL = 1e9
@@ -27,6 +28,7 @@ const append = (text: string): Append => ({
   projectId: 'p',
   count: 1,
   body: Buffer.from(text),
+  ids: NO_IDS,
 })
 const commit = (journal: Journal, name: string): Promise<unknown> => {
   const change: Commit = {
@@ -39,6 +41,7 @@ const commit = (journal: Journal, name: string): Promise<unknown> => {
     readAt: Date.now(),
     state: '{}',
     row: '{}',
+    ids: NO_IDS,
   }
   return journal.write([change])
 }

@@ -4,6 +4,7 @@ import t from 'tap'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
 import { openLmdbRelocation } from '../../../src/journal/lmdb/relocation.js'
 import { START } from '../../../src/model/position.js'
+import { NO_IDS } from '../../../src/model/request-ids.js'
 import { randomName, temporaryFolder } from '../../helper.js'
 
 const folder = await temporaryFolder(t)
@@ -16,7 +17,14 @@ await mkdir(whole)
 const journal = await openLmdbJournal({ path: whole, maxBytes: 1e9 })
 for (let i = 0; i < ENTRIES; i++) {
   await journal.write([
-    { type: 'append', keyClass: 'secret', projectId: 'shop', count: 2, body: Buffer.from('{"events":[]}') },
+    {
+      type: 'append',
+      keyClass: 'secret',
+      projectId: 'shop',
+      count: 2,
+      body: Buffer.from('{"events":[]}'),
+      ids: NO_IDS,
+    },
   ])
 }
 for (let i = 0; i < STATES; i++) {
@@ -30,7 +38,7 @@ for (let i = 0; i < STATES; i++) {
     stateKey,
     expected: START,
   } as const
-  await journal.write([{ ...commit, readAt: Date.now(), state, row: '{}' }])
+  await journal.write([{ ...commit, readAt: Date.now(), state, row: '{}', ids: NO_IDS }])
 }
 await journal.close()
 
@@ -91,7 +99,9 @@ t.test('checkDatabase survives any damage to the first pages', async (t) => {
       t.match(opened.message, /damaged|missing|journal/, opened.message)
     } else {
       await opened
-        .write([{ type: 'append', keyClass: 'secret', projectId: 'shop', count: 1, body: Buffer.from('{}') }])
+        .write([
+          { type: 'append', keyClass: 'secret', projectId: 'shop', count: 1, body: Buffer.from('{}'), ids: NO_IDS },
+        ])
         .catch(() => 0)
       await opened.close()
     }

@@ -8,6 +8,7 @@ import { EntryLog, readEntryLog } from '../../../src/journal/lmdb/entry-log.js'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
 import { HEADER_BYTES } from '../../../src/journal/lmdb/segment.js'
 import { type Position, START } from '../../../src/model/position.js'
+import { NO_IDS } from '../../../src/model/request-ids.js'
 import { randomName, temporaryFolder } from '../../helper.js'
 
 const ALL = 1e9
@@ -175,6 +176,7 @@ const append = (text: string): Append => ({
   projectId: 'p',
   count: 1,
   body: Buffer.from(text),
+  ids: NO_IDS,
 })
 
 async function _textsOf(journal: Journal): Promise<string[]> {

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { openRedisJournal } from '../../../src/journal/redis/journal.js'
 import { START } from '../../../src/model/position.js'
 import { randomName, silent, startRedis } from '../../helper.js'
-import { ALL, append, commit, SENDER } from '../writes.js'
+import { ALL, append, commit, ofKey, ofKeys, SENDER } from '../writes.js'
 
 const redis = await startRedis(t)
 const direct = new Redis(redis.url)
@@ -60,18 +60,18 @@ t.test('a small body is a part of its entry, and another process can read it', a
 t.test('a refused or repeated write leaves no body behind', async (t) => {
   const { journal, bodies } = await fresh(t, { maxBytes: 10 })
   const idempotencyKey = { key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
-  await journal.write([append('first', { idempotencyKey })])
-  await journal.write([append('first', { idempotencyKey })])
-  await journal.write([append('other', { idempotencyKey: { ...idempotencyKey, fingerprint: 'ee'.repeat(32) } })])
+  await journal.write([append('first', { ids: ofKey(idempotencyKey) })])
+  await journal.write([append('first', { ids: ofKey(idempotencyKey) })])
+  await journal.write([append('other', { ids: ofKey({ ...idempotencyKey, fingerprint: 'ee'.repeat(32) }) })])
   const [limited] = await journal.write([
-    append('one key more', { idempotencyKey: { ...idempotencyKey, key: '11'.repeat(32) } }),
+    append('one key more', { ids: ofKey({ ...idempotencyKey, key: '11'.repeat(32) }) }),
   ])
   t.equal(limited?.status, 'limited')
-  await journal.write([append('first, among others', { eventKeys: [idempotencyKey] })])
+  await journal.write([append('first, among others', { ids: ofKeys(idempotencyKey) })])
   t.equal((await bodies()).length, 1)
   await journal.write([append('beyond the limit', { projectId: 'q' })])
-  const two = append('two events', { count: 2, eventKeys: [idempotencyKey, idempotencyKey] })
-  const reserve = { type: 'reserve', ...SENDER, idempotencyKey } as const
+  const two = append('two events', { count: 2, ids: ofKeys(idempotencyKey, idempotencyKey) })
+  const reserve = { type: 'reserve', ...SENDER, ids: ofKey(idempotencyKey) } as const
   await t.rejects(journal.write([two, reserve, commit('ada', START, ''), append('last')]), { code: 'overloaded' })
   t.equal((await bodies()).length, 2)
 })

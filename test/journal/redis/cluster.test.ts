@@ -5,6 +5,7 @@ import { isRedisCluster } from '../../../src/journal/redis/cluster.js'
 import { openRedisJournal } from '../../../src/journal/redis/journal.js'
 import type { RedisJournalOptions } from '../../../src/journal/redis/options.js'
 import type { Position } from '../../../src/model/position.js'
+import { NO_IDS } from '../../../src/model/request-ids.js'
 import { silent, startRedis, until } from '../../helper.js'
 import { RedisCluster } from '../../redis-cluster.js'
 
@@ -13,7 +14,7 @@ import { RedisCluster } from '../../redis-cluster.js'
 const cluster = await RedisCluster.start(t, 3)
 
 function append(text: string): Append {
-  return { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(text) }
+  return { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(text), ids: NO_IDS }
 }
 
 async function open(t: Test, prefix: string, options: Partial<RedisJournalOptions> = {}): Promise<Journal> {

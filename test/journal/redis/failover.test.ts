@@ -6,14 +6,15 @@ import { openRedisJournal } from '../../../src/journal/redis/journal.js'
 import type { RedisJournalOptions } from '../../../src/journal/redis/options.js'
 import { WRITE } from '../../../src/journal/redis/scripts.js'
 import { formatPosition, type Position, START, toMilliseconds } from '../../../src/model/position.js'
+import { NO_IDS } from '../../../src/model/request-ids.js'
 import { silent } from '../../helper.js'
 import { RedisPair } from '../../redis-pair.js'
-import { SENDER } from '../writes.js'
+import { ofKey, SENDER } from '../writes.js'
 
 const ALL = 1e9
 
 function append(text: string): Append {
-  return { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(text) }
+  return { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(text), ids: NO_IDS }
 }
 
 async function write(journal: Journal, text: string): Promise<Position> {
@@ -127,7 +128,7 @@ t.test('RedisHistory reports no loss after a lift to a position of another lane'
   const kept = await write(journal, 'kept')
   journal.raiseFloor(kept + (30_000n << 16n))
   const key = createHash('sha256').update('key').digest('hex')
-  const reserved = await journal.write([{ type: 'reserve', ...SENDER, idempotencyKey: { key, fingerprint: key } }])
+  const reserved = await journal.write([{ type: 'reserve', ...SENDER, ids: ofKey({ key, fingerprint: key }) }])
   t.strictSame(reserved, [{ status: 'done', position: kept }], 'the last one assigned')
   await pair.synchronise()
   await pair.failOver()

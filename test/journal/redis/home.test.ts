@@ -1,5 +1,6 @@
 import t from 'tap'
 import { openRedisJournal } from '../../../src/journal/redis/journal.js'
+import { NO_IDS } from '../../../src/model/request-ids.js'
 import { randomName, silent, startRedis, until } from '../../helper.js'
 
 const ALL = 1024 * 1024
@@ -16,7 +17,14 @@ t.test('a guest writer yields to a home writer, and takes over when that one is 
   const home = await open(true)
   const write = (event: string) =>
     guest.write([
-      { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(`{"events":[${event}]}`) },
+      {
+        type: 'append',
+        keyClass: 'secret',
+        projectId: 'p',
+        count: 1,
+        body: Buffer.from(`{"events":[${event}]}`),
+        ids: NO_IDS,
+      },
     ])
 
   await write('1')
