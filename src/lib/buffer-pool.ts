@@ -8,7 +8,7 @@ const MAX_SLABS = 96
 interface Slab {
   bytes: Buffer
   /** bodies in it that are not released yet */
-  pooled: number
+  pooled: Set<Buffer>
 }
 
 /**
@@ -40,7 +40,7 @@ export class BufferPool {
       at += chunk.length
     }
     this.#used = at
-    slab.pooled++
+    slab.pooled.add(body)
     return body
   }
 
@@ -52,14 +52,17 @@ export class BufferPool {
     const body = slab.bytes.subarray(this.#used, this.#used + length)
     body.write(text)
     this.#used += length
-    slab.pooled++
+    slab.pooled.add(body)
     return body
   }
 
-  /** Must be called at most once for each buffer, after its last read. Ignores buffers that are not from this pool. */
+  /**
+   * Call it after the last read of a buffer. Ignores one that is released already, or not from this pool.
+   * @param body the object that the pool returned: it stands for the right to its memory, so a copy does not count
+   */
   release(body: Buffer): void {
     const slab = this.#slabs.get(body.buffer)
-    if (!slab || --slab.pooled > 0) return
+    if (!slab?.pooled.delete(body) || slab.pooled.size > 0) return
     if (slab === this.#current) this.#used = 0
     else this.#keep(slab)
   }
@@ -76,7 +79,7 @@ export class BufferPool {
 
   #makeSlab(): Slab | null {
     if (this.#alive >= MAX_SLABS) return null
-    const slab = { bytes: Buffer.allocUnsafeSlow(SLAB_BYTES), pooled: 0 }
+    const slab = { bytes: Buffer.allocUnsafeSlow(SLAB_BYTES), pooled: new Set<Buffer>() }
     this.#slabs.set(slab.bytes.buffer, slab)
     this.#collected.register(slab.bytes.buffer, undefined)
     this.#alive++

@@ -7,21 +7,29 @@ import { until } from '../helper.js'
 
 const MIB = 1024 * 1024
 
-t.test('bodies that were not released keep their bytes, whatever their neighbours do', async () => {
+t.test('bodies that were not released keep their bytes, even if others are released twice', async () => {
   const take = fc.record({
     take: fc.oneof(fc.integer({ min: 0, max: 8192 }), fc.integer({ min: 300_000, max: 1_200_000 })),
     cuts: fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 3 }),
   })
   const giveBack = fc.record({ giveBack: fc.nat() })
+  const repeat = fc.record({ repeat: fc.nat() })
   fc.assert(
-    fc.property(fc.array(fc.oneof(take, giveBack), { maxLength: 60 }), (steps) => {
+    fc.property(fc.array(fc.oneof(take, giveBack, repeat), { maxLength: 60 }), (steps) => {
       const memory = new BufferPool()
+      const released: Buffer[] = []
       const kept: { body: Buffer; expected: Buffer }[] = []
       let count = 0
       for (const step of steps) {
         if ('giveBack' in step) {
           const [gone] = kept.splice(step.giveBack % (kept.length || 1), 1)
           if (gone) memory.release(gone.body)
+          if (gone) released.push(gone.body)
+          continue
+        }
+        if ('repeat' in step) {
+          const again = released[step.repeat % released.length]
+          if (again) memory.release(again)
           continue
         }
         const expected = Buffer.alloc(step.take, ++count)
