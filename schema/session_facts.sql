@@ -50,7 +50,8 @@ CREATE TABLE IF NOT EXISTS session_facts
     exit_path       LowCardinality(String),
     -- the names of its events, each once
     names           Array(LowCardinality(String)),
-    -- it is longer than a day, or has too many names: questions group its events instead
+    -- It is longer than a day, or has too many names. Questions group its events instead, so the other columns are empty
+    -- except for `key`, and there is a row for each of its days.
     is_irregular    UInt8
 )
 ENGINE = MergeTree

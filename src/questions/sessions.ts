@@ -253,7 +253,8 @@ export class Sessions implements SessionTable {
   /**
    * SELECT of the rows of `session_facts` for the UTC days of [from, to), epoch ms, without the columns for the project
    * and the fill. Sessions that every question has to group itself (irregular ones) have a row for each day that they
-   * touch.
+   * touch, with nothing but their key: a row is removed with the events around its day, and these sessions may have
+   * others.
    * @param scope reaches from a day before `from` to two days after `to`
    */
   selectFacts({ from, to }: { from: number; to: number }): string {
@@ -261,15 +262,22 @@ export class Sessions implements SessionTable {
     const columns = this.#nameFacts()
     const span = this.#addFact('span', 'max(at) - min(at)')
     const { names, areMany } = groupNames(this.#moment('name', 'event', `''`), 'is_event')
-    const all = [...columns, ['names', this.#addFact('names', names)] as const]
+    const all = [
+      ['start', 'session_start'],
+      ['place', 'toUInt64(session_order)'],
+      ...columns,
+      ['names', this.#addFact('names', names)],
+    ] as const
     const isIrregular = `${span} > ${DAY_MS} OR ${this.#addFact('many', areMany)}`
-    const lastDay = `if(is_irregular, floor((start + ${span}) / ${DAY_MS}), floor(start / ${DAY_MS}))`
-    const days = `range(toInt32(greatest(floor(start / ${DAY_MS}), ${from / DAY_MS})),
-      toInt32(least(${lastDay}, ${to / DAY_MS - 1})) + 1)`
-    const rows = `(SELECT *, session_key AS key, session_start AS start, ${isIrregular} AS is_irregular FROM ${this.#select()})`
-    const list = all.map(([name, column]) => `${column} AS ${name}`).join(', ')
-    return `SELECT addDays(toDate32('1970-01-01'), arrayJoin(${days})) AS day, key, start, toUInt64(session_order) AS place,
-      ${list}, is_irregular FROM ${rows}`
+    const first = `floor(session_start / ${DAY_MS})`
+    const last = `if(is_irregular, floor((session_start + ${span}) / ${DAY_MS}), ${first})`
+    const days = `range(toInt32(greatest(${first}, ${from / DAY_MS})), toInt32(least(${last}, ${to / DAY_MS - 1})) + 1)`
+    const rows = `(SELECT *, ${isIrregular} AS is_irregular FROM ${this.#select()})`
+    const list = all.map(
+      ([name, column]) => `if(is_irregular, defaultValueOfArgumentType(${column}), ${column}) AS ${name}`,
+    )
+    return `SELECT addDays(toDate32('1970-01-01'), arrayJoin(${days})) AS day, session_key AS key, ${list.join(', ')},
+      is_irregular FROM ${rows}`
   }
 
   /** The columns of `session_facts`, each with the column that has its value. */

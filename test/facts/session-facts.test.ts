@@ -3,8 +3,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreError, StoreTimeoutError, StoreUnreachableError } from '../../src/clickhouse/errors.js'
+import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { parseEventId } from '../../src/model/event-id.js'
 import type { Session } from '../../src/model/session.js'
+import { SessionFactsSource } from '../../src/questions/session-facts-source.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
 import { deleteEventsOfBatches } from '../../src/store/batches.js'
 import { noteCalls, requestFacts } from '../../src/store/event-changes.js'
@@ -350,6 +352,37 @@ t.test('the next leader continues, and rows of one that was lost while it made t
   await clickhouse.command('SYSTEM START MERGES session_facts')
   await until('void rows to be removed', async () => (await shard.countRows()) === 0)
   t.equal(await count('session_fact_days'), 0)
+})
+
+t.test('an erasure leaves nothing of a session that another user continued for days', async (t) => {
+  const shard = await openShard(t)
+  const { clickhouse, shards } = shard
+  const days = DAYS.slice(0, 6)
+  const visit = (distinct_id: string, day: number): StoredEvent => ({
+    event: '$pageview',
+    distinct_id,
+    timestamp: day * DAY_MS + 43_200_000,
+    properties: JSON.stringify({ url: `https://shop.example/users/${distinct_id}` }),
+    session_id: 'shared',
+  })
+  await shard.store(
+    'a',
+    days.map((day, i) => visit(i === 0 ? 'alice' : 'bob', day)),
+  )
+  const sessions = new SessionFactsSource({
+    shards,
+    facts: { readColumns: async () => new Set() },
+    getSettings: () => DEFAULT_SETTINGS,
+    getExpiry: () => null,
+  })
+  shard.copier({ ...OFTEN, sessions })
+  await shard.complete(['a'])
+  await requestSessionFacts(clickhouse, 'a')
+  const read = () => clickhouse.rows('SELECT * FROM session_facts')
+  await until('rows of all days', async () => (await read()).length === days.length)
+  await deleteEventsOfUsers(clickhouse, 'a', ['alice'])
+  await shard.complete(['a'])
+  t.notMatch(JSON.stringify(await read()), /alice/)
 })
 
 t.test('when ClickHouse starts, it is forgotten which days have rows', async (t) => {
