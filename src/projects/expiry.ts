@@ -132,7 +132,7 @@ export class Expiry {
    * @throws the first failure, after the other projects
    */
   async run(): Promise<void> {
-    const { projects, shards, purge, everyMs = RUN_EVERY_MS } = this.#options
+    const { projects, purge, everyMs = RUN_EVERY_MS } = this.#options
     const aging = [...projects.list()].filter(([, { settings }]) => KEPT.some((kind) => settings.keep[kind] !== null))
     if (aging.length === 0 || !(await this.#trustsClock())) return
     if (!(await this.#claim(TASK, everyMs))) return
@@ -142,10 +142,7 @@ export class Expiry {
     for (const [projectId] of aging) {
       if (this.#stop.signal.aborted) return
       try {
-        // Removed data cannot be restored, so a longer retention must count from the moment any process sets it.
-        const { settings } = await readProject(shards, projectId)
-        const keep = removesRows ? settings.keep : { ...settings.keep, events: null, sessions: null }
-        if (await this.#expire(projectId, keep)) isPurgeDue = true
+        if (await this.#expire(projectId, removesRows)) isPurgeDue = true
       } catch (error) {
         failures.push(error)
         isPurgeDue = true
@@ -189,41 +186,66 @@ export class Expiry {
     await removeExpiredDeadLetters(shards, all, now(), projectId)
   }
 
-  /** Removes the expired data of one project. @returns whether some of it is still on the disk, and has to be purged */
-  async #expire(projectId: string, keep: ProjectSettings['keep']): Promise<boolean> {
+  /**
+   * Removes the expired data of one project.
+   * @param removesRows whether to remove events and sessions, or only profiles
+   * @returns whether some of it is still on the disk, and has to be purged
+   */
+  async #expire(projectId: string, removesRows: boolean): Promise<boolean> {
     const { barrier, noteDeletion, log, now = Date.now } = this.#options
     const shards = reserveErasureSlots(this.#options.shards, projectId)
     const { signal } = this.#stop
     const removed = { events: 0, sessions: 0, profiles: 0, dead_letters: 0 }
     // After this, everything that was accepted before it expired is in the store or in a dead letter.
     await barrier.requireProject(projectId)
-    if (keep.events !== null) {
-      const before = keptSince(keep.events, now())
+    const at = now()
+    const readKeep = async () => (await readProject(this.#options.shards, projectId)).settings.keep
+    // Removed data cannot be restored, so a longer retention counts from the moment any process sets it, even if that is
+    // in the middle of a long removal.
+    const isDue = async (kind: Kept, before: number) => {
+      const { [kind]: kept } = await readKeep()
+      return kept !== null && keptSince(kept, at) >= before
+    }
+    const keep = await readKeep()
+    if (removesRows && keep.events !== null) {
+      const before = keptSince(keep.events, at)
       removed.dead_letters = await expireDeadLetters(shards, projectId, before)
       try {
-        removed.events = await shards.count((clickhouse) => deleteEventsBefore(clickhouse, projectId, before))
+        removed.events = await shards.count((clickhouse) =>
+          deleteEventsBefore(clickhouse, projectId, before, () => isDue('events', before)),
+        )
       } finally {
         await noteDeletion(projectId)
       }
     }
-    if (keep.sessions !== null) {
-      const before = keptSince(keep.sessions, now())
-      removed.sessions = await shards.count((clickhouse) =>
-        deleteExpiredSessions(clickhouse, projectId, before, signal),
-      )
+    if (removesRows && keep.sessions !== null) {
+      const before = keptSince(keep.sessions, at)
+      removed.sessions = await shards.count(async (clickhouse) => {
+        return (await isDue('sessions', before))
+          ? await deleteExpiredSessions(clickhouse, projectId, before, signal)
+          : 0
+      })
     }
-    if (keep.profiles !== null)
-      removed.profiles = await this.#expireProfiles(shards, projectId, keptSince(keep.profiles, now()))
+    if (keep.profiles !== null) {
+      const before = keptSince(keep.profiles, at)
+      removed.profiles = await this.#expireProfiles(shards, projectId, before, () => isDue('profiles', before))
+    }
     if (Object.values(removed).some((count) => count > 0)) {
       log.info({ project: projectId, ...removed }, 'expired data was removed')
     }
     return removed.events + removed.profiles > 0
   }
 
-  async #expireProfiles(shards: Shards, projectId: string, before: number): Promise<number> {
+  /** @param isDue asked before each page of profiles; if false, the rest is kept */
+  async #expireProfiles(
+    shards: Shards,
+    projectId: string,
+    before: number,
+    isDue: () => Promise<boolean>,
+  ): Promise<number> {
     const { profiles } = this.#options
     let removed = 0
-    while (removed < MAX_PROFILES && !this.#stop.signal.aborted) {
+    while (removed < MAX_PROFILES && !this.#stop.signal.aborted && (await isDue())) {
       const names = await findUnseenProfiles(shards, projectId, before, PROFILES)
       let gone = 0
       await forEachInBatches(names, async (name) => {

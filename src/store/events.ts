@@ -244,12 +244,14 @@ export async function deleteEventsOfUsers(
 /**
  * Like `deleteEventsOfUsers`, for the events of a project, month by month.
  * @param before only events before this time, whole epoch ms; null: all
+ * @param isDue asked before each month; if false, the rest is kept
  * @returns the number of deleted events
  */
 export async function deleteEventsBefore(
   clickhouse: ClickHouse,
   projectId: string,
   before: number | null,
+  isDue: () => Promise<boolean> = async () => true,
 ): Promise<number> {
   const which = before === null ? '1' : `timestamp < ${before}`
   const values = { project: projectId }
@@ -263,6 +265,7 @@ export async function deleteEventsBefore(
   const counter = await DeletionCounter.open(clickhouse, projectId)
   let sum = 0
   for (const { id } of months) {
+    if (!(await isDue())) break
     const condition = `project_id = {project:String} AND _partition_id = {month:String} AND ${which}`
     const parameters = { ...values, month: id }
     const scope = { kind: 'month' as const, month: id, before }

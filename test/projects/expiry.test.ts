@@ -1,16 +1,21 @@
 import t from 'tap'
 import { command } from '../../src/cli/dead-letters.js'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { Shards } from '../../src/clickhouse/shards.js'
 import { Expiry } from '../../src/projects/expiry.js'
 import { changeProject, Projects } from '../../src/projects/projects.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { insertEvents } from '../../src/store/events.js'
 import { findUnseenProfiles } from '../../src/store/expiry.js'
+import { claimJobTurn } from '../../src/store/job-turns.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
+import { TcpProxy } from '../delivery/tcp-proxy.js'
 import { type Client, LANES, SECRET_KEY, settingsFor, silent, startApp, startRedis, until } from '../helper.js'
 import { addressOf, openStream } from '../live-stream.js'
 import { shardsUrl, startNodes } from '../nodes.js'
 import { newProject } from '../shared-app.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 const DAY_MS = 86_400_000
 const OLD = 'expired-user'
@@ -392,6 +397,41 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   await call('PATCH', '/public/project', { keep: { events: '30d' } })
   await expiry.run()
   t.equal(await countStored(), 1, 'a longer age counts although this process does not know it yet')
+})
+
+t.test('data that is to be kept for longer survives a removal that is running', async (t) => {
+  const { clickhouse, url } = await emptyClickHouse()
+  const shards = Shards.of(clickhouse)
+  const proxy = await TcpProxy.open(t, url)
+  const proxied = new ClickHouse({ url: proxy.url })
+  t.teardown(() => proxied.close())
+  for (const at of [Date.UTC(2024, 0, 15), Date.UTC(2024, 1, 15)]) {
+    const body = Buffer.from(JSON.stringify({ events: [{ event: 'e', distinct_id: 'u', timestamp: at }] }))
+    const entry = { position: BigInt(at) << 16n, kind: 'events', projectId: 'a', count: 1, receivedAt: at } as const
+    await insertEvents(clickhouse, 7, [{ ...entry, body }], `${at}`, AbortSignal.timeout(60_000))
+  }
+  const keep = (events: string) => changeProject(shards, 'a', { keep: { events } }, { by: { type: 'command_line' } })
+  await keep('1y')
+  await claimJobTurn(shards, 'retention', Date.now() - 3_600_000)
+  const projects = new Projects({ log: silent, closing: AbortSignal.abort(), now: Date.now })
+  await projects.start(shards)
+  const expiry = new Expiry({
+    projects,
+    shards: Shards.of(proxied),
+    barrier: { requireProject: async () => 0n },
+    profiles: { change: async () => t.fail('no profile expires') as never },
+    noteDeletion: async () => undefined,
+    purge: { now: async () => 0 },
+    log: silent,
+  })
+  const { held, release } = proxy.hold('DELETE FROM events')
+  const running = expiry.run()
+  await held
+  await keep('20y')
+  await release()
+  await running
+  const months = await clickhouse.rows('SELECT DISTINCT _partition_id AS month FROM events')
+  t.strictSame(months, [{ month: '202402' }])
 })
 
 t.test('calls with the id of an expired event do not find it', async (t) => {
