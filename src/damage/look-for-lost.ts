@@ -1,7 +1,14 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { checkFactsAgain } from '../store/fact-check.js'
 import { type KnownPart, type LostPart, noteLostParts, readKnownParts, readLostParts } from '../store/part-notes.js'
-import { findLaggingTables, hasBlockRows, listDetachedParts, listParts, type PartList } from '../store/parts.js'
+import {
+  findLaggingTables,
+  hasBlockRows,
+  isPatch,
+  listDetachedParts,
+  listParts,
+  type PartList,
+} from '../store/parts.js'
 import { findLost } from './find-lost.js'
 
 /** The parts of a shard, and its losses. */
@@ -31,8 +38,9 @@ export async function lookForLost(clickhouse: ClickHouse): Promise<LookResult> {
     isRestarted: notedAt < list.startedAt + 1000,
     hasBlockRows: (part, blocks) => hasBlockRows(clickhouse, part, blocks),
   })
-  // Events have vanished or are back. If this fails, the next look finds them again, as they are not recorded yet.
-  if (found.some(({ table }) => table === 'events')) await checkFactsAgain(clickhouse)
+  // Events or edits have vanished or are back. If this fails, the next look finds them again, as they are not recorded yet.
+  const ofEvents = found.filter(({ table }) => table === 'events')
+  if (ofEvents.length > 0) await checkFactsAgain(clickhouse, { areEdits: ofEvents.some(isPatch) })
   await noteLostParts(clickhouse, found, list.at)
   const all = new Map([...noted, ...found].map((lost) => [`${lost.table}/${lost.part}`, lost]))
   return { list, known, lagging, lost: [...all.values()].filter(({ isSettled }) => !isSettled) }

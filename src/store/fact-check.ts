@@ -3,7 +3,7 @@ import { isStoreError, type UnreadablePart } from '../clickhouse/errors.js'
 import { literalArray } from '../clickhouse/parameters.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
-import { SETTLED } from './event-changes.js'
+import { requestFacts, SETTLED } from './event-changes.js'
 
 /** Whether the facts of a generation were found to be complete since ClickHouse started. */
 export async function isChecked(clickhouse: ClickHouse, generation: number): Promise<boolean> {
@@ -16,14 +16,19 @@ export async function isChecked(clickhouse: ClickHouse, generation: number): Pro
 /**
  * Has the facts of a shard compared with its events again, because events were lost or reappeared without a change in
  * the log. Until then, questions read events.
+ * @param options `areEdits`: whether the same happened to edits; facts are then copied again, because a comparison of
+ *   numbers does not find these
  */
-export async function checkFactsAgain(clickhouse: ClickHouse): Promise<void> {
+export async function checkFactsAgain(clickhouse: ClickHouse, { areEdits = false } = {}): Promise<void> {
   // With replicas, there are no facts.
   if (clickhouse.hasReplicas) return
-  await clickhouse.command('TRUNCATE TABLE facts_checked').catch((error: unknown) => {
+  try {
+    if (areEdits) await requestFacts(clickhouse, 'rebuild', '')
+    await clickhouse.command('TRUNCATE TABLE facts_checked')
+  } catch (error) {
     // A user without the right to do this cannot have copied facts.
     if (!isStoreError(error, 'ACCESS_DENIED')) throw error
-  })
+  }
 }
 
 /**

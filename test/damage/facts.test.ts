@@ -1,9 +1,12 @@
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { lookForLost } from '../../src/damage/look-for-lost.js'
+import { EventEdits } from '../../src/store/event-edits.js'
 import { openStore } from '../../src/store/open.js'
 import { completeFacts, countDifferences } from '../facts/copied-facts.js'
-import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
-import { ACCIDENTS, damage, keepLog, type PartFolder, readParts } from './damaged-store.js'
+import { openShard } from '../facts/shard.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, silent, startApp, startClickHouse, until } from '../helper.js'
+import { ACCIDENTS, damage, keepLog, type PartFolder, readParts, recordParts } from './damaged-store.js'
 
 const settings = (folder: string) => ({ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', DATA_DIR: folder })
 const EVENTS = 60
@@ -86,4 +89,33 @@ t.test('facts that ClickHouse has lost or cannot read are rebuilt, and no answer
   t.strictSame(await ask(), [EVENTS], 'events are read in the meantime')
   await complete()
   t.strictSame(await ask(), [EVENTS])
+})
+
+t.test('facts of edits that were lost are copied again', async (t) => {
+  const path = join(await dataFolder(t), 'clickhouse')
+  const engine = await startClickHouse(t, path)
+  const { clickhouse, shards, ...shard } = await openShard(t, engine)
+  // Otherwise the edit may become a part of the events.
+  await clickhouse.command('SYSTEM STOP MERGES events')
+  const event = { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 20), properties: '{}' }
+  const [eventId = ''] = await shard.store('a', [event, event])
+  const copier = shard.copier()
+  await shard.complete(['a'])
+  const edits = new EventEdits(shards)
+  await edits.apply({ projectId: 'a', eventId, properties: '{"edited":true}' })
+  await edits.close()
+  await shard.complete(['a'])
+  await copier.close()
+  await recordParts(shards)
+  const [patch] = await readParts(shards, "table = 'events' AND startsWith(partition_id, 'patch-')")
+  await clickhouse.close()
+  await engine.close()
+  await damage(join(patch?.path ?? '', 'checksums.txt'))
+
+  const restarted = await openShard(t, await startClickHouse(t, path))
+  t.match((await lookForLost(restarted.clickhouse)).lost, [{ table: 'events', partition: patch?.partition }])
+  restarted.copier({ log: silent })
+  await restarted.complete(['a'])
+  t.equal(await restarted.countFacts(), 2)
+  t.equal(await restarted.countDifferences(), 0)
 })

@@ -93,8 +93,8 @@ async function checkShard(
       list.at,
     )
     for (const part of lost) report.say(`Accepted: ${describe(part, shard)}`)
-    // Events may have been inserted again from a backup.
-    await checkFactsAgain(clickhouse)
+    // Events may have been inserted again from a backup, and edits made again.
+    await checkFactsAgain(clickhouse, { areEdits: lost.some(isPatch) })
   } else {
     for (const part of lost) report.fault(`${describe(part, shard)} See ${MANUAL}.`)
   }
