@@ -41,8 +41,8 @@ ORDER BY project_id
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
 -- The generations of facts that were compared with `events` since ClickHouse started: it starts without parts that are
--- damaged or missing, and forgets this. Only the facts of these generations are read. A set is in memory only, and in
--- no backup.
+-- damaged or missing, and forgets this. Only the facts of these generations are read. Numbers from 2^31 on mark
+-- comparisons that are running: one whose number is gone starts over. A set is in memory only, and in no backup.
 CREATE TABLE IF NOT EXISTS facts_checked
 (
     generation UInt32

@@ -21,7 +21,7 @@ import type { Position } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import { type EventChange, forgetSettledChanges, readLeftOut, readOpenChanges } from '../store/event-changes.js'
 import { isDiskShort } from '../store/fact-backlog.js'
-import { detachNotes } from '../store/fact-check.js'
+import { detachNotes, FactCheck } from '../store/fact-check.js'
 import { BEAT_MS, FactLead, LeadLostError } from '../store/fact-lead.js'
 import { FACT_NOTES } from '../store/parts.js'
 import type { SessionFactsMaker } from '../store/session-facts.js'
@@ -53,6 +53,8 @@ export interface FactCopierOptions extends UnendedLimits {
   sessionsPace?: SessionsPace | undefined
   /** pauses before a project that failed is tried again; default: a second up to five minutes */
   setbackPauses?: Backoff
+  /** pauses between comparisons of projects that are being changed; default: a second up to half a minute */
+  checkPauses?: Backoff | undefined
   /** pause between two checks for new events, ms */
   pauseMs?: number
 }
@@ -82,6 +84,9 @@ const EVENTS_TOGETHER = 2_000
 const REBUILD_MS = HOUR_MS
 /** Copying yields while the journals have a larger backlog than this. */
 const BACKLOG_BYTES = 16 * 1024 * 1024
+/** Until all projects have been compared, the facts of none may be read. */
+const UNSTABLE =
+  'the events of a project were being deleted each time its facts were compared with them; copying its facts again'
 /** How long a stop of the service waits for a running statement. */
 const CLOSE_MS = 2_000
 const BACKOFF: Backoff = { firstMs: 200, maxMs: 30_000 }
@@ -112,6 +117,7 @@ export class FactCopier {
   readonly #copies: Setbacks
   readonly #changes: Setbacks
   readonly #unended: UnendedChanges
+  readonly #comparison: FactCheck
   #rebuiltAt = Number.NEGATIVE_INFINITY
   #forgetting: Promise<void> | null = null
   readonly #filler: SessionFiller | null
@@ -124,6 +130,7 @@ export class FactCopier {
     this.#copies = new Setbacks(options.setbackPauses)
     this.#changes = new Setbacks(options.setbackPauses)
     this.#unended = new UnendedChanges(options.clickhouse, options)
+    this.#comparison = new FactCheck(options.clickhouse, options.checkPauses)
     const { sessions: maker, sessionsPace: pace } = options
     this.#filler = maker ? new SessionFiller({ ...options, maker, pace }) : null
     this.#backlog = this.#newBacklog(new Set())
@@ -385,11 +392,18 @@ export class FactCopier {
 
   /** Whether the facts are complete, so that copying may continue: ClickHouse lost none of them at its last start. */
   async #check(lead: FactLead): Promise<boolean> {
-    const found = await lead.check()
-    if (found !== 'different') return found === 'equal'
-    const reason = 'facts may differ from their events; copying them again'
-    await this.#rebuild(lead, reason)
-    return true
+    const found = await lead.check(this.#comparison)
+    if (found === 'equal') return true
+    if (found === 'different') {
+      await this.#rebuild(lead, 'facts may differ from their events; copying them again')
+      return true
+    }
+    for (const project of this.#comparison.takeStuck()) {
+      this.#options.log.warn({ project }, UNSTABLE)
+      await lead.remove(project)
+      await this.#resetBacklog()
+    }
+    return false
   }
 
   /**

@@ -9,7 +9,7 @@ import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ABANDONED, type ChangeScope, type EventChange, SETTLED } from './event-changes.js'
 import { matchEntries } from './events.js'
 import { FACTS_COMMENT, type FactRange } from './fact-backlog.js'
-import { type Comparison, checkFactsAgain, FactCheck, isChecked } from './fact-check.js'
+import { type Comparison, checkFactsAgain, type FactCheck, isChecked } from './fact-check.js'
 import { hashName, insertFacts, toDay } from './fact-columns.js'
 import { STILL_LEADS } from './fact-points.js'
 import { LeadColumns } from './lead-columns.js'
@@ -94,14 +94,12 @@ export class FactLead {
   readonly sessions: SessionDays
   readonly columns: LeadColumns
   readonly #clickhouse: ClickHouse
-  readonly #comparison: FactCheck
   readonly #state: LeadState
   readonly #log: Pick<Log, 'warn'>
 
   private constructor(clickhouse: ClickHouse, state: LeadState, log: Pick<Log, 'warn'>) {
     this.#clickhouse = clickhouse
     this.#log = log
-    this.#comparison = new FactCheck(clickhouse)
     this.#state = state
     this.columns = new LeadColumns(clickhouse, () => this.assertLeads())
     this.sessions = new SessionDays(clickhouse, {
@@ -210,23 +208,25 @@ export class FactLead {
    * Allows questions to read facts, if ClickHouse has not lost any at its last start. @returns `equal` if they may be
    * read now; `different` if they have to be rebuilt
    */
-  async check(): Promise<Comparison> {
+  async check(comparison: FactCheck): Promise<Comparison> {
     const { generation } = this.#state.current
     if (await isChecked(this.#clickhouse, generation)) return 'equal'
     // If a change was lost, facts may lack an edit, which does not show in their number.
     if (await hasDetachedParts(this.#clickhouse, FACT_NOTES)) return 'different'
-    const found = await this.#comparison.run(generation)
+    const found = await comparison.run(generation)
     if (found !== 'equal') return found
     // A question may have detached an unreadable part in the meantime.
     if (await hasDetachedParts(this.#clickhouse, FACT_NOTES)) return 'different'
-    await this.#noteChecked()
-    return found
+    await this.#noteChecked(comparison.holds)
+    return (await isChecked(this.#clickhouse, generation)) ? 'equal' : 'changing'
   }
 
-  async #noteChecked(): Promise<void> {
+  /** @param condition in SQL; if it does not hold, nothing is noted */
+  async #noteChecked(condition = '1'): Promise<void> {
     await this.#dropDetached()
     await this.#change(
-      `INSERT INTO facts_checked (generation) SELECT ${this.#state.current.generation} WHERE ${STILL_LEADS}`,
+      `INSERT INTO facts_checked (generation)
+       SELECT ${this.#state.current.generation} WHERE ${condition} AND ${STILL_LEADS}`,
     )
   }
 
@@ -395,10 +395,7 @@ export class FactLead {
         return []
       }
       case 'leave_out':
-        await this.sessions.eraseCalls(projectId, null)
-        // From now on, questions of the project only read `events`.
-        await this.#finish(await this.#state.beginStep(), [{ projectId, hi: 0n }])
-        await this.#change('DELETE FROM event_facts WHERE project_id = {project:String}', { project: projectId })
+        await this.remove(projectId)
         return []
       case 'rebuild':
       case 'take_in':
@@ -408,6 +405,14 @@ export class FactLead {
       default:
         throw new Error(`no such change: ${scope satisfies never}`)
     }
+  }
+
+  /** Removes the facts of a project, so that they are copied again unless the project is left out. */
+  async remove(projectId: string): Promise<void> {
+    await this.sessions.eraseCalls(projectId, null)
+    // From now on, questions of the project only read `events`.
+    await this.#finish(await this.#state.beginStep(), [{ projectId, hi: 0n }])
+    await this.#change('DELETE FROM event_facts WHERE project_id = {project:String}', { project: projectId })
   }
 
   /** Deletes facts whose events are gone. @param left SELECT of the ids that still exist */

@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import type { ClickHouse } from '../../src/clickhouse/client.js'
-import { StoreError } from '../../src/clickhouse/errors.js'
+import { StoreError, StoreTimeoutError, StoreUnreachableError } from '../../src/clickhouse/errors.js'
 import { Questions } from '../../src/questions/run.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
 import { logChange, requestFacts } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
+import { insertEvents } from '../../src/store/events.js'
 import { isDiskShort } from '../../src/store/fact-backlog.js'
 import { checkFactsAgain, FactCheck } from '../../src/store/fact-check.js'
 import { FactLead } from '../../src/store/fact-lead.js'
@@ -60,7 +61,80 @@ t.test('facts are not complete if a part is detached while they are compared', a
   }
   const options = { process: randomUUID(), isShared: false, log: silent, signal: new AbortController().signal }
   const lead = await FactLead.take(compared, options)
-  t.equal(await lead?.check(), 'different')
+  t.equal(await lead?.check(new FactCheck(compared)), 'different')
+})
+
+t.test('a comparison that fails continues where it was, and with more time if it took too long', async (t) => {
+  const shard = await openShard(t)
+  const { clickhouse } = shard
+  for (const at of [Date.UTC(2024, 0, 15), Date.UTC(2024, 1, 15)]) {
+    const entry = { position: BigInt(at) << 16n, projectId: 'a', kind: 'events', count: 1, receivedAt: at } as const
+    const body = Buffer.from('{"events":[{"event":"e","distinct_id":"u"}]}')
+    await insertEvents(clickhouse, 7, [{ ...entry, body }], `${at}`, new AbortController().signal)
+  }
+  const copier = shard.copier()
+  await shard.complete(['a'])
+  await copier.close()
+  await checkFactsAgain(clickhouse)
+  const failing = shard.open()
+  const { rows } = failing
+  const asked: [month: unknown, limitMs: number | undefined][] = []
+  failing.rows = async (query, parameters, settings, reading) => {
+    if (query.includes('sum(difference)')) {
+      asked.push([parameters?.month, reading?.limitMs])
+      if (asked.length === 1) throw new StoreTimeoutError('ClickHouse did not respond in time')
+      if (asked.length === 3) throw new StoreUnreachableError('the connection was lost')
+    }
+    return (await rows.call(failing, query, parameters, settings, reading)) as never
+  }
+  shard.copier({ clickhouse: failing, log: silent })
+  await shard.complete(['a'])
+  t.strictSame(asked, [
+    ['202401', 110_000],
+    ['202401', 220_000],
+    ['202402', 220_000],
+    ['202402', 220_000],
+  ])
+})
+
+t.test('what was compared before rows were lost or reappeared does not count', async (t) => {
+  const shard = await openShard(t)
+  const { clickhouse } = shard
+  await shard.store('a', [EVENT])
+  const copier = shard.copier()
+  await shard.complete(['a'])
+  await copier.close()
+  await checkFactsAgain(clickhouse)
+  const options = { process: randomUUID(), isShared: false, log: silent, signal: new AbortController().signal }
+  const lead = await FactLead.take(clickhouse, options)
+  const check = new FactCheck(clickhouse)
+  const [state] = await clickhouse.rows<{ generation: number }>('SELECT max(generation) AS generation FROM facts_state')
+  t.equal(await check.run(state?.generation ?? 0), 'equal')
+  await clickhouse.command("DELETE FROM event_facts WHERE project_id = 'a'")
+  t.equal(await check.run(state?.generation ?? 0), 'equal', 'nothing is compared twice')
+  await checkFactsAgain(clickhouse)
+  t.equal(await lead?.check(check), 'different')
+})
+
+t.test('a project whose events are being deleted does not keep facts of others from being read', async (t) => {
+  const shard = await openShard(t)
+  const { clickhouse } = shard
+  const ids = await shard.store('a', [EVENT, EVENT])
+  await shard.store('b', [EVENT])
+  const copier = shard.copier()
+  await shard.complete(['a', 'b'])
+  await copier.close()
+  const { log, lines } = keepLog()
+  await logChange(clickhouse, new Map([['a', { kind: 'users', users: [] }]]), async () => {
+    await clickhouse.command(`DELETE FROM events WHERE event_id = '${ids[0]}'`)
+    await checkFactsAgain(clickhouse)
+    shard.copier({ log, checkPauses: { firstMs: 50, maxMs: 50 } })
+    await until('facts of the other project', async () => (await readFactsPoint(clickhouse, 'b')).point)
+  })
+  await shard.complete(['a', 'b'])
+  t.equal(await shard.countDifferences(), 0)
+  t.equal(await shard.countFacts(), 2)
+  t.match(lines, [{ project: 'a', msg: /copying its facts again/ }])
 })
 
 t.test('a copier halves a step that took too much memory', async (t) => {
