@@ -25,7 +25,10 @@ const RUN_EVERY_MS = HOUR_MS
  * data. Even if one is interrupted, the next one is complete within the promised day.
  */
 const RUNS_PER_REMOVAL = 8
+/** Each run whose clock is trusted claims a turn of this task, which later says what time it was. */
 const TASK = 'retention'
+/** The process that claims the turn of this task removes data. */
+const REMOVAL_TASK = `${TASK}, removal`
 /** A clock that is further ahead of the last known time than this may be wrong, ms. */
 const MAX_JUMP_MS = DAY_MS
 /** After this number of runs, which is a day of running, a clock in doubt is trusted. */
@@ -65,20 +68,11 @@ export async function removeExpiredDeadLetters(
   only?: string,
 ): Promise<void> {
   const aging = [...projects].filter(([id, { settings }]) => settings.keep.events !== null && id === (only ?? id))
-  if (aging.length === 0 || now - (await readKnownTime(shards, projects, now)) > MAX_JUMP_MS) return
+  if (aging.length === 0 || now - (await readLastJobTurn(shards, TASK, now)) > MAX_JUMP_MS) return
   for (const [projectId, { settings }] of aging) {
     const since = keptSince(settings.keep.events ?? '', now)
     await expireDeadLetters(reserveErasureSlots(shards, projectId), projectId, since)
   }
-}
-
-/**
- * Finds when data was last removed or a project's settings were last changed, epoch ms. A clock that jumped to next
- * year by mistake would delete data that has not expired.
- */
-async function readKnownTime(shards: Shards, projects: ReadonlyMap<string, Project>, now: number): Promise<number> {
-  const changes = [...projects.values()].map(({ updatedAt }) => updatedAt)
-  return Math.max(await readLastJobTurn(shards, TASK, now), ...changes)
 }
 
 /** The expired data of a project, by kind. */
@@ -134,8 +128,8 @@ export class Expiry {
   async run(): Promise<void> {
     const { projects, purge, everyMs = RUN_EVERY_MS } = this.#options
     const aging = [...projects.list()].filter(([, { settings }]) => KEPT.some((kind) => settings.keep[kind] !== null))
-    if (aging.length === 0 || !(await this.#trustsClock())) return
-    if (!(await this.#claim(TASK, everyMs))) return
+    if (!(await this.#trustsClock(aging.length > 0)) || aging.length === 0) return
+    if (!(await this.#claim(REMOVAL_TASK, everyMs))) return
     const removesRows = await this.#claim(`${TASK}, events and sessions`, RUNS_PER_REMOVAL * everyMs)
     const failures: unknown[] = []
     let isPurgeDue = false
@@ -159,23 +153,30 @@ export class Expiry {
     return await claimJobTurn(shards, task, Math.floor(now() / ms) * ms)
   }
 
-  /** Whether the clock is plausible, or has been this far ahead for a whole day of running. */
-  async #trustsClock(): Promise<boolean> {
-    const { projects, shards, log, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
-    const known = await readKnownTime(shards, projects.list(), now())
-    if (now() - known <= MAX_JUMP_MS) {
-      this.#hasWarned = false
-      return true
+  /**
+   * Whether the clock is plausible, or has been this far ahead for a whole day of running. A clock that jumped to next
+   * year by mistake would delete data that has not expired. Times that were stored meanwhile, such as those of changed
+   * settings, say nothing, because they come from the same clock. @param isUsed whether anything expires
+   */
+  async #trustsClock(isUsed: boolean): Promise<boolean> {
+    const { shards, log, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
+    const known = await readLastJobTurn(shards, TASK, now())
+    // At the first start, there is nothing to compare the clock with.
+    const isPlausible = now() - known <= MAX_JUMP_MS || (known === 0 && !isUsed)
+    if (isPlausible) this.#hasWarned = false
+    else {
+      if (isUsed && !this.#hasWarned) {
+        log.warn(
+          { clock: new Date(now()).toISOString() },
+          'the clock is more than a day ahead of the last hourly run: if it still is in a day, expired data is removed again',
+        )
+        this.#hasWarned = true
+      }
+      await this.#claim(DOUBT_TASK, everyMs)
+      if ((await countJobTurns(shards, DOUBT_TASK, known, now())) <= DOUBTING_RUNS) return false
     }
-    if (!this.#hasWarned) {
-      log.warn(
-        { clock: new Date(now()).toISOString() },
-        'the clock is more than a day ahead of the last removal of expired data: if it still is in a day, the removal resumes',
-      )
-    }
-    this.#hasWarned = true
-    await this.#claim(DOUBT_TASK, everyMs)
-    return (await countJobTurns(shards, DOUBT_TASK, known, now())) > DOUBTING_RUNS
+    await this.#claim(TASK, everyMs)
+    return true
   }
 
   /** Like `removeExpiredDeadLetters` for one project, if its events expire as far as this process knows. */
