@@ -46,24 +46,28 @@ export async function readSettings(shards: Shards, projectId: string): Promise<S
  * @returns the new revision; null if another change came first
  */
 export async function replaceSettings(shards: Shards, next: StoredSettings): Promise<number | null> {
-  const { projectId, text, revision, updatedAt } = next
-  const version = revision + 1
+  const { projectId, text, updatedAt } = next
   const writeId = randomUUID()
   return await shards.onFirst(async (clickhouse) => {
-    // The token names the row that this one replaces, so ClickHouse stores only one of several concurrent changes.
-    await clickhouse.command(
-      `INSERT INTO projects (project_id, settings, updated_at, write_id, version)
-       SELECT {project:String}, ${literal(text)}, {updatedAt:Int64}, {writeId:UUID}, {version:UInt64}`,
-      { project: projectId, updatedAt, writeId, version },
-      deduplicateBy(JSON.stringify(['settings', projectId, revision])),
-    )
-    const rows = await clickhouse.rows<{ writer: string }>(
-      `SELECT toString(write_id) AS writer FROM projects
-       WHERE project_id = {project:String} AND version = {version:UInt64}`,
-      { project: projectId, version },
-    )
-    // If our row was merged into a later one, that row includes the change, or the change was refused.
-    return rows.some(({ writer }) => writer === writeId) ? version : null
+    for (let { revision } = next; ; revision++) {
+      const version = revision + 1
+      // The token names the row that this one replaces, so ClickHouse stores only one of several concurrent changes.
+      await clickhouse.command(
+        `INSERT INTO projects (project_id, settings, updated_at, write_id, version)
+         SELECT {project:String}, ${literal(text)}, {updatedAt:Int64}, {writeId:UUID}, {version:UInt64}`,
+        { project: projectId, updatedAt, writeId, version },
+        deduplicateBy(JSON.stringify(['settings', projectId, revision])),
+      )
+      const rows = await clickhouse.rows<{ writer: string; at: string }>(
+        `SELECT toString(write_id) AS writer, toString(version) AS at FROM projects
+         WHERE project_id = {project:String} AND version >= {version:UInt64}`,
+        { project: projectId, version },
+      )
+      // If our row was merged into a later one, that row includes the change, or the change was refused.
+      if (rows.some(({ writer, at }) => writer === writeId && Number(at) === version)) return version
+      if (rows.length > 0) return null
+      // ClickHouse has lost the row with this version, but not its token.
+    }
   })
 }
 

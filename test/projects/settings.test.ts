@@ -1,15 +1,17 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { command } from '../../src/cli/projects.js'
+import { Shards } from '../../src/clickhouse/shards.js'
 import { changeSettings, DEFAULT_SETTINGS, keptSince, listSet } from '../../src/contract/project-settings.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { COMMAND_LINE } from '../../src/model/audit-entry.js'
-import { changeProject } from '../../src/projects/projects.js'
+import { changeProject, readProject } from '../../src/projects/projects.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
 import { LANES, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 const DAY_MS = 86_400_000
 
@@ -37,6 +39,17 @@ t.test('a change replaces only the settings that it names, and null sets the def
   t.match(two, { name: 'Shop', timezone: 'Europe/Vienna', keep: { events: '25m', sessions: '90d', profiles: null } })
   t.strictSame(listSet(two), { name: 'Shop', timezone: 'Europe/Vienna', keep: { events: '25m', sessions: '90d' } })
   t.strictSame(changeSettings(two, { name: null, timezone: null, keep: null }), DEFAULT_SETTINGS)
+})
+
+t.test('settings can be changed although ClickHouse has lost the last change', async (t) => {
+  const { clickhouse } = await emptyClickHouse()
+  const shards = Shards.of(clickhouse)
+  const change = (name: string) => changeProject(shards, 'a', { name }, { by: COMMAND_LINE })
+  await change('one')
+  await change('two')
+  await clickhouse.command('ALTER TABLE projects DELETE WHERE version = 2', {}, { mutations_sync: '2' })
+  t.match(await change('three'), { settings: { name: 'three' }, revision: 3 })
+  t.match(await readProject(shards, 'a'), { settings: { name: 'three' }, revision: 3 })
 })
 
 for (const storage of LANES) {
