@@ -18,6 +18,7 @@ const NOUNS: Record<string, string> = {
   saved: 'saved questions',
   projects: 'versions of settings',
   project_usage: 'counts of usage',
+  facts_left_out: 'exclusions from facts',
   ledger_bases: 'bases of the ledger',
   audit: 'entries of the audit log',
 }

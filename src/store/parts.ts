@@ -45,12 +45,13 @@ export interface PartList {
 
 /**
  * Recorded tables with rows of projects. They keep parts whose rows are all deleted, or expired as in `audit`; rows of
- * `projects`, `project_usage` and `ledger_bases` are never deleted. Without a part of `projects`, data would be kept
- * forever and nothing limited; without one of `project_usage`, quotas would seem less used than they are.
+ * `projects`, `project_usage`, `facts_left_out` and `ledger_bases` are never deleted. Without a part of `projects`, data
+ * would be kept forever and nothing limited; without one of `project_usage`, quotas would seem less used than they are;
+ * without one of `facts_left_out`, projects that an operator has left out would be copied.
  */
 const PROJECT_TABLES = [
   ...['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'],
-  ...['projects', 'project_usage', 'ledger_bases', 'audit'],
+  ...['projects', 'project_usage', 'facts_left_out', 'ledger_bases', 'audit'],
 ]
 /** Other recorded tables, whose rows are never deleted. */
 const OTHER_TABLES = ['dead_letter_replays', 'journals', 'layouts'] as const

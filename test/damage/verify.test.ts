@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { command } from '../../src/cli/verify/command.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
+import { requestFacts } from '../../src/store/event-changes.js'
 import { run } from '../cli/lanes-store.js'
 import {
   dataFolder,
@@ -98,20 +99,22 @@ t.test(
   },
 )
 
-t.test('verify fails for lost settings and counts of usage, without which nothing would be limited', async (t) => {
+t.test('verify fails for lost settings, counts of usage and exclusions from facts', async (t) => {
   const { env, engine } = await stopped(t)
   const { call, app } = await startApp(t, env)
   await call('PATCH', '/public/project', { keep: { events: '30d' } })
   await app.close()
+  await onEngine(engine, (shards) => requestFacts(shards.first, 'leave_out', 'default'))
   // The service may have ended before it recorded the parts.
   await run(command, ['--quick'], env)
-  const parts = await onEngine(engine, (shards) => readParts(shards, "table IN ('projects', 'project_usage')"))
-  t.equal(new Set(parts.map(({ table }) => table)).size, 2)
+  const tables = "table IN ('projects', 'project_usage', 'facts_left_out')"
+  const parts = await onEngine(engine, (shards) => readParts(shards, tables))
+  t.equal(new Set(parts.map(({ table }) => table)).size, 3)
   for (const part of parts) await ACCIDENTS[0]?.[1](part)
   const { code, printed } = await run(command, ['--quick'], env)
   t.equal(code, 1)
-  for (const what of ['1 versions of settings of the project default', 'counts of usage of the project default']) {
-    t.match(printed, new RegExp(`WRONG: The store has lost the part .*${what}`))
+  for (const what of ['1 versions of settings', 'counts of usage', '1 exclusions from facts']) {
+    t.match(printed, new RegExp(`WRONG: The store has lost the part .*${what} of the project default`))
   }
 })
 
