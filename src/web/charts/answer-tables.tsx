@@ -1,6 +1,6 @@
+import { useRowKeys } from '../hooks/use-row-keys.js'
 import type { AnswerTable, TableCell } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
-import { useRowKeys } from '../lib/use-row-keys.js'
 import { Scrollable } from '../ui/scrollable.js'
 import * as tableStyles from '../ui/table.module.css'
 import * as textStyles from '../ui/text.module.css'

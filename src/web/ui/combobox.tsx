@@ -1,7 +1,7 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useLatest } from '../hooks/use-latest.js'
 import { type Choice, isSpelled } from '../lib/choices.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
-import { useLatest } from '../lib/use-latest.js'
 import * as styles from './combobox.module.css'
 import * as textStyles from './text.module.css'
 

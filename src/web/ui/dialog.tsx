@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { useAction } from '../lib/use-action.js'
+import { useAction } from '../hooks/use-action.js'
 import { Button } from './button.js'
 import * as styles from './dialog.module.css'
 import * as formStyles from './form.module.css'

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
+import { useRowKeys } from '../hooks/use-row-keys.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
-import { useRowKeys } from '../lib/use-row-keys.js'
 import * as styles from './pills.module.css'
 import { RemoveButton } from './remove-button.js'
 

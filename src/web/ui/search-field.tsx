@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useId, useRef, useState } from 'preact/hooks'
-import { useLatest } from '../lib/use-latest.js'
+import { useLatest } from '../hooks/use-latest.js'
 import * as styles from './search-field.module.css'
 import * as textStyles from './text.module.css'
 

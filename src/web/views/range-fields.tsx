@@ -1,6 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { findFirstEvent } from '../api/answers.js'
+import { useLoaded } from '../hooks/use-loaded.js'
+import { usePoll } from '../hooks/use-poll.js'
 import { formatPeriod } from '../lib/answer-labels.js'
 import { suggestTimeZones } from '../lib/intl.js'
 import { getProjectSettings } from '../lib/project-settings.js'
@@ -15,8 +17,6 @@ import {
   resolveRange,
   USUAL_PRESET,
 } from '../lib/range.js'
-import { useLoaded } from '../lib/use-loaded.js'
-import { usePoll } from '../lib/use-poll.js'
 import { Button } from '../ui/button.js'
 import { Combobox } from '../ui/combobox.js'
 import { Popover } from '../ui/popover.js'

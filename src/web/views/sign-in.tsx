@@ -1,5 +1,5 @@
 import { type Access, signIn } from '../api/sign-in.js'
-import { useAction } from '../lib/use-action.js'
+import { useAction } from '../hooks/use-action.js'
 import { Button } from '../ui/button.js'
 import { useModal } from '../ui/dialog.js'
 import { Failure } from '../ui/notice.js'

@@ -1,9 +1,9 @@
 import type { ExactEvent } from '../../api/events.js'
 import { readSession } from '../../api/users.js'
+import { useLoaded } from '../../hooks/use-loaded.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatTime } from '../../lib/format.js'
 import { linkTo } from '../../lib/route.js'
-import { useLoaded } from '../../lib/use-loaded.js'
 import * as factsStyles from '../../ui/facts.module.css'
 
 /** The fields of an event other than its properties. */

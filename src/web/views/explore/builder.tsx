@@ -1,6 +1,7 @@
 import { withoutNull } from '../../../contract/fields.js'
 import { Series } from '../../../contract/question-schemas.js'
 import type { FieldName } from '../../../contract/questions.js'
+import { useRowKeys } from '../../hooks/use-row-keys.js'
 import {
   type Draft,
   type FunnelDraft,
@@ -9,7 +10,6 @@ import {
   listSplitDefinitions,
   type SeriesDraft,
 } from '../../lib/question.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
 import { NumberField } from '../../ui/number-field.js'
 import { Checkbox } from '../../ui/text-field.js'
 import * as styles from './builder.module.css'

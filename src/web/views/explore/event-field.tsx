@@ -1,6 +1,6 @@
 import { SESSION } from '../../../contract/question-schemas.js'
 import type { Definition } from '../../../contract/questions.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
+import { useRowKeys } from '../../hooks/use-row-keys.js'
 import { Button } from '../../ui/button.js'
 import { Combobox } from '../../ui/combobox.js'
 import { RemoveButton } from '../../ui/remove-button.js'

@@ -1,6 +1,7 @@
 import { useId, useState } from 'preact/hooks'
 import { type Filter, OPERATORS } from '../../../contract/filters.js'
 import { OPERATOR_LABELS } from '../../../contract/labels.js'
+import { useRowKeys } from '../../hooks/use-row-keys.js'
 import {
   type Condition,
   changeOperator,
@@ -12,7 +13,6 @@ import {
   toFilter,
   toGroup,
 } from '../../lib/filters.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Button } from '../../ui/button.js'
 import * as formStyles from '../../ui/form.module.css'
 import * as pageHeaderStyles from '../../ui/page-header.module.css'

@@ -7,11 +7,11 @@ import {
   type SavedQuestion,
   saveQuestion,
 } from '../../api/saved-questions.js'
+import { type Loaded, useLoaded } from '../../hooks/use-loaded.js'
 import { proposeName } from '../../lib/answer-labels.js'
 import { navigate } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
 import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
-import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import { Button } from '../../ui/button.js'
 import { ConflictDialog } from '../../ui/conflict.js'
 import { ActionDialog, Dialog } from '../../ui/dialog.js'

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { ListedKey } from '../../../contract/key-schemas.js'
 import { listKeys } from '../../api/keys.js'
-import { useLoaded } from '../../lib/use-loaded.js'
+import { useLoaded } from '../../hooks/use-loaded.js'
 import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'

@@ -3,7 +3,7 @@ import type { ProjectSettings, SettingsChange } from '../../../contract/project-
 import { isSameJson } from '../../../contract/same-json.js'
 import { isConflict } from '../../api/call.js'
 import { changeProject, type Project, readProject } from '../../api/project.js'
-import { useLoaded } from '../../lib/use-loaded.js'
+import { useLoaded } from '../../hooks/use-loaded.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { UnsavedChangesGuard } from '../../ui/unsaved-changes.js'
 import { OwnFields } from './own-fields.js'

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useAction } from '../../lib/use-action.js'
+import { useAction } from '../../hooks/use-action.js'
 import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure } from '../../ui/notice.js'

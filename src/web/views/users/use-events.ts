@@ -1,9 +1,9 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { findMatches } from '../../api/answers.js'
 import { type ExactEvent, listEvents } from '../../api/events.js'
+import { useRecovery } from '../../hooks/use-recovery.js'
 import { replaceEvent } from '../../lib/merge-events.js'
 import { getProjectSettings } from '../../lib/project-settings.js'
-import { useRecovery } from '../../lib/use-recovery.js'
 import { mergeDescending, type PartialList } from './merge-descending.js'
 
 /** Page size per name. */

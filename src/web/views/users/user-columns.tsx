@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { listUsers } from '../../api/users.js'
+import { useLoaded } from '../../hooks/use-loaded.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { useLoaded } from '../../lib/use-loaded.js'
 import { Popover } from '../../ui/popover.js'
 import { Checkbox } from '../../ui/text-field.js'
 import * as styles from './user-columns.module.css'

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import { NumberButton } from '../../charts/number-button.js'
+import { useRowKeys } from '../../hooks/use-row-keys.js'
 import type { DrillDown } from '../../lib/answer-table.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatNumber, formatShare } from '../../lib/format.js'
-import { useRowKeys } from '../../lib/use-row-keys.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './rows.module.css'
 

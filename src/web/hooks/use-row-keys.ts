@@ -1,5 +1,5 @@
 import { useRef } from 'preact/hooks'
-import { type KeyedRows, keyRows } from './row-keys.js'
+import { type KeyedRows, keyRows } from '../lib/row-keys.js'
 
 /** Keys for the rows of an editable list; see `keyRows`, whose tests need no types of a browser. */
 export function useRowKeys(rows: readonly string[]): readonly number[] {
