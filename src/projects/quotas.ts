@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { DAY_MS } from '../contract/durations.js'
 import { ApiError } from '../contract/errors.js'
 import type { Quota, QuotaName } from '../contract/project-settings.js'
 import type { Appended, Appends, Submission } from '../ingest/group-commit.js'
@@ -36,7 +37,8 @@ const PERIODS = { events_per_day: 'day', events_per_month: 'month' } as const
 interface Allowance {
   /** revision of the settings that it was computed from */
   revision: number
-  day: string
+  /** UTC days since 1970 */
+  day: number
   /** events that may be accepted without asking */
   left: number
   /** maximum of `left` */
@@ -88,33 +90,43 @@ export class Quotas implements Appends {
   }
 
   append(submission: Submission, ids: RequestIds): Promise<Appended | null> {
-    return this.#isLimited(submission) ? this.#within(submission, ids) : this.#options.commits.append(submission, ids)
+    const { kind, projectId, count } = submission
+    const { commits, projects } = this.#options
+    const { events_per_day, events_per_month, stored_bytes } = projects.get(projectId).settings.quotas
+    const isLimited =
+      events_per_day?.mode === 'hard' || events_per_month?.mode === 'hard' || stored_bytes?.mode === 'hard'
+    // Messages that cannot be stored as events do not count.
+    if (!isLimited || kind === 'rejected') return commits.append(submission, ids)
+    const allowance = this.#getAllowance(projectId)
+    // Nearly all requests wait for nothing.
+    if (count > allowance.left || this.#hasTooManyBytes(projectId, stored_bytes)) {
+      return this.#within(submission, ids, allowance)
+    }
+    take(allowance, count)
+    return this.#appendAdmitted(submission, ids, allowance)
   }
 
-  /** Messages that cannot be stored as events do not count. */
-  #isLimited({ kind, projectId }: Submission): boolean {
-    if (kind === 'rejected') return false
-    const { events_per_day, events_per_month, stored_bytes } = this.#options.projects.get(projectId).settings.quotas
-    return events_per_day?.mode === 'hard' || events_per_month?.mode === 'hard' || stored_bytes?.mode === 'hard'
-  }
-
-  async #within(submission: Submission, ids: RequestIds): Promise<Appended | null> {
+  async #within(submission: Submission, ids: RequestIds, allowance: Allowance): Promise<Appended | null> {
     const { projectId, count, body } = submission
     const { commits, buffers } = this.#options
     try {
-      await this.#admit(projectId, count)
+      await this.#admit(projectId, allowance, count)
     } catch (error) {
       // A retry gets the response of the first request.
       if (await this.#isRepetition(submission, ids)) return await commits.append(submission, ids)
       buffers.release(body)
       throw error
     }
-    const allowance = this.#allowances.get(projectId)
-    try {
-      return await commits.append(submission, ids)
-    } finally {
-      if (allowance) allowance.pending -= count
+    return await this.#appendAdmitted(submission, ids, allowance)
+  }
+
+  #appendAdmitted(submission: Submission, ids: RequestIds, allowance: Allowance): Promise<Appended | null> {
+    const end = () => {
+      allowance.pending -= submission.count
     }
+    const appended = this.#options.commits.append(submission, ids)
+    appended.then(end, end)
+    return appended
   }
 
   /**
@@ -130,9 +142,11 @@ export class Quotas implements Appends {
   }
 
   /** @throws ApiError `quota_exceeded` */
-  async #admit(projectId: string, count: number): Promise<void> {
-    const allowance = this.#getAllowance(projectId)
-    this.#checkStored(projectId)
+  async #admit(projectId: string, allowance: Allowance, count: number): Promise<void> {
+    const { stored_bytes } = this.#options.projects.get(projectId).settings.quotas
+    if (stored_bytes && this.#hasTooManyBytes(projectId, stored_bytes)) {
+      throw quotaExceeded('stored_bytes', stored_bytes, 'until data is removed', STORED_RETRY_MS)
+    }
     while (count > allowance.left && performance.now() >= allowance.uncheckedUntil) {
       const { refusal } = allowance
       if (refusal && count > allowance.remaining && performance.now() - allowance.refusedAt < REFUSAL_MS) throw refusal
@@ -146,16 +160,14 @@ export class Quotas implements Appends {
       allowance.asking = asking
       if (await asking) return
     }
-    allowance.left -= count
-    allowance.remaining -= count
-    allowance.pending += count
+    take(allowance, count)
   }
 
   /** The allowance for the current settings and day. A new allowance takes over the pending events. */
   #getAllowance(projectId: string): Allowance {
     const { projects, usage } = this.#options
     const { revision } = projects.get(projectId)
-    const day = toDay(this.#now())
+    const day = Math.floor(this.#now() / DAY_MS)
     const known = this.#allowances.get(projectId)
     if (known?.revision === revision && known.day === day) return known
     const none = { left: 0, share: 0, remaining: 0, asking: null }
@@ -247,17 +259,22 @@ export class Quotas implements Appends {
     return quotaExceeded(name, quota, `until ${new Date(until).toISOString()}`, until - this.#now())
   }
 
-  #checkStored(projectId: string): void {
-    const quota: Quota | null = this.#options.projects.get(projectId).settings.quotas.stored_bytes
-    if (quota?.mode !== 'hard') return
+  #hasTooManyBytes(projectId: string, quota: Quota | null): boolean {
+    if (quota?.mode !== 'hard') return false
     const stored = this.#options.storedBytes(projectId)
-    if (stored === undefined || stored < quota.limit) return
-    throw quotaExceeded('stored_bytes', quota, 'until data is removed', STORED_RETRY_MS)
+    return stored !== undefined && stored >= quota.limit
   }
 
   #now(): number {
     return (this.#options.now ?? Date.now)()
   }
+}
+
+/** Admits events, which are pending until they are appended. */
+function take(allowance: Allowance, count: number): void {
+  allowance.left -= count
+  allowance.remaining -= count
+  allowance.pending += count
 }
 
 function noteRest(allowance: Allowance, rest: number): void {
