@@ -45,7 +45,8 @@ function toAddress({ HOST, PORT }: Config): { host: string; port: number } {
 
 /**
  * Checks once, before the workers start, whether the address can be used: otherwise each worker would fail for the same
- * reason. @throws like `listen`
+ * reason.
+ * @throws like `listen`
  */
 async function checkAddress(config: Config): Promise<void> {
   const server = createServer().listen(toAddress(config))

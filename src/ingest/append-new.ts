@@ -13,8 +13,8 @@ export interface AppendNewParts {
 
 /**
  * Appends the events of a batch whose `insert_id`s were not stored before a time, epoch ms. With the same time, a
- * repetition of the request appends the same events. @returns the result of `append`, and how many events were stored
- * before
+ * repetition of the request appends the same events.
+ * @returns the result of `append`, and how many events were stored before
  */
 export async function appendNew(
   { commits, known, buffers }: AppendNewParts,

@@ -49,8 +49,8 @@ export class ProjectPace {
   }
 
   /**
-   * Takes the writes for the next journal write out of a queue: at least one, unless none may be written now. @param
-   * room bytes; the last one may exceed it
+   * Takes the writes for the next journal write out of a queue: at least one, unless none may be written now.
+   * @param room bytes; the last one may exceed it
    */
   take<T extends Waiting>(queue: T[], room: number): T[] {
     if (this.#clock() >= this.#sharedUntil) return takeFirst(queue, room)

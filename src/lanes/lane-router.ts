@@ -166,8 +166,10 @@ function joinPlaces(places: (Appended | null)[]): Appended | null {
 }
 
 /**
- * Waits until all parts are settled. @param hasStored whether another part of the batch is stored already @returns the
- * places of their entries @throws the first definite error, which says whether a part of the batch may be stored
+ * Waits until all parts are settled.
+ * @param hasStored whether another part of the batch is stored already
+ * @returns the places of their entries
+ * @throws the first definite error, which says whether a part of the batch may be stored
  */
 async function awaitAppends(appending: Promise<Appended | null>[], hasStored = false): Promise<(Appended | null)[]> {
   const results = await Promise.allSettled(appending)

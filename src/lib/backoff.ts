@@ -29,8 +29,9 @@ export function backoffMs({ firstMs, maxMs }: Backoff, failures: number, random 
 }
 
 /**
- * Retries without limit until an attempt succeeds. @returns false if the signal aborted first; then the last attempt
- * failed, or there was none @throws the error of an attempt that is not retryable
+ * Retries without limit until an attempt succeeds.
+ * @returns false if the signal aborted first; then the last attempt failed, or there was none
+ * @throws the error of an attempt that is not retryable
  */
 export async function retry(attempt: () => Promise<unknown>, options: RetryOptions): Promise<boolean> {
   const { backoff, signal, isRetryable = () => true, onFailure } = options

@@ -15,7 +15,8 @@ const FILTERS = { of: 'a project', most: 10 }
 
 /**
  * Finds what is wrong with a change of settings that matches `SettingsBody`, except for regular expressions that RE2
- * rejects. @returns null if it is valid
+ * rejects.
+ * @returns null if it is valid
  */
 export function findSettingsFault(change: SettingsChange): ApiError | null {
   const { sessions } = change

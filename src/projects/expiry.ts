@@ -58,8 +58,10 @@ export interface ExpiryOptions {
 
 /**
  * Removes expired events from the dead letters of projects, so that none is shown or stored. Does nothing while the
- * clock is in doubt. @param projects all projects that have settings @param now epoch ms @param only the project;
- * absent: all
+ * clock is in doubt.
+ * @param projects all projects that have settings
+ * @param now epoch ms
+ * @param only the project; absent: all
  */
 export async function removeExpiredDeadLetters(
   shards: Shards,
@@ -156,7 +158,8 @@ export class Expiry {
   /**
    * Whether the clock is plausible, or has been this far ahead for a whole day of running. A clock that jumped to next
    * year by mistake would delete data that has not expired. Times that were stored meanwhile, such as those of changed
-   * settings, say nothing, because they come from the same clock. @param isUsed whether anything expires
+   * settings, say nothing, because they come from the same clock.
+   * @param isUsed whether anything expires
    */
   async #trustsClock(isUsed: boolean): Promise<boolean> {
     const { shards, log, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options

@@ -107,7 +107,8 @@ export class Samples<Row> {
 
   /**
    * A new sample that includes everything up to a point; for a large project, a small one. The caller has waited at the
-   * read barrier. @throws like `sample`
+   * read barrier.
+   * @throws like `sample`
    */
   async upTo(looked: SampledEvents, point: ReadPoint, counts: Counts, query: BuildQuery): Promise<Row[]> {
     const askedAt = this.#options.clock()

@@ -162,8 +162,9 @@ export class SessionFacts {
   }
 
   /**
-   * SELECT of all other sessions. @param columns with their SQL over `session_facts AS e`, see `userSql` and
-   * `userHashSql` @param user whether the columns need the user's name or hash
+   * SELECT of all other sessions.
+   * @param columns with their SQL over `session_facts AS e`, see `userSql` and `userHashSql`
+   * @param user whether the columns need the user's name or hash
    */
   selectOthers(columns: readonly Column[], user: 'name' | 'hash' | null): string {
     const statement = this.#statement
@@ -204,8 +205,8 @@ export class SessionFacts {
   }
 
   /**
-   * SQL for the value of a day in a list of values by day; 0 for days outside the list. @param day SQL for days since
-   * 1970
+   * SQL for the value of a day in a list of values by day; 0 for days outside the list.
+   * @param day SQL for days since 1970
    */
   #ofDay(values: readonly bigint[], day: string): string {
     const list = `CAST(${this.#statement.texts(['0', ...values.map(String), '0'])}, 'Array(UInt64)')`

@@ -63,8 +63,8 @@ export class UsableDays {
   }
 
   /**
-   * Finds the keys that `findChanged` did not know. @returns whether any were unknown, so that the query has to be
-   * built again
+   * Finds the keys that `findChanged` did not know.
+   * @returns whether any were unknown, so that the query has to be built again
    */
   async lookUp(read: (query: Query) => Promise<unknown[]>): Promise<boolean> {
     for (const [key, query] of this.#wanted) {

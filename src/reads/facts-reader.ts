@@ -269,8 +269,8 @@ export class FactsReader {
   }
 
   /**
-   * Notes that a question could use session facts. They are requested after several slow questions of a project. @param
-   * isUsed whether it has read some
+   * Notes that a question could use session facts. They are requested after several slow questions of a project.
+   * @param isUsed whether it has read some
    */
   async noteSessions(projectId: string, { isUsed, isSlow }: { isUsed: boolean; isSlow: boolean }): Promise<void> {
     if (this.#shards.areSeveral) return

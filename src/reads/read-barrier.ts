@@ -111,8 +111,8 @@ export class ReadBarrier {
   }
 
   /**
-   * @param now the current progress, which is not read again if there is no need to wait @returns the progress that is
-   * enough, or the latest one after 5 s
+   * @param now the current progress, which is not read again if there is no need to wait
+   * @returns the progress that is enough, or the latest one after 5 s
    */
   async #until(isEnough: (progress: Progress) => boolean, now: Progress, projectId?: string): Promise<Progress> {
     const deadline = Date.now() + this.#limitMs

@@ -215,8 +215,8 @@ async function settleInterrupted(clickhouse: ClickHouse, project: string): Promi
 }
 
 /**
- * After a pause, waits until a server has carried out the deletions that it is running then. @returns false if they
- * take too long
+ * After a pause, waits until a server has carried out the deletions that it is running then.
+ * @returns false if they take too long
  */
 async function waitForDeletions(clickhouse: ClickHouse, pauseMs: number): Promise<boolean> {
   await wait(Math.max(0, pauseMs))

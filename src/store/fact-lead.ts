@@ -205,8 +205,8 @@ export class FactLead {
   }
 
   /**
-   * Allows questions to read facts, if ClickHouse has not lost any at its last start. @returns `equal` if they may be
-   * read now; `different` if they have to be rebuilt
+   * Allows questions to read facts, if ClickHouse has not lost any at its last start.
+   * @returns `equal` if they may be read now; `different` if they have to be rebuilt
    */
   async check(comparison: FactCheck): Promise<Comparison> {
     const { generation } = this.#state.current

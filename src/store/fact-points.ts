@@ -35,8 +35,8 @@ const CHANGES = "concat(toString(uniqExact(id)), ' ', toString(max(noted_at)))"
 const isChecked = (generation: string) => `${generation} IN facts_checked`
 
 /**
- * Reads the current point of a project's facts on a shard; null if no facts may be read. @returns `isOpen`: whether a
- * change of the project is running or waits to be followed
+ * Reads the current point of a project's facts on a shard; null if no facts may be read.
+ * @returns `isOpen`: whether a change of the project is running or waits to be followed
  */
 export async function readFactsPoint(
   clickhouse: ClickHouse,

@@ -51,8 +51,8 @@ export function mayHaveColumn(source: ColumnSource): boolean {
 }
 
 /**
- * The names of the columns. @param table a table with facts: a column exists if both this table and `event_facts` have
- * it
+ * The names of the columns.
+ * @param table a table with facts: a column exists if both this table and `event_facts` have it
  */
 export async function readValueColumns(clickhouse: ClickHouse, table = 'event_facts'): Promise<Set<string>> {
   const rows = await clickhouse.rows<{ name: string }>(

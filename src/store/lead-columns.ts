@@ -81,8 +81,8 @@ export class LeadColumns {
   }
 
   /**
-   * Adds columns for the most frequent properties of a project, as long as there are not too many columns. @param range
-   * the events to copy next; the newest events are sampled as well
+   * Adds columns for the most frequent properties of a project, as long as there are not too many columns.
+   * @param range the events to copy next; the newest events are sampled as well
    */
   async guess(range: FactRange): Promise<void> {
     const room = MAX_VALUE_COLUMNS - this.#columns.size

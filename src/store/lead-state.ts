@@ -61,7 +61,8 @@ export class LeadState {
   }
 
   /**
-   * Begins the next epoch. @param isShared whether other processes may lead
+   * Begins the next epoch.
+   * @param isShared whether other processes may lead
    * @returns null if another process leads
    */
   static async claim(clickhouse: ClickHouse, process: string, isShared: boolean): Promise<LeadState | null> {

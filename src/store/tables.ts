@@ -74,8 +74,8 @@ export interface StoreTables extends Tables {
 
 /**
  * The tables as the writer and the state stores of a lane see them.
- * @param clickhouse the shard that the lane's writer stores in @param journal its id is read at each call, because the
- * id may not be known yet while a lane is down
+ * @param clickhouse the shard that the lane's writer stores in
+ * @param journal its id is read at each call, because the id may not be known yet while a lane is down
  * @param places the shards that may have states, and entries that the lane stored earlier; default: only the lane's
  *   shard
  */

@@ -226,8 +226,8 @@ async function takeLink(
 }
 
 /**
- * Applies changes of any profiles; changes of one user are applied in order. @returns the faults of those that are
- * refused
+ * Applies changes of any profiles; changes of one user are applied in order.
+ * @returns the faults of those that are refused
  */
 async function applyAll(
   parts: PeopleParts,

@@ -104,8 +104,8 @@ export function makeAlias(
 }
 
 /**
- * Removes aliases that were seen before, because some vendors link the device and the user in each event. @param said
- * the pairs seen so far; the pairs of these messages are added
+ * Removes aliases that were seen before, because some vendors link the device and the user in each event.
+ * @param said the pairs seen so far; the pairs of these messages are added
  */
 export function withoutRepeatedAliases<T extends { type: string }>(messages: T[], said = new Set<string>()): T[] {
   return messages.filter((message) => {

@@ -48,8 +48,8 @@ export class Producer {
   }
 
   /**
-   * Sends the next `count` events, again and again with one Idempotency-Key, until they are acknowledged. @returns the
-   * number of attempts
+   * Sends the next `count` events, again and again with one Idempotency-Key, until they are acknowledged.
+   * @returns the number of attempts
    */
   async insist(count = 1): Promise<number> {
     return await this.#insist(this.#take(count), count, { hasKey: true })

@@ -25,8 +25,8 @@ export interface StoredEvent {
 }
 
 /**
- * A shard with events that are stored without a service, and copied by any number of copiers. @param engine default: the
- * one that the tests of this process share
+ * A shard with events that are stored without a service, and copied by any number of copiers.
+ * @param engine default: the one that the tests of this process share
  */
 export async function openShard(t: Test, engine?: { url: string }) {
   const { url } = engine ?? (await emptyClickHouse())
@@ -97,7 +97,8 @@ export async function openShard(t: Test, engine?: { url: string }) {
       }
     },
     /**
-     * Skips an entry, as if it had become a dead letter. @returns a function that stores it later
+     * Skips an entry, as if it had become a dead letter.
+     * @returns a function that stores it later
      * @param before runs before it is stored, but after that was logged
      */
     skip(

@@ -56,8 +56,8 @@ const canMount = spawnSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tm
 const noMount = !canMount && 'needs `unshare`, and the right to mount a tmpfs in a namespace'
 
 /**
- * Runs a program that fills a journal on a disk of 40 MiB until it refuses, and drains it. @param between code that
- * runs before it drains
+ * Runs a program that fills a journal on a disk of 40 MiB until it refuses, and drains it.
+ * @param between code that runs before it drains
  */
 async function onSmallDisk(
   t: Test,

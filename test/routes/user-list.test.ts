@@ -79,8 +79,8 @@ const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
 /**
- * Lists everybody; the project must be empty. @param hasOperators whether to filter by all operators, which each shard
- * evaluates in the same way
+ * Lists everybody; the project must be empty.
+ * @param hasOperators whether to filter by all operators, which each shard evaluates in the same way
  */
 async function listsUsers(t: Test, client: Client, hasOperators: boolean): Promise<void> {
   const { call } = client

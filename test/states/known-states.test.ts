@@ -21,8 +21,8 @@ const MINUTE = 60_000
 const WAITING_MS = 1_000
 
 /**
- * A journal with a clock that the test moves, and a store that receives only what the test stores. @param other
- * default: a journal in LMDB
+ * A journal with a clock that the test moves, and a store that receives only what the test stores.
+ * @param other default: a journal in LMDB
  */
 async function setUp(t: Test, other?: Journal) {
   const clock = { now: Date.now(), monotonic: 0 }

@@ -181,8 +181,9 @@ async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Bu
 }
 
 /**
- * Checks that the files of an archive can be read as one text. Rows of a table with other columns would get the names of
- * the first one, and nothing may follow the end of a JSON array. @returns the fault if they cannot
+ * Checks that the files of an archive can be read as one text. Rows of a table with other columns would get the names
+ * of the first one, and nothing may follow the end of a JSON array.
+ * @returns the fault if they cannot
  */
 async function checkArchive(path: string): Promise<ArchiveError | undefined> {
   const { unzip } = await import('./zip.js')

@@ -189,7 +189,8 @@ export class BrowserLimits {
 
   /**
    * Charges the address and then the key: a request that is refused for its address must not use up the share of all
-   * visitors of a page. @param key its id; null if it is not known yet
+   * visitors of a page.
+   * @param key its id; null if it is not known yet
    * @throws ApiError `rate_limited`
    */
   spendWork({ address, id }: Toll, key: string | null, bytes: number): void {

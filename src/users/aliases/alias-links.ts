@@ -113,7 +113,8 @@ export class AliasLinks {
 
   /**
    * Makes `alias` another name of the user of `distinctId`, if the call may. If it already is one, only completes what
-   * an interrupted call left unfinished. @returns why it was refused; null if both now name the same user
+   * an interrupted call left unfinished.
+   * @returns why it was refused; null if both now name the same user
    */
   async link(projectId: string, asked: Link): Promise<LinkRefusal | null> {
     const { distinctId, alias } = asked

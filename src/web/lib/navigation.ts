@@ -60,8 +60,8 @@ function readHistoryIndex(next: number): number {
 }
 
 /**
- * Stores a value with the current history entry, for when the user goes back to that entry. @param value undefined
- * removes it
+ * Stores a value with the current history entry, for when the user goes back to that entry.
+ * @param value undefined removes it
  */
 export function keepInEntry(name: string, value: unknown): void {
   history.replaceState({ ...history.state, [name]: value }, '')

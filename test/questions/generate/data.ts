@@ -78,7 +78,8 @@ function object(...members: fc.Arbitrary<string[]>[]): fc.Arbitrary<string> {
 
 /**
  * Properties of events: `n` and `i` sum exactly, `plan` has few values, `m` has all of them, and one name is the path
- * of another. @param areRefused whether ClickHouse's parser refuses some of them
+ * of another.
+ * @param areRefused whether ClickHouse's parser refuses some of them
  */
 function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
   return fc.oneof(

@@ -51,8 +51,9 @@ export function useSessionsSince(names: string[], since: number | null): Session
 }
 
 /**
- * The sessions of the session calls, with their properties; nothing if there are none, because the
- * timeline shows the sessions of events. @param openId the session to expand
+ * The sessions of the session calls, with their properties; nothing if there are none, because the timeline shows the
+ * sessions of events.
+ * @param openId the session to expand
  */
 export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openId: string | null }) {
   const { list, hasMore, isLoading, error, reload, showMore } = sessions
