@@ -80,7 +80,8 @@ export class LeadState {
 
   async #claim(): Promise<boolean> {
     for (;;) {
-      const insert = this.#insert(TAKING_LEAD)
+      // The token only stops two processes that claim the epoch at the same time.
+      const insert = this.#insert(TAKING_LEAD, '(SELECT max(epoch) FROM facts_state) < {epoch:UInt32}')
       const { epoch } = this.#state
       await this.#clickhouse.command(insert.query, insert.parameters, deduplicateBy(`epoch ${epoch}`))
       const [row] = await this.#clickhouse.rows<{ latest: number; own: number }>(
@@ -147,7 +148,7 @@ export class LeadState {
     await this.#clickhouse.command(query, parameters)
   }
 
-  #insert(leading: number, condition = '1') {
+  #insert(leading: number, condition: string) {
     this.#state.version++
     const query = `INSERT INTO facts_state (version, epoch, leader, is_leading, begun, generation, engine)
       SELECT {version:UInt64}, {epoch:UInt32}, {process:UUID}, ${leading}, {begun:UInt32}, {generation:UInt32},
