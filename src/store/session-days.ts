@@ -4,7 +4,7 @@ import { findUnreadablePart, isTimeout, orIfDenied, StoreError } from '../clickh
 import { literal, literalArray, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DAY_MS } from '../contract/durations.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
-import { ENDED } from './event-changes.js'
+import { ENDED, noteCalls } from './event-changes.js'
 import { FACTS_COMMENT } from './fact-backlog.js'
 import { toDay } from './fact-columns.js'
 import { STILL_LEADS } from './fact-points.js'
@@ -124,6 +124,11 @@ export class SessionDays {
     // The next leader waits until this statement has ended.
     const settings = { ...ANY_SIZE, log_comment: FACTS_COMMENT }
     await this.#clickhouse.command('TRUNCATE TABLE session_facts', {}, settings, DELETE_LIMIT_MS)
+    // It cannot check the epoch, so it may have removed the rows of a later leader, which has to fill them again.
+    await this.#assertLeads().catch(async (error: unknown) => {
+      await noteCalls(this.#clickhouse, '', { keys: null })
+      throw error
+    })
   }
 
   /**

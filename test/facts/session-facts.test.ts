@@ -385,6 +385,22 @@ t.test('an erasure leaves nothing of a session that another user continued for d
   t.notMatch(JSON.stringify(await read()), /alice/)
 })
 
+t.test('rows that a former leader removes late are filled again', async (t) => {
+  const shard = await open(t)
+  await requestSessionFacts(shard.clickhouse, 'a')
+  const proxy = await TcpProxy.open(t, shard.url)
+  const proxied = new ClickHouse({ url: proxy.url })
+  t.teardown(() => proxied.close())
+  const { held, release } = proxy.hold('TRUNCATE TABLE session_facts')
+  const late = shard.copier({ clickhouse: proxied, log: silent })
+  await held
+  shard.copier()
+  await shard.settled('by the next leader')
+  await release()
+  await late.close()
+  await shard.settled('again')
+})
+
 t.test('when ClickHouse starts, it is forgotten which days have rows', async (t) => {
   const path = join(await dataFolder(t), 'clickhouse')
   const engine = await startClickHouse(t, path)
