@@ -1,7 +1,8 @@
 -- Changes of stored events: edits, deletions, erasures, replays of dead letters, and expiry. A change is logged before
 -- it touches `events` and when it has ended, on the shard that has the events; it is settled once the facts have
 -- followed it. The row with the highest `state` counts: 0 begun, 1 abandoned, 2 ended, 3 settled. `scope` is JSON that
--- selects the events; it has users as hashes. Settled changes are removed after ten minutes.
+-- selects the events; it has users as hashes. Settled changes are removed after ten minutes; then their project has a
+-- row of kind `forgotten`.
 CREATE TABLE IF NOT EXISTS event_changes
 (
     project_id LowCardinality(String),

@@ -297,11 +297,18 @@ export async function hashUsers(clickhouse: ClickHouse, distinctIds: string[]): 
   return row?.users ?? []
 }
 
+/** How many changes are read at a time, and bytes of their scopes: after an outage of days, all would need GBs. */
+const READ_TOGETHER = { changes: 2_000, bytes: 16 * 1024 * 1024 }
+
 /**
- * The changes of a shard that facts have not followed yet, in the order in which they were logged.
+ * The first changes of a shard that facts have not followed yet, in the order in which they were logged.
  * @param except leaves out the changes of these projects
  */
-export async function readOpenChanges(clickhouse: ClickHouse, except: readonly string[] = []): Promise<EventChange[]> {
+export async function readOpenChanges(
+  clickhouse: ClickHouse,
+  except: readonly string[] = [],
+  limit = READ_TOGETHER,
+): Promise<EventChange[]> {
   const rows = await clickhouse.rows<{
     project: string
     id: string
@@ -309,8 +316,12 @@ export async function readOpenChanges(clickhouse: ClickHouse, except: readonly s
     scope: string
     state: number
   }>(
-    `SELECT project_id AS project, toString(id) AS id, kind, scope, state
-     FROM event_changes FINAL WHERE state < ${SETTLED} AND project_id NOT IN ${literalArray(except)} ORDER BY noted_at`,
+    `SELECT project_id AS project, toString(id) AS id, kind, scope, state FROM (
+       SELECT *, sum(length(scope)) OVER earlier AS bytes, row_number() OVER earlier AS number FROM (
+         SELECT * FROM event_changes FINAL WHERE state < ${SETTLED} AND project_id NOT IN ${literalArray(except)}
+         ORDER BY noted_at, id LIMIT ${limit.changes}
+       ) WINDOW earlier AS (ORDER BY noted_at, id ROWS UNBOUNDED PRECEDING)
+     ) WHERE number = 1 OR bytes <= ${limit.bytes} ORDER BY number`,
   )
   return rows.map(({ project, id, kind, scope, state }) => ({
     id,
@@ -321,8 +332,15 @@ export async function readOpenChanges(clickhouse: ClickHouse, except: readonly s
   }))
 }
 
-/** How long followed changes stay in the working log, s, because running questions compare with it. */
+/** How long followed changes stay in the working log, s: questions that began before them run again anyway. */
 const KEPT_S = 600
+/** How long ClickHouse may take to remove them, s, before that counts as a failure. */
+const REMOVAL_S = 3_600
+/**
+ * The kind of a note that changes of a project were forgotten. Each has a new id, so the ids of a project's changes are
+ * never again the same as before, by which questions notice changes.
+ */
+const FORGOTTEN = 'forgotten'
 
 /**
  * Removes changes that facts followed a while ago from the working log, which keeps it short for questions.
@@ -331,18 +349,29 @@ const KEPT_S = 600
 export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void> {
   const [old] = await clickhouse.rows<{ before: string }>(
     `SELECT toUnixTimestamp64Milli(now64(3)) - 1000 * ${KEPT_S} AS before FROM event_changes
-     WHERE state = ${SETTLED} AND noted_at < now64(3) - ${KEPT_S} LIMIT 1`,
+     WHERE state = ${SETTLED} AND noted_at < now64(3) - ${KEPT_S} AND kind != '${FORGOTTEN}' LIMIT 1`,
   )
   if (!old) return
   // If ClickHouse is busy with merges, earlier removals may not have ended: more of them would only pile up.
-  const removals = clickhouse.rows(
-    `SELECT 1 FROM system.mutations
-     WHERE database = currentDatabase() AND table = 'event_changes' AND NOT is_done LIMIT 1`,
+  const removals = clickhouse.rows<{ failed: number }>(
+    `SELECT max(latest_fail_reason != '' OR create_time < now() - ${REMOVAL_S}) AS failed FROM system.mutations
+     WHERE database = currentDatabase() AND table = 'event_changes' AND NOT is_done HAVING count() > 0`,
   )
-  if ((await orIfDenied(removals, [])).length > 0) return
-  const isOld = `state = ${SETTLED} AND noted_at < fromUnixTimestamp64Milli(toInt64(${Number(old.before)}))`
+  const [earlier] = await orIfDenied(removals, [])
+  if (earlier?.failed === 1) throw new Error('an earlier removal fails or does not end: see system.mutations')
+  if (earlier) return
+  const cutoff = `fromUnixTimestamp64Milli(toInt64(${Number(old.before)}))`
+  const isOld = `state = ${SETTLED} AND noted_at < ${cutoff}`
+  await clickhouse.command(
+    `INSERT INTO event_changes (project_id, id, kind, scope, state)
+     SELECT project, generateUUIDv4(), '${FORGOTTEN}', '', ${SETTLED} FROM (
+       SELECT DISTINCT project_id AS project FROM event_changes WHERE ${isOld} AND kind != '${FORGOTTEN}'
+     )`,
+  )
+  const renoted = `SELECT project_id FROM event_changes WHERE kind = '${FORGOTTEN}' AND noted_at >= ${cutoff}`
+  const isGone = `${isOld} AND project_id IN (${renoted})`
   // The order matters: a change without its last row would be open again.
-  for (const rows of [`state < ${SETTLED} AND id IN (SELECT id FROM event_changes WHERE ${isOld})`, isOld]) {
+  for (const rows of [`state < ${SETTLED} AND id IN (SELECT id FROM event_changes WHERE ${isGone})`, isGone]) {
     await clickhouse.command(`ALTER TABLE event_changes DELETE WHERE ${rows}`, {}, { mutations_sync: '2' })
   }
 }
@@ -355,13 +384,17 @@ export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void
 export async function waitForFacts(clickhouse: ClickHouse, limitMs: number, signal: AbortSignal): Promise<void> {
   const leaders = await clickhouse.rows('SELECT 1 FROM facts_state LIMIT 1')
   if (leaders.length === 0) return
+  const readIds = async () => {
+    const open = `SELECT toString(id) AS text FROM event_changes FINAL WHERE state < ${SETTLED}`
+    return (await clickhouse.rows<{ text: string }>(open)).map(({ text }) => text)
+  }
   const deadline = performance.now() + limitMs
-  for (let left = await readOpenChanges(clickhouse); left.length > 0; ) {
+  for (let left = await readIds(); left.length > 0; ) {
     if (performance.now() > deadline) {
       throw new StoreUnreachableError('facts have not followed all deletions yet')
     }
     await wait(POLL_MS, undefined, { signal })
-    const open = new Set((await readOpenChanges(clickhouse)).map(({ id }) => id))
-    left = left.filter(({ id }) => open.has(id))
+    const open = new Set(await readIds())
+    left = left.filter((id) => open.has(id))
   }
 }

@@ -29,8 +29,8 @@ export interface ShardPoint {
   hasLater: boolean
 }
 
-/** SQL for a value that differs after each change of a project. */
-const CHANGES = "concat(toString(uniqExact(id)), ' ', toString(max(noted_at)))"
+/** SQL for a value that differs after each change of a project, even if the change is forgotten. */
+const CHANGES = 'toString(groupBitXorDistinct(sipHash64(id)))'
 /** SQL for whether facts of a generation were compared with the events since ClickHouse started. */
 const isChecked = (generation: string) => `${generation} IN facts_checked`
 

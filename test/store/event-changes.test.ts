@@ -11,7 +11,7 @@ import {
   SETTLED,
 } from '../../src/store/event-changes.js'
 import { FactLead } from '../../src/store/fact-lead.js'
-import { silent } from '../helper.js'
+import { silent, until } from '../helper.js'
 import { emptyClickHouse } from '../shared-engine.js'
 
 const MINUTE_S = 60
@@ -40,7 +40,8 @@ async function note(project: string, notes: Note[]): Promise<void> {
 
 async function idsIn(table: 'event_changes' | 'event_change_log', project: string): Promise<string[]> {
   const rows = await clickhouse.rows<{ id: string }>(
-    `SELECT DISTINCT toString(id) AS id FROM ${table} WHERE project_id = {project:String} ORDER BY id`,
+    `SELECT DISTINCT toString(id) AS id FROM ${table} WHERE project_id = {project:String} AND kind != 'forgotten'
+     ORDER BY id`,
     { project },
   )
   return rows.map(({ id }) => id)
@@ -72,27 +73,78 @@ t.test('a settled change leaves the working log after ten minutes', async (t) =>
   }
 })
 
+t.test('a project has one note of its forgotten changes, which is replaced by that of the next ones', async (t) => {
+  const readNotes = async () =>
+    await clickhouse.rows<{ id: string }>(
+      "SELECT toString(id) AS id FROM event_changes WHERE project_id = 'noted' AND kind = 'forgotten'",
+    )
+  const forget = async () => {
+    await clickhouse.command(
+      "ALTER TABLE event_changes UPDATE noted_at = noted_at - 3600 WHERE project_id = 'noted'",
+      {},
+      { mutations_sync: '2' },
+    )
+    await forgetSettledChanges(clickhouse)
+    return await readNotes()
+  }
+  await note('noted', [{ id: randomUUID(), state: SETTLED, age: 0 }])
+  const first = await forget()
+  t.equal(first.length, 1)
+  t.strictSame(await forget(), first, 'nothing was forgotten')
+  await note('noted', [{ id: randomUUID(), state: SETTLED, age: 0 }])
+  const second = await forget()
+  t.equal(second.length, 1)
+  t.notSame(second, first)
+})
+
+t.test('the oldest open changes are read first, as many as fit', async (t) => {
+  const ids = Array.from({ length: 3 }, () => randomUUID())
+  const before = new Set(await openIds())
+  await note(
+    'many',
+    ids.map((id, i) => ({ id, state: ENDED, age: 30 * DAY_S - i })),
+  )
+  const read = async (limit: { changes: number; bytes: number }) =>
+    (await readOpenChanges(clickhouse, [], limit)).map(({ id }) => id)
+  t.strictSame(await read({ changes: 2, bytes: 1_000 }), ids.slice(0, 2))
+  t.strictSame(await read({ changes: 100, bytes: 60 }), ids.slice(0, 1))
+  t.strictSame(await read({ changes: 100, bytes: 1 }), ids.slice(0, 1), 'at least one')
+  t.strictSame(new Set(await openIds()), new Set([...before, ...ids]))
+})
+
 t.test('a change that is interrupted while it is forgotten is not open again', async (t) => {
   const id = randomUUID()
   await note('cut', [
     { id, state: ENDED, age: 11 * MINUTE_S },
     { id, state: SETTLED, age: 11 * MINUTE_S },
   ])
-  const statements: string[] = []
   const cut = new ClickHouse({ url: url })
   t.teardown(() => cut.close())
   const { command } = cut
-  cut.command = async (statement, ...rest) => {
-    statements.push(statement)
-    if (statements.length > 1) throw new Error('the process ends')
-    await command.call(cut, statement, ...rest)
+  for (let limit = 0; limit < 3; limit++) {
+    let sent = 0
+    cut.command = async (statement, ...rest) => {
+      if (sent++ === limit) throw new Error('the process ends')
+      await command.call(cut, statement, ...rest)
+    }
+    await t.rejects(forgetSettledChanges(cut), { message: 'the process ends' })
+    t.notOk((await openIds()).includes(id))
+    t.strictSame(await idsIn('event_changes', 'cut'), [id])
   }
-  await t.rejects(forgetSettledChanges(cut), { message: 'the process ends' })
-  t.notOk((await openIds()).includes(id))
-  t.strictSame(await idsIn('event_changes', 'cut'), [id])
 
   await forgetSettledChanges(clickhouse)
   t.strictSame(await idsIn('event_changes', 'cut'), [])
+})
+
+t.test('a removal of settled changes that fails is reported', async (t) => {
+  await note('fails', [{ id: randomUUID(), state: SETTLED, age: 11 * MINUTE_S }])
+  await clickhouse.command("ALTER TABLE event_changes DELETE WHERE throwIf(1, 'broken')", {}, { mutations_sync: '0' })
+  const failed = "SELECT 1 FROM system.mutations WHERE table = 'event_changes' AND latest_fail_reason != ''"
+  await until('the failure', async () => (await clickhouse.rows(failed)).length > 0)
+  await t.rejects(forgetSettledChanges(clickhouse), { message: /system\.mutations/ })
+  await clickhouse.command("KILL MUTATION WHERE table = 'event_changes'")
+  await forgetSettledChanges(clickhouse)
+  t.strictSame(await idsIn('event_changes', 'fails'), [])
 })
 
 t.test('the log has changes of events only, once they are settled', async (t) => {
