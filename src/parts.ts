@@ -218,10 +218,9 @@ function openFacts(config: Config, options: FactsOptions) {
   const isOn = usesFacts(config, shards)
   const isShared = config.REDIS_URL !== undefined
   const minEvents = config.FACTS === 'all' ? 0 : MIN_EVENTS
-  const copiers = inBackground.all.map(
-    ({ clickhouse }) =>
-      new FactCopier({ clickhouse, barrier, journals, isOn, isShared, log, minEvents, sessions, sessionsPace }),
-  )
+  const questionS = config.QUERY_TIMEOUT
+  const parts = { barrier, journals, isOn, isShared, log, minEvents, sessions, sessionsPace, questionS }
+  const copiers = inBackground.all.map(({ clickhouse }) => new FactCopier({ ...parts, clickhouse }))
   return {
     get waiting() {
       return copiers.map(({ waiting }) => waiting)

@@ -51,6 +51,8 @@ export interface FactCopierOptions extends UnendedLimits {
   sessions?: SessionFactsMaker | undefined
   /** how often the session facts of a project are checked */
   sessionsPace?: SessionsPace | undefined
+  /** how long a question may take, s */
+  questionS?: number
   /** pauses before a project that failed is tried again; default: a second up to five minutes */
   setbackPauses?: Backoff
   /** pauses between comparisons of projects that are being changed; default: a second up to half a minute */

@@ -22,6 +22,8 @@ export interface SessionFillerOptions {
   log: Pick<Log, 'warn'>
   /** default: `SESSIONS_PACE` */
   pace?: SessionsPace | undefined
+  /** how long a question may take, s */
+  questionS?: number | undefined
 }
 
 /** How often the session facts of a project are checked. */
@@ -38,6 +40,8 @@ const SESSIONS_PACE: SessionsPace = { everyMs: 30_000, pauseFactor: 20 }
 const ASKED_MS = 5_000
 /** Interval at which old rows are removed, as a multiple of the minimum pause. */
 const PRUNE_FACTOR = 6
+/** Superseded and void rows are kept for this time, s, plus the time that a question may take until it reads them. */
+const KEPT_S = 600
 /** Limits of one statement: days, and events that it reads. That takes some seconds of CPU. */
 const MAX_RANGE_DAYS = 8
 const MAX_RANGE_EVENTS = 2_000_000
@@ -120,7 +124,7 @@ export class SessionFiller {
     if (performance.now() - this.#prunedAt > PRUNE_FACTOR * this.#pace.everyMs) {
       this.#prunedAt = performance.now()
       await this.#retire(lead)
-      await lead.sessions.prune()
+      await lead.sessions.prune(KEPT_S + (this.#options.questionS ?? 0))
     }
     const now = performance.now()
     return this.#plans.size > 0 || [...this.#checkAt.values()].some((at) => at <= now)

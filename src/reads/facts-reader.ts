@@ -3,6 +3,7 @@ import { StoreUnreachableError, type UnreadablePart } from '../clickhouse/errors
 import type { Shards } from '../clickhouse/shards.js'
 import { DAY_MS, HOUR_MS } from '../contract/durations.js'
 import type { Journal } from '../journal/journal.js'
+import { measureTime, readClocks, type Times } from '../lib/clocks.js'
 import { RecentValues } from '../lib/recent-values.js'
 import type { Position } from '../model/position.js'
 import { readShardOrder } from '../store/distributed.js'
@@ -35,8 +36,6 @@ const CHANGE_LIMIT_MS = 1_000
 const POLL_MS = 10
 /** How long the names of columns are remembered, ms. */
 const COLUMNS_MS = 10_000
-/** How long the order of the shards is remembered, ms. */
-const ORDER_MS = 60_000
 /** A property gets a column after this many slow questions about it. */
 const ENOUGH_QUESTIONS = 3
 /** How many properties' slow questions are counted, and how many projects' requests. */
@@ -77,8 +76,8 @@ export interface FactsPoint {
 /** The last point of a project. */
 interface Known {
   point: Omit<FactsPoint, 'isMoving'>
-  /** just before it was read, `performance.now()` */
-  readAt: number
+  /** just before it was read */
+  readAt: Times
   /** just before it was last read or confirmed, `performance.now()` */
   at: number
   /** when the last read found that a new step had begun, `performance.now()` */
@@ -112,7 +111,8 @@ export class FactsReader {
   readonly #used = new RecentValues<number>(COUNTED)
   /** by project whose questions need session facts: number of slow ones, and when session facts were requested */
   readonly #ofSessions = new RecentValues<{ questions: number; askedAt: number }>(COUNTED)
-  #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
+  /** the numbers of the shards in the order of the tables over all shards, as last read; null if never */
+  #order: readonly number[] | null = null
 
   /** @param journals to wake the process that copies @param repairs default: they are not logged */
   constructor(
@@ -139,13 +139,13 @@ export class FactsReader {
     if (performance.now() - (this.#without.get(projectId) ?? Number.NEGATIVE_INFINITY) < POINT_MS) return null
     const deadline = performance.now() + CHANGE_LIMIT_MS
     for (;;) {
-      const at = performance.now()
+      const readAt = readClocks()
       const found = await this.#shards.each(({ clickhouse }) => readFactsPoint(clickhouse, projectId))
       const isWaiting = found.some(({ point, isOpen }) => point && isOpen)
       if (!isWaiting || performance.now() > deadline) {
         // Read the days after the point: whatever voids them is a later change, or was followed before the point.
         const sessionDays = await this.#readSessionDays(projectId)
-        const next = await this.#note(projectId, found, { at, appended, sessionDays })
+        const next = await this.#note(projectId, found, { readAt, appended, sessionDays })
         return next && toPoint(next, appended)
       }
       for (const journal of this.#journals) journal.wakeWriter()
@@ -159,8 +159,9 @@ export class FactsReader {
   async #note(
     projectId: string,
     found: readonly { point: ShardPoint | null; isOpen: boolean }[],
-    { at, appended, sessionDays }: Pick<Known, 'at' | 'appended'> & Pick<FactsPoint, 'sessionDays'>,
+    { readAt, appended, sessionDays }: Pick<Known, 'readAt' | 'appended'> & Pick<FactsPoint, 'sessionDays'>,
   ): Promise<Known | null> {
+    const at = readAt.monotonic
     const before = this.#points.get(projectId)
     this.#points.delete(projectId)
     this.#without.delete(projectId)
@@ -170,7 +171,7 @@ export class FactsReader {
       removeOldest(this.#without)
       return null
     }
-    const order = this.#shards.areSeveral ? await this.#readOrder() : [0]
+    const order = this.#order ?? (await this.#readOrder())
     const shards = order.map((number) => points[number] ?? null)
     const hasMoved = before !== undefined && shards.some((one, i) => one?.begun !== before.point.shards[i]?.begun)
     const movedAt = hasMoved ? at : (before?.movedAt ?? Number.NEGATIVE_INFINITY)
@@ -182,7 +183,7 @@ export class FactsReader {
       hasLater: shards.some((one) => !one || one.hasLater),
       sessionDays,
     }
-    const known = { point, readAt: at, at, movedAt, appended }
+    const known = { point, readAt, at, movedAt, appended }
     // While a change is being followed, each question reads the point again.
     if (found.every(({ isOpen }) => !isOpen)) this.#points.set(projectId, known)
     removeOldest(this.#points)
@@ -196,12 +197,11 @@ export class FactsReader {
     return days
   }
 
-  /** The numbers of the shards, in the order of the tables over all shards. */
+  /** An operator may change the order while the service runs. */
   async #readOrder(): Promise<readonly number[]> {
-    if (performance.now() - this.#numbers.readAt > ORDER_MS) {
-      this.#numbers = { inOrder: await readShardOrder(this.#shards), readAt: performance.now() }
-    }
-    return this.#numbers.inOrder
+    const order = this.#shards.areSeveral ? await readShardOrder(this.#shards) : [0]
+    this.#order = order
+    return order
   }
 
   /**
@@ -210,10 +210,13 @@ export class FactsReader {
    */
   async stillHolds(projectId: string, point: FactsPoint, isBounded: boolean): Promise<boolean> {
     const at = performance.now()
-    const found = await this.#shards.each(async ({ number, clickhouse }) => {
+    const comparing = this.#shards.each(async ({ number, clickhouse }) => {
       const one = point.shards[point.order.indexOf(number)]
       return one ? await compareWithPoint(clickhouse, projectId, one) : 'same'
     })
+    const [compared, order] = await Promise.all([comparing, this.#readOrder()])
+    const isSameOrder = order.join() === point.order.join()
+    const found: typeof compared = isSameOrder ? compared : compared.map(() => 'other')
     const known = this.#points.get(projectId)
     if (known?.point.shards === point.shards) {
       // If no step has begun, the point is still current.
@@ -320,12 +323,13 @@ function removeOldest(byProject: Map<string, unknown>): void {
 
 /** Whether a point, including its information about later events, can be reused without reading it again. */
 function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
+  // While the host was suspended, superseded rows may have been removed.
+  if (measureTime(readAt) > SESSION_DAYS_MS) return false
   const now = performance.now()
-  if (now - readAt > SESSION_DAYS_MS) return false
   const isSame = appended !== null && appended === before
   if (isSame && !point.hasLater && !point.isStepping) return now - at < COMPLETE_POINT_MS
   const mayBeSure = appended !== null && !isSame && !point.hasLater
-  return now - (mayBeSure ? readAt : at) < POINT_MS
+  return now - (mayBeSure ? readAt.monotonic : at) < POINT_MS
 }
 
 /** @param appended the last position that was accepted now */

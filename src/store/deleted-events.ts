@@ -4,6 +4,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DAY_MS } from '../contract/durations.js'
+import { measureTime, readClocks, type Times } from '../lib/clocks.js'
 import { insertRows } from './insert.js'
 
 /** Time limit for deleting the events of one month, and for counting them. */
@@ -65,7 +66,7 @@ export class DeletionCounter {
   /** by project: the counter's id, the number of deleted events, and the number and times of the last note */
   readonly #noted = new Map<string, { counter: string; count: number; revision: number; times: Times }>()
 
-  constructor(clickhouse: ClickHouse, readTimes = readBothClocks) {
+  constructor(clickhouse: ClickHouse, readTimes = readClocks) {
     this.#clickhouse = clickhouse
     this.#readTimes = readTimes
   }
@@ -118,27 +119,12 @@ export class DeletionCounter {
   async #note(projectId: string, deleted: number, pending: Pick<Note, 'pending' | 'left_query'>): Promise<void> {
     const times = this.#readTimes()
     const known = this.#noted.get(projectId)
-    const isRested = !known || measureRest(known.times, times) > LAST_USE_MS / 2
+    const isRested = !known || measureTime(known.times, times) > LAST_USE_MS / 2
     const { counter, count, revision } = isRested ? { counter: randomUUID(), count: 0, revision: 0 } : known
     const next = { counter, count: count + deleted, revision: revision + 1 }
     this.#noted.set(projectId, { ...next, times })
     await writeNotes(this.#clickhouse, [{ project_id: projectId, ...next, ...pending }])
   }
-}
-
-/** The time by both clocks, ms. */
-interface Times {
-  monotonic: number
-  epoch: number
-}
-
-function readBothClocks(): Times {
-  return { monotonic: performance.now(), epoch: Date.now() }
-}
-
-/** The longer time of both clocks: one stops while the host is suspended, and the other may be set back. */
-function measureRest(from: Times, to: Times): number {
-  return Math.max(to.monotonic - from.monotonic, to.epoch - from.epoch)
 }
 
 const NOTHING = { pending: 0, left_query: '' }

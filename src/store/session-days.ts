@@ -36,8 +36,6 @@ type Change = (statement: string, parameters?: Parameters, settings?: ClickHouse
 export const WINDOW = { before: 1, after: 2 }
 /** Numbers of fills are ordered by epoch, as versions of `facts_state` are. */
 const FILLS_OF_EPOCH = 2n ** 32n
-/** How long superseded and void rows are kept, s: longer than any question may still be reading them. */
-const KEPT_S = 600
 /** Limits of a fill. If it exceeds them, the next fills are smaller; a single day that is too large gets no rows. */
 const FILL_LIMITS: ClickHouseSettings = { max_execution_time: 60, max_memory_usage: String(1024 ** 3) }
 /** For TRUNCATE: by default, ClickHouse refuses to empty a table of more than 50 GB. */
@@ -302,8 +300,11 @@ export class SessionDays {
     )
   }
 
-  /** Removes rows that were superseded or voided so long ago that no question reads them, and outdated requests. */
-  async prune(keptS = KEPT_S): Promise<void> {
+  /**
+   * Removes rows that were superseded or voided so long ago that no question reads them, and outdated requests.
+   * @param keptS how long ago, s
+   */
+  async prune(keptS: number): Promise<void> {
     const [clock] = await this.#clickhouse.rows<{ at: string }>(
       `SELECT toUnixTimestamp64Milli(now64(3)) - 1000 * toInt64(${keptS}) AS at`,
     )

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
+import { Shards } from '../../src/clickhouse/shards.js'
 import { type FactsPoint, FactsReader } from '../../src/reads/facts-reader.js'
-import { logChange } from '../../src/store/event-changes.js'
+import { forgetSettledChanges, logChange } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { deleteEventsOfUsers } from '../../src/store/events.js'
 import { until } from '../helper.js'
@@ -126,6 +127,55 @@ t.test('a read at a point has all events, even while they are copied and changed
   t.equal(await shard.countDifferences(), 0)
   t.equal(await shard.countFacts(), model.alive.size)
   t.ok(seen.bounded > 0 && seen.unbounded > 0 && seen.alone > 0, JSON.stringify(seen))
+})
+
+t.test('a change is noticed even after it is forgotten', async (t) => {
+  const shard = await openShard(t)
+  const { clickhouse } = shard
+  const [id = ''] = await shard.store(PROJECT, [
+    { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 1), properties: '{"v":1}' },
+  ])
+  shard.copier()
+  await shard.complete([PROJECT])
+  const edits = new EventEdits(shard.shards)
+  // The first change of a project, and a later one.
+  for (let round = 2; round < 4; round++) {
+    const reader = new FactsReader(shard.shards, [])
+    const point = await reader.point(PROJECT, shard.appended)
+    if (!point) throw new Error('there is no point')
+    t.ok(await reader.stillHolds(PROJECT, point, true))
+    await edits.apply({ projectId: PROJECT, eventId: id, properties: `{"v":${round}}` })
+    await edits.close()
+    await shard.complete([PROJECT])
+    const settings = { mutations_sync: '2' }
+    await clickhouse.command('ALTER TABLE event_changes UPDATE noted_at = noted_at - 3600 WHERE 1', {}, settings)
+    await forgetSettledChanges(clickhouse)
+    const kinds = await clickhouse.rows("SELECT DISTINCT kind FROM event_changes WHERE kind != 'forgotten'")
+    t.strictSame(kinds, [], 'it is forgotten')
+    t.notOk(await reader.stillHolds(PROJECT, point, true))
+  }
+})
+
+t.test('a point does not hold once the shards have another order', async (t) => {
+  const shard = await openShard(t)
+  const shards = new Shards([0, 1].map((number) => ({ ...shard.shards.at(0), number })))
+  let order = [0, 1]
+  shards.rows = async <Row>() => order.map((number) => ({ number })) as Row[]
+  await shard.store(PROJECT, [{ event: 'e', distinct_id: 'u', timestamp: 1, properties: '{}' }])
+  shard.copier()
+  await shard.complete([PROJECT])
+  const reader = new FactsReader(shards, [])
+  for (const next of [
+    [1, 0],
+    [0, 1],
+  ]) {
+    const point = await reader.point(PROJECT, shard.appended)
+    if (!point) throw new Error('there is no point')
+    t.strictSame(point.order, order)
+    t.ok(await reader.stillHolds(PROJECT, point, true))
+    order = next
+    t.notOk(await reader.stillHolds(PROJECT, point, true))
+  }
 })
 
 t.test('a point is reused for a second, and later changes are noticed', async (t) => {

@@ -331,7 +331,7 @@ t.test('the next leader continues, and rows of one that was lost while it made t
   const lead = await FactLead.take(clickhouse, {
     ...{ process: crypto.randomUUID(), isShared: false, log: silent, signal: UNINTERRUPTED },
   })
-  await lead?.sessions.prune()
+  await lead?.sessions.prune(600)
   t.equal(await shard.countRows(), rows, 'questions may still read them')
   for (let i = 0; i < 2; i++) {
     await lead?.sessions.prune(0)
