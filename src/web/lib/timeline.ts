@@ -34,7 +34,7 @@ export interface Visit<E> {
   /** epoch ms; session calls count, so that heartbeats give even a visit of a single page a length */
   start: number
   end: number
-  /** whether its first events may not have been loaded */
+  /** whether its first events may not have been loaded; by id, an estimate */
   mayBeginEarlier: boolean
 }
 
@@ -56,6 +56,9 @@ interface Moment<E> {
 
 /** The distinct_id of events without a user, which have no sessions by gap. */
 const ANONYMOUS = '$anonymous'
+
+/** t.js begins another session after a pause of this length, and so do most other clients. */
+const USUAL_PAUSE_MS = 30 * 60_000
 
 /**
  * Groups the events of a user by day and session, the latest first, with the sessions that questions count. A session
@@ -83,7 +86,9 @@ export function findSessionsFrom(events: readonly Placed[]): number | null {
 
 /** The sessions, and each event without one, the latest start first. */
 function buildVisits<E extends Placed>(loaded: Loaded<E>, definition: SessionsDefinition): Visit<E>[] {
-  const farMs = definition === 'id' ? DAY_MS : (parseDuration(definition.gap) ?? 0)
+  const gapMs = definition === 'id' ? null : (parseDuration(definition.gap) ?? 0)
+  const farMs = gapMs ?? DAY_MS
+  const pauseMs = gapMs ?? USUAL_PAUSE_MS
   const loadedSince = findLoadedSince(loaded)
   const visits: Visit<E>[] = []
   const open = new Map<string, Visit<E>>()
@@ -100,8 +105,10 @@ function buildVisits<E extends Placed>(loaded: Loaded<E>, definition: SessionsDe
     else begun.add(visit)
     visit.start = at
     visit.end = Math.max(visit.end, until)
-    // An event that is not loaded may be as far away as neighbors in a session can be, unless calls say when it began.
-    visit.mayBeginEarlier = visit.isSession && (begun.has(visit) ? at : at - farMs) <= loadedSince
+    // Calls say when a session began. Without them, an event that is not loaded may belong to it if it can be within a
+    // pause. By id, this is not certain: a client may keep an id over longer pauses, of up to a day. Such a session
+    // seems to begin after the pause until the events before it are loaded.
+    visit.mayBeginEarlier = visit.isSession && (begun.has(visit) ? at : at - pauseMs) <= loadedSince
   }
   return visits.filter(({ events }) => events.length > 0).sort((a, b) => b.start - a.start)
 }

@@ -159,20 +159,22 @@ t.test('a session that may have begun before the loaded events says so', async (
   }
   const events = [
     event(1, NOON),
-    event(2, NOON + HOUR, 'first'),
-    event(3, NOON + 2 * HOUR, 'called'),
-    event(4, NOON + DAY, 'second'),
-    event(5, NOON + DAY + 1, 'third'),
+    event(2, NOON + 10 * MINUTE, 'first'),
+    event(3, NOON + 20 * MINUTE, 'called'),
+    event(4, NOON + 30 * MINUTE, 'second'),
+    event(5, NOON + 30 * MINUTE + 1, 'third'),
+    event(6, NOON + 5 * HOUR, 'first'),
   ]
-  const calls = [session('called', NOON + 2 * HOUR, null)]
-  t.strictSame(find(events, { hasMore: true, calls }), ['second', 'first'])
-  t.strictSame(find(events, { hasMore: true }), ['second', 'called', 'first'])
-  t.strictSame(find(events, { hasMore: true, calls: [session('called', NOON, null)] }), ['second', 'first', 'called'])
+  const call = (at: number) => ({ hasMore: true, calls: [session('called', at, null)] })
+  t.strictSame(find(events, { hasMore: true }), ['second', 'called', 'first'], 'not after a pause of 30 minutes')
+  t.strictSame(find(events, call(NOON + 20 * MINUTE)), ['second', 'first'])
+  t.strictSame(find(events, call(NOON)), ['second', 'first', 'called'])
   t.strictSame(find(events, { hasMore: false }), [], 'all are loaded')
   const imported = events.map(({ timestamp, session_id }, i) => event(i, timestamp, session_id, NOON + 9 * DAY))
   t.strictSame(find(imported, { hasMore: true }), ['third', 'second', 'called', 'first'], 'in any order')
 
-  const by = (gap: string) => find(events.slice(0, 2), { hasMore: true, definition: { gap } }).length
+  const hourly = [event(1, NOON), event(2, NOON + HOUR)]
+  const by = (gap: string) => find(hourly, { hasMore: true, definition: { gap } }).length
   t.equal(by('59m'), 1, 'only the session of the earliest event')
   t.equal(by('1h'), 1, 'all are one')
 })
