@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import t from 'tap'
 import { until } from '../helper.js'
 import { checkAccessibility, download, readCells, type Site, startSite } from './page.js'
@@ -205,10 +205,55 @@ t.test('the users view', async (t) => {
     const timeline = page.getByRole('region', { name: 'Events' })
     await until('two visits', async () => (await timeline.getByText('Visit', { exact: true }).count()) === 2)
     t.strictSame(await shownEvents(page), ['saved', 'opened', 'opened'])
+
+    await timeline.getByRole('link', { name: 'opened' }).first().click()
+    const dialog = page.getByRole('dialog', { name: 'opened' })
+    await dialog.getByRole('button', { name: 'Edit properties' }).click()
+    await dialog.getByRole('textbox').fill('{"by":"hand"}')
+    await dialog.getByRole('button', { name: 'Save…' }).click()
+    await page.getByRole('button', { name: 'Replace properties' }).click()
+    await timeline.getByText(/^Visit, 3\sevents in /).waitFor()
+
     await set({ gap: '30m' })
     await page.reload()
     await timeline.getByText(/^Visit, 3\sevents in /).waitFor()
     await set(null)
+  })
+
+  t.test('shows events without visits as long as it is not known which belong to them', async (t) => {
+    await track(site, 'opened', 'una', { properties: '{"by":"hand"}' })
+    const sessions = { gap: '30m', where: ['is', 'properties.by', ['hand']] }
+    t.equal((await call('PATCH', '/public/project', { sessions })).statusCode, 200)
+    const page = await visit(t, '#/users')
+    const main = page.getByRole('main')
+    const asked: Route[] = []
+    await page.route('**/public/query', (route) => void asked.push(route))
+    await page.evaluate("location.hash = '#/users/una'")
+    await until('the event', async () => (await shownEvents(page)).join() === 'opened')
+    await until('the question', () => asked.length === 1)
+    t.notMatch(await main.textContent(), /Visit/)
+    const failed = page.waitForResponse('**/public/query')
+    await asked[0]?.fulfill({ status: 400, json: { status: 0, error: 'too much' } })
+    await (await failed).finished()
+    t.strictSame(await shownEvents(page), ['opened'])
+    t.notMatch(await main.textContent(), /Visit|too much/)
+
+    await page.unroute('**/public/query')
+    const events = Array.from({ length: 1001 }, (_, i) => {
+      const eventId = `0190a5b0-0000-7000-8000-${String(i).padStart(12, '0')}`
+      return { eventId, event: `e${i}`, distinct_id: 'una', timestamp: NOW - i * 1000, properties: {} }
+    })
+    const json = { status: 1, error: null, events, page: 1, limit: 50, hasMore: false, next: null, pending: 0 }
+    await page.route('**/public/events?*', (route) => route.fulfill({ json }))
+    const statuses: number[] = []
+    page.on('response', (response) => {
+      if (response.url().endsWith('/public/query')) statuses.push(response.status())
+    })
+    await page.reload()
+    await until('all events', async () => (await shownEvents(page)).length === events.length)
+    await until('all answers', () => statuses.length === 3)
+    t.strictSame(statuses, [200, 200, 200], 'as many times at once as a filter takes')
+    await call('PATCH', '/public/project', { sessions: null })
   })
 
   t.test('does not mistake a part of a list for all of it', async (t) => {

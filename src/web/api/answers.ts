@@ -63,13 +63,28 @@ async function fetchFirstEvent(): Promise<number | null> {
   return answer.kind === 'series' ? (answer.results[0]?.total ?? null) : null
 }
 
+/** Filters and breakdowns take 1000 values. The rest is for other events of the user at the same times. */
+const ASKED_AT_ONCE = 500
+
 /**
  * Finds the events that match a filter. Questions do not know ids, so of events with the same name and time, either all
  * match or none.
- * @param events at most 1000
  * @throws CallError
  */
-export async function findMatches(events: ExactEvent[], where: Filter, signal: AbortSignal): Promise<Set<ExactEvent>> {
+export async function findMatches(
+  events: readonly ExactEvent[],
+  where: Filter,
+  signal: AbortSignal,
+): Promise<Set<ExactEvent>> {
+  const byTime = events.toSorted((a, b) => a.timestamp - b.timestamp)
+  const parts = Array.from({ length: Math.ceil(byTime.length / ASKED_AT_ONCE) }, (_, i) =>
+    byTime.slice(i * ASKED_AT_ONCE, (i + 1) * ASKED_AT_ONCE),
+  )
+  const matches = await Promise.all(parts.map((part) => findMatchesOf(part, where, signal)))
+  return new Set(matches.flat())
+}
+
+async function findMatchesOf(events: ExactEvent[], where: Filter, signal: AbortSignal): Promise<ExactEvent[]> {
   const times = [...new Set(events.map(({ timestamp }) => timestamp))]
   const isOfUsers = ['is', 'distinct_id', [...new Set(events.map(({ distinct_id }) => distinct_id))]]
   const isAtTimes = ['is', 'timestamp', times]
@@ -86,7 +101,7 @@ export async function findMatches(events: ExactEvent[], where: Filter, signal: A
   const answer = await postQuery(question, { signal })
   const lines = answer.kind === 'series' ? answer.results : []
   const found = new Set(lines.map(({ breakdown }) => JSON.stringify(breakdown)))
-  return new Set(events.filter(({ event, timestamp }) => found.has(JSON.stringify([event, timestamp]))))
+  return events.filter(({ event, timestamp }) => found.has(JSON.stringify([event, timestamp])))
 }
 
 async function postQuery(body: unknown, turn: Turn): Promise<DrawnAnswer> {

@@ -1,6 +1,7 @@
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { findMatches } from '../../api/answers.js'
 import { type ExactEvent, listEvents } from '../../api/events.js'
+import { useLoaded } from '../../hooks/use-loaded.js'
 import { useRecovery } from '../../hooks/use-recovery.js'
 import { replaceEvent } from '../../lib/merge-events.js'
 import { getProjectSettings } from '../../lib/project-settings.js'
@@ -20,7 +21,10 @@ interface NamedList extends PartialList<ExactEvent> {
 /** The events of a user in descending order of acceptance. */
 export interface UserEvents {
   events: ExactEvent[]
-  /** ids of those that belong to no session because of the filter in the project's definition */
+  /**
+   * ids of those that belong to no session because of the filter in the project's definition, or of which this is not
+   * known
+   */
   leftOut: ReadonlySet<string>
   hasMore: boolean
   isLoading: boolean
@@ -34,7 +38,6 @@ export interface UserEvents {
 export function useUserEvents(names: string[]): UserEvents {
   const key = JSON.stringify(names)
   const [events, setEvents] = useState<ExactEvent[]>([])
-  const [leftOut, setLeftOut] = useState<ReadonlySet<string>>(new Set())
   const [lists, setLists] = useState<NamedList[]>([])
   const [isLoading, setLoading] = useState(true)
   const [error, setError] = useState<Error | null>(null)
@@ -46,9 +49,7 @@ export function useUserEvents(names: string[]): UserEvents {
     setError(null)
     try {
       const { merged, rest } = await readNextEvents(from, signal)
-      const others = await findLeftOut(merged, signal)
       setEvents((before) => [...before, ...merged])
-      setLeftOut((before) => new Set([...before, ...others]))
       setLists(rest)
     } catch (failure) {
       if (!signal.aborted) setError(failure as Error)
@@ -60,7 +61,6 @@ export function useUserEvents(names: string[]): UserEvents {
     const names: string[] = JSON.parse(key)
     const first = names.map((name) => ({ name, cursor: null, items: [], isComplete: false }))
     setEvents([])
-    setLeftOut(new Set())
     setLists(first)
     void read(first)
     return () => stop.current.abort()
@@ -69,7 +69,7 @@ export function useUserEvents(names: string[]): UserEvents {
   useRecovery({ error, isLoading }, () => void read(lists))
   return {
     events,
-    leftOut,
+    leftOut: useLeftOut(events),
     hasMore: lists.some(({ isComplete, items }) => !isComplete || items.length > 0),
     isLoading,
     error,
@@ -93,12 +93,29 @@ async function readNextEvents(
   return { merged: [], rest: filled }
 }
 
-/** The ids of the events that the filter in the project's definition of sessions does not match. */
-async function findLeftOut(events: ExactEvent[], signal: AbortSignal): Promise<string[]> {
+/**
+ * The ids of the events that the filter in the project's definition of sessions does not match, and of those for which
+ * there is no answer, or not yet: a slow or failed question must not keep the user's events from being shown. All are
+ * asked about again when one changes or more are loaded. An edit that questions do not see yet counts from the next
+ * time on.
+ */
+function useLeftOut(events: readonly ExactEvent[]): ReadonlySet<string> {
   const { sessions } = getProjectSettings()
-  if (sessions === 'id' || !sessions.where || events.length === 0) return []
-  const matches = await findMatches(events, sessions.where, signal)
-  return events.filter((event) => !matches.has(event)).map(({ eventId }) => eventId)
+  const where = (sessions !== 'id' && sessions.where) || null
+  const version = useVersion(events)
+  const key = where && events.length > 0 ? JSON.stringify([where, version]) : null
+  const { value } = useLoaded(key, async (signal) => where && (await findMatches(events, where, signal)))
+  return useMemo(() => {
+    const others = where ? events.filter((event) => !value?.has(event)) : []
+    return new Set(others.map(({ eventId }) => eventId))
+  }, [events, where, value])
+}
+
+/** A number that changes with the object. */
+function useVersion(object: object): number {
+  const last = useRef({ object, version: 0 })
+  if (last.current.object !== object) last.current = { object, version: last.current.version + 1 }
+  return last.current.version
 }
 
 async function fillList(list: NamedList, signal: AbortSignal): Promise<NamedList> {
