@@ -47,6 +47,12 @@ export const SIGNS_OF_LIFE: ClickHouseSettings = {
   send_progress_in_http_headers: 1,
   http_headers_progress_interval_ms: '60000',
 }
+
+/** The settings of a statement whose result is sent at its end, if that may take longer than the client waits. */
+function signsOfLife(limitMs: number): ClickHouseSettings {
+  return limitMs < INSERT_TIMEOUT_MS ? {} : SIGNS_OF_LIFE
+}
+
 const MIB = 1024 * 1024
 /**
  * With more than four reads at a time, a project is served no faster, but takes connections, memory and threads from
@@ -182,7 +188,13 @@ export class ClickHouse {
           const { response_headers } = await connection.client.command({
             query,
             query_params: parameters,
-            clickhouse_settings: { ...paced, ...settings, wait_end_of_query: 1, max_query_size: MAX_QUERY_BYTES },
+            clickhouse_settings: {
+              ...paced,
+              ...signsOfLife(limitMs),
+              ...settings,
+              wait_end_of_query: 1,
+              max_query_size: MAX_QUERY_BYTES,
+            },
             abort_signal,
           })
           assertIsFromClickHouse(response_headers)
@@ -256,6 +268,7 @@ export class ClickHouse {
     const long = isLong && { max_query_size: MAX_QUERY_BYTES }
     const all = {
       ...READ,
+      ...signsOfLife(limitMs),
       ...settings,
       ...long,
       wait_end_of_query: 1,

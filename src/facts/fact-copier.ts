@@ -87,8 +87,7 @@ const REBUILD_MS = HOUR_MS
 /** Copying yields while the journals have a larger backlog than this. */
 const BACKLOG_BYTES = 16 * 1024 * 1024
 /** Until all projects have been compared, the facts of none may be read. */
-const UNSTABLE =
-  'the events of a project were being deleted each time its facts were compared with them; copying its facts again'
+const UNSTABLE = 'the events of a project changed each time its facts were compared with them; copying its facts again'
 /** How long a stop of the service waits for a running statement. */
 const CLOSE_MS = 2_000
 const BACKOFF: Backoff = { firstMs: 200, maxMs: 30_000 }

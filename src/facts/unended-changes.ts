@@ -38,7 +38,7 @@ interface Unended {
 export class UnendedChanges {
   readonly #clickhouse: ClickHouse
   readonly #limits: UnendedLimits
-  /** by id */
+  /** by project and id, because edits of several projects share an id */
   readonly #known = new RecentValues<Unended>(MAX_KNOWN)
 
   constructor(clickhouse: ClickHouse, limits: UnendedLimits) {
@@ -48,10 +48,11 @@ export class UnendedChanges {
 
   /** Whether facts can follow a change now. Abandons it if it takes too long. */
   async isOver(change: EventChange, lead: Pick<FactLead, 'abandon'>): Promise<boolean> {
-    const { id, scope, isAbandoned } = change
-    const before = this.#known.get(id)
+    const { id, projectId, scope, isAbandoned } = change
+    const key = `${projectId} ${id}`
+    const before = this.#known.get(key)
     const known = before?.isAbandoned === isAbandoned ? before : { isAbandoned, at: performance.now(), running: null }
-    this.#known.set(id, known)
+    this.#known.set(key, known)
     const ms = performance.now() - known.at
     const { abandonedMs = ABANDONED_MS, overdueMs = OVERDUE_MS } = this.#limits
     if (!isAbandoned) {

@@ -41,18 +41,18 @@ export async function replayDeadLetter(
   const { clickhouse } = deadLetter.shard
   const place = { projectId, position, journalId }
   const isThere = kind === 'events' && (await hasEventsOfEntry(shards, place))
-  if (!isThere) {
+  const store = async (): Promise<Replay> => {
+    // Log them again: the process that stored them may have died before it did.
+    if (isThere) return { isStored: true }
     const body = await buffer(await readDeadLetterBody(deadLetter))
     const skip = kind === 'events' ? findErasedIndexes(body) : []
     const entry = { position, projectId, kind, count: 0, receivedAt, body, ...(skip.length > 0 && { skip }) }
-    const store = async () => {
-      const replay = await insert(clickhouse, journalId, entry)
-      if (replay.isStored && kind !== 'events') await deleteErasedStates(deadLetter, kind, body)
-      return replay
-    }
-    const replay = await logged(clickhouse, kind, place, store)
-    if (!replay.isStored) return replay
+    const replay = await insert(clickhouse, journalId, entry)
+    if (replay.isStored && kind !== 'events') await deleteErasedStates(deadLetter, kind, body)
+    return replay
   }
+  const replay = await logged(clickhouse, kind, place, store)
+  if (!replay.isStored) return replay
   if (kind === 'events') await deleteErased(shards, deadLetter, place, noteDeletion)
   await insertReplay(deadLetter, now)
   return { isStored: true }

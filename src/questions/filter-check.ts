@@ -13,8 +13,10 @@ const MAX_TEXT = 10_000
 const WITHIN = 'is not possible in the filter of sessions by gap, which decides what belongs to a session'
 const SESSION_HAS = 'must be ["session_has", {"event": …, "where": filter}]'
 
-/** Maximum number of conditions about the session in the filter of one `session_has`; each doubles its cost. */
+/** Maximum number of conditions about the session in the filter of one `session_has`; each doubles its tests. */
 const MAX_OF_SESSION = 4
+/** Maximum number of tests of all filters of `session_has`, which are columns of the sessions. */
+const MAX_TESTS = 64
 
 /** How many filters are possible. */
 export interface FilterLimit {
@@ -33,6 +35,7 @@ export class FilterCheck {
   #filters = 0
   /** whether the filter decides which events belong to sessions, and therefore cannot use their fields */
   #isOfGap = false
+  #tests = 0
   /** the different conditions about the session in the filter of the innermost `session_has` */
   #ofSession = new Set<string>()
 
@@ -107,7 +110,10 @@ export class FilterCheck {
     const outer = this.#ofSession
     this.#ofSession = new Set()
     this.check(filter, path, level)
-    if (this.#ofSession.size > MAX_OF_SESSION) {
+    this.#tests += 2 ** this.#ofSession.size
+    if (this.#tests > MAX_TESTS && this.#ofSession.size > 0) {
+      this.#fault(path, 'must have fewer conditions about the session: with the other filters, there are too many')
+    } else if (this.#ofSession.size > MAX_OF_SESSION) {
       this.#fault(
         path,
         `must have at most ${MAX_OF_SESSION} conditions about the session: use "and" around session_has`,

@@ -13,6 +13,8 @@ export interface FilterSql {
 }
 
 const FALSE = '0'
+const ALWAYS: Filter = ['and', []]
+const NEVER: Filter = ['or', []]
 
 /** SQL for whether an event row passes a filter: 0 or 1, never null. */
 export function buildCondition(context: FilterSql, filter: Filter): string {
@@ -66,7 +68,8 @@ function hasEvent(context: FilterSql, events: SessionEvents): string {
   const texts = [...conditions.keys()]
   const tests = Array.from({ length: 2 ** texts.length }, (_, combination) => {
     const held = new Set(texts.filter((_, i) => (combination & (2 ** i)) > 0))
-    return context.rows.sessionHas({ event, where: assume(where, held) })
+    const rest = assume(where, held)
+    return rest === NEVER ? FALSE : context.rows.sessionHas({ event, where: rest })
   })
   const combination = [...conditions.values()].map((one, i) => `${2 ** i} * (${buildCondition(context, one)})`)
   return `[${tests.join(', ')}][1 + ${combination.join(' + ')}]`
@@ -85,10 +88,17 @@ function isOfSession(filter: Filter): boolean {
 
 /** A filter with constants for its conditions about the session. @param held the JSON of those that hold */
 function assume(filter: Filter, held: ReadonlySet<string>): Filter {
-  if (filter[0] === 'and' || filter[0] === 'or') return [filter[0], filter[1].map((one) => assume(one, held))]
-  if (filter[0] === 'not') return ['not', assume(filter[1], held)]
+  if (filter[0] === 'and' || filter[0] === 'or') {
+    const [neutral, deciding] = filter[0] === 'and' ? [ALWAYS, NEVER] : [NEVER, ALWAYS]
+    const parts = filter[1].map((one) => assume(one, held)).filter((one) => one !== neutral)
+    return parts.includes(deciding) ? deciding : parts.length === 0 ? neutral : [filter[0], parts]
+  }
+  if (filter[0] === 'not') {
+    const inner = assume(filter[1], held)
+    return inner === ALWAYS ? NEVER : inner === NEVER ? ALWAYS : ['not', inner]
+  }
   if (!isOfSession(filter)) return filter
-  return held.has(JSON.stringify(filter)) ? ['and', []] : ['or', []]
+  return held.has(JSON.stringify(filter)) ? ALWAYS : NEVER
 }
 
 function joinConditions(context: FilterSql, filters: Filter[], word: 'AND' | 'OR', none: string): string {

@@ -85,6 +85,11 @@ function createIdFormatter(journals: TrackOptions['journals']): (appended: Appen
   return (appended) => (formatters.get(appended.journalId) ?? create(appended))(appended)
 }
 
+function rejectReleased(buffers: BufferPool, body: Buffer, error: unknown): never {
+  buffers.release(body)
+  throw error
+}
+
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
@@ -117,7 +122,8 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { isBatch, count } = body
     const submission: Submission = { kind: isBatch ? 'batch' : 'event', projectId, keyClass, body: stored, count }
     if (!expired) return append(submission, requestIds)
-    return refuseExpired(expired, ids, submission, requestIds).then(() => append(submission, requestIds))
+    const refused = (error: unknown) => rejectReleased(buffers, stored, error)
+    return refuseExpired(expired, ids, submission, requestIds).then(() => append(submission, requestIds), refused)
   }
   const append: Appends['append'] = (submission, ids) => commits.append(submission, ids)
 

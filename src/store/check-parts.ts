@@ -1,4 +1,4 @@
-import { type ClickHouse, SIGNS_OF_LIFE } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
 import { findUnreadablePart } from '../clickhouse/errors.js'
 
 /** An active part of any of our tables. */
@@ -35,7 +35,7 @@ export async function checkPart(
     const rows = await clickhouse.rows<{ is_passed: number; message: string }>(
       `CHECK TABLE ${table} PART '${name}'`,
       {},
-      { check_query_single_value_result: 0, max_threads: 1, priority: '10', ...SIGNS_OF_LIFE },
+      { check_query_single_value_result: 0, max_threads: 1, priority: '10' },
       { limitMs: LIMIT_MS, ...(signal && { signal }) },
     )
     return rows.find(({ is_passed }) => is_passed === 0)?.message ?? null

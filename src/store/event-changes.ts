@@ -370,8 +370,10 @@ export async function forgetSettledChanges(clickhouse: ClickHouse): Promise<void
   )
   const renoted = `SELECT project_id FROM event_changes WHERE kind = '${FORGOTTEN}' AND noted_at >= ${cutoff}`
   const isGone = `${isOld} AND project_id IN (${renoted})`
+  // Edits of several projects share an id.
+  const ofGone = `state < ${SETTLED} AND (project_id, id) IN (SELECT project_id, id FROM event_changes WHERE ${isGone})`
   // The order matters: a change without its last row would be open again.
-  for (const rows of [`state < ${SETTLED} AND id IN (SELECT id FROM event_changes WHERE ${isGone})`, isGone]) {
+  for (const rows of [ofGone, isGone]) {
     await clickhouse.command(`ALTER TABLE event_changes DELETE WHERE ${rows}`, {}, { mutations_sync: '2' })
   }
 }

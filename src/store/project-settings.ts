@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { StoreUnreachableError } from '../clickhouse/errors.js'
 import { literal } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { deduplicateBy } from './insert.js'
@@ -40,6 +41,9 @@ export async function readSettings(shards: Shards, projectId: string): Promise<S
   })
 }
 
+/** How many lost revisions a change skips at most. */
+const MAX_LOST = 100
+
 /**
  * Replaces the settings of a project, unless they were replaced after they were read.
  * @param next `revision` is the revision to replace
@@ -49,7 +53,7 @@ export async function replaceSettings(shards: Shards, next: StoredSettings): Pro
   const { projectId, text, updatedAt } = next
   const writeId = randomUUID()
   return await shards.onFirst(async (clickhouse) => {
-    for (let { revision } = next; ; revision++) {
+    for (let { revision } = next; revision < next.revision + MAX_LOST; revision++) {
       const version = revision + 1
       // The token names the row that this one replaces, so ClickHouse stores only one of several concurrent changes.
       await clickhouse.command(
@@ -68,6 +72,7 @@ export async function replaceSettings(shards: Shards, next: StoredSettings): Pro
       if (rows.length > 0) return null
       // ClickHouse has lost the row with this version, but not its token.
     }
+    throw new StoreUnreachableError('ClickHouse does not show the settings that it has stored.')
   })
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { type ClickHouse, SIGNS_OF_LIFE } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, type StoreError } from '../clickhouse/errors.js'
 import { LARGE_QUERY, literal, literalArray, type Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
@@ -103,7 +103,7 @@ export async function rewriteParts(
       await clickhouse.command(
         `OPTIMIZE TABLE ${table} PARTITION ID {partition:String} FINAL`,
         { partition },
-        { optimize_skip_merged_partitions: 0, optimize_throw_if_noop: 1, ...SIGNS_OF_LIFE },
+        { optimize_skip_merged_partitions: 0, optimize_throw_if_noop: 1 },
         REWRITE_LIMIT_MS,
       )
       return

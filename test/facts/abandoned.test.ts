@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { FactsReader } from '../../src/reads/facts-reader.js'
@@ -100,6 +101,18 @@ t.test('a change that was abandoned', async (t) => {
     t.strictSame(await clickhouse.rows(`SELECT 1 FROM events WHERE properties = '{"late":1}'`), [])
   })
 
+  await t.test('fails with an error that has nothing of the statement, because it is logged', async (t) => {
+    const edited = change({ kind: 'events', ids: ids.slice(0, 1) }, async ({ fence, parameters }) => {
+      await settled()
+      const update = `UPDATE events SET properties = '{"secret":1}' WHERE event_id = '${ids[0]}' AND ${fence}`
+      await clickhouse.command(update, parameters)
+    })
+    const error = await edited.then(() => null).catch((error: Error) => error)
+    t.match(error, tooLate)
+    t.notMatch(error?.message, /secret/)
+    await compare(t, 100)
+  })
+
   await t.test('is followed again if its statements have no fence', async (t) => {
     const late = { event: 'e', distinct_id: 'u1', timestamp: NOW, properties: '{"plan":"pro"}' }
     const replay = skip('a', [late], settled)
@@ -121,4 +134,20 @@ t.test('facts follow a deletion whose event is gone from the disk', async (t) =>
   t.equal(left.length, 99)
   copier()
   await compare(t, 99)
+})
+
+t.test('edits of two projects share an id, and each is abandoned and followed', async (t) => {
+  const { clickhouse, ids, copier } = await openCopied(t)
+  const scope = JSON.stringify({ ids: ids.slice(0, 1) })
+  // The leader died after it had abandoned the edit of the first project.
+  await clickhouse.command(
+    `INSERT INTO event_changes (project_id, id, kind, scope, state)
+     SELECT arrayJoin([('a', 1), ('b', 0)]).1 AS project_id, {id:UUID}, 'events', {scope:String},
+       if(project_id = 'a', 1, 0)`,
+    { id: randomUUID(), scope },
+  )
+  copier({ overdueMs: 2_000 })
+  await until('both to be settled', async () => {
+    return (await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3')).length === 0
+  })
 })

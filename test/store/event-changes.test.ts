@@ -112,6 +112,18 @@ t.test('the oldest open changes are read first, as many as fit', async (t) => {
   t.strictSame(new Set(await openIds()), new Set([...before, ...ids]))
 })
 
+t.test('a change of two projects stays open for the one whose facts have not followed it', async (t) => {
+  const id = randomUUID()
+  await note('followed', [
+    { id, state: ENDED, age: 12 * MINUTE_S },
+    { id, state: SETTLED, age: 11 * MINUTE_S },
+  ])
+  await note('behind', [{ id, state: ENDED, age: 12 * MINUTE_S }])
+  await forgetSettledChanges(clickhouse)
+  t.strictSame(await idsIn('event_changes', 'behind'), [id])
+  t.ok((await openIds()).includes(id))
+})
+
 t.test('a change that is interrupted while it is forgotten is not open again', async (t) => {
   const id = randomUUID()
   await note('cut', [
