@@ -26,6 +26,7 @@ async function open(t: Parameters<typeof startApp>[0]) {
   /** Stores batches one by one, so that each is a part. */
   const track = async (batches = 1) => {
     const client = await startApp(t, env)
+    await clickhouse.command('SYSTEM STOP MERGES analytics.events')
     const events = Array.from({ length: EVENTS }, (_, i) => ({ event: 'e', distinct_id: `u${i}` }))
     let stored = (await client.events()).length
     for (let batch = 0; batch < batches; batch++) {
