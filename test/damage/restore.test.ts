@@ -5,7 +5,7 @@ import { command } from '../../src/cli/verify/command.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { run } from '../cli/lanes-store.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, temporaryFolder, until } from '../helper.js'
-import { keepLog, partsOf } from './damaged-store.js'
+import { keepLog, partsOf, untilRecorded } from './damaged-store.js'
 
 const EVENTS = 30
 
@@ -26,7 +26,6 @@ async function open(t: Parameters<typeof startApp>[0]) {
   /** Stores batches one by one, so that each is a part. */
   const track = async (batches = 1) => {
     const client = await startApp(t, env)
-    await clickhouse.command('SYSTEM STOP MERGES analytics.events')
     const events = Array.from({ length: EVENTS }, (_, i) => ({ event: 'e', distinct_id: `u${i}` }))
     let stored = (await client.events()).length
     for (let batch = 0; batch < batches; batch++) {
@@ -34,6 +33,7 @@ async function open(t: Parameters<typeof startApp>[0]) {
       stored += EVENTS
       await until('the events', async () => (await client.events()).length === stored)
     }
+    await untilRecorded(env.CLICKHOUSE_URL)
     await client.app.close()
   }
   const verify = (...args: string[]) => run(command, ['--quick', ...args], env)
