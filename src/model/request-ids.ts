@@ -2,7 +2,7 @@
 export interface IdempotencyKey {
   /** SHA-256 of sender and `Idempotency-Key`, hexadecimal */
   key: string
-  /** SHA-256 of what the request asks for, hexadecimal; shows whether it is the same */
+  /** SHA-256 of the route and the body, hexadecimal: tells a repetition from another request with the same key */
   fingerprint: string
 }
 

@@ -57,9 +57,9 @@ export function isNarrow(filter: Filter): boolean {
 }
 
 /**
- * SQL for whether the row's session has such an event. Conditions about the session itself hold for all of its events
- * or for none, and are known only when these are grouped. So each combination of them has a test of the events, of which
- * the row picks one.
+ * SQL for whether the row's session has such an event. A condition about the session itself is true for all of its
+ * events or for none, and is known only after they are grouped. So the events are tested once for each combination of
+ * these conditions, and the row picks the result for its own.
  */
 function hasEvent(context: FilterSql, events: SessionEvents): string {
   const { event, where } = events

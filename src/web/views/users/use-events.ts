@@ -22,8 +22,8 @@ interface NamedList extends PartialList<ExactEvent> {
 export interface UserEvents {
   events: ExactEvent[]
   /**
-   * ids of those that belong to no session because of the filter in the project's definition, or of which this is not
-   * known
+   * ids of the events that belong to no session, because the project's definition filters them out, or because the
+   * answer to that is still missing
    */
   leftOut: ReadonlySet<string>
   hasMore: boolean
