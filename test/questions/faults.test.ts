@@ -73,6 +73,12 @@ t.test('readQuestion names every fault with its path', (t) => {
     [{ ...SERIES, where: ['session_has', { event: 'a', where: ['session_has', { event: 'b' }] }] }],
     [{ ...SERIES, where: ['session_has', { event: 'a', where: ofSession(4) }] }],
     [{ ...SERIES, where: ['session_has', { event: 'a', where: ofSession(5) }] }, '/where/1/where'],
+    // 4 times 16 tests of events are the most that a question can have.
+    [{ ...SERIES, where: ['and', Array(4).fill(['session_has', { event: 'a', where: ofSession(4) }])] }],
+    [
+      { ...SERIES, where: ['and', Array(5).fill(['session_has', { event: 'a', where: ofSession(4) }])] },
+      '/where/1/4/1/where',
+    ],
     [
       { ...SERIES, sessions: { gap: '30m', where: ['session_has', { event: 'a', where: ['set', 'session.id'] }] } },
       '/sessions/where',
