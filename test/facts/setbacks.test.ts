@@ -156,7 +156,9 @@ t.test('copying continues while ClickHouse has no time to remove settled changes
   t.equal(await countMutations(), 1, 'removals do not pile up')
   await clickhouse.command('SYSTEM START MERGES event_changes')
   await until('the removal', async () => {
-    return (await clickhouse.rows("SELECT 1 FROM event_changes WHERE project_id = 'old' AND kind = 'calls'")).length === 0
+    return (
+      (await clickhouse.rows("SELECT 1 FROM event_changes WHERE project_id = 'old' AND kind = 'calls'")).length === 0
+    )
   })
 })
 
