@@ -14,7 +14,7 @@ const BATCH_IDS =
  */
 const MIN_POOLED_EVENT = 4 * 1024
 /** The config of calls that send many events. */
-const BATCH = { access: 'send', pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT } as const
+const BATCH = { access: 'send', isBatch: true, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT } as const
 
 export const CALLS = describeCalls('Events', {
   track: {

@@ -65,6 +65,19 @@ for (const storage of LANES) {
       for (const name of names) t.match(name, NAME)
     })
 
+    t.test('unknown fields are ignored, whatever they hold', async (t) => {
+      const event = { event: uniqueEvent() }
+      const others = [{ distinct_id: 'ada' }, 7, null]
+      t.equal((await send(`/public/track${DAILY}`, { ...event, events: others })).statusCode, 200)
+      const batch = { events: [event], distinct_id: 'ada' }
+      t.equal((await send(`/public/track/batch${DAILY}`, batch)).statusCode, 200)
+      const start = { session_id: 'others', events: others }
+      t.equal((await send(`/public/sessions/start${DAILY}`, start)).statusCode, 200)
+      const names = (await events(`&event=${event.event}`)).map(({ distinct_id }) => distinct_id)
+      t.equal(names.length, 2)
+      for (const name of names) t.match(name, NAME)
+    })
+
     t.test('an event that is repeated after midnight is stored once', async (t) => {
       const event = { event: uniqueEvent(), insert_id: 'page-1' }
       await send(`/public/track/batch${DAILY}`, { events: [event] })
@@ -135,7 +148,7 @@ for (const storage of LANES) {
         'invalid_request',
         '/distinct_id',
       )
-      for (const [i, others] of [[], [{ event }]].entries()) {
+      for (const [i, others] of [[], [{ event }], [{ event }, 7]].entries()) {
         const batch = await send(`/public/track/batch${DAILY}`, { events: [...others, named] })
         isRefused(t, batch, 400, 'invalid_request', `/events/${i}/distinct_id`)
       }

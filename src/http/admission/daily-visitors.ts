@@ -5,13 +5,19 @@ import { isBrowserKey } from '../../keys/keys.js'
 import { ScannedBody } from '../../model/scanned-body.js'
 import { clientAddress } from './browser-limits.js'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** whether the body is a batch: a single event may have a field `events`, which is ignored */
+    isBatch?: boolean
+  }
+}
+
 /** Names a visitor. @throws ApiError `unavailable` */
 export type NameVisitor = (visit: Visit) => string
 
-/** A body after validation: an event, a batch, or a call of a session. */
+/** An event, or a call of a session. */
 interface Named {
   distinct_id?: unknown
-  events?: unknown
 }
 
 /**
@@ -41,38 +47,35 @@ function setVisitor(request: FastifyRequest, visitor: unknown, nameVisitor: Name
     )
   }
   const { body } = request
-  const named = listNamed(body)
+  const named = listNamed(request, body)
   // The events of a body that was scanned all have names.
-  const first =
-    body instanceof ScannedBody
-      ? Number(body.isBatch)
-      : named.findIndex(({ distinct_id = null }) => distinct_id !== null)
-  if (first !== -1) {
-    const path = first === 0 ? '' : `/events/${first - 1}`
-    throw invalidField(`${path}/distinct_id`, 'must be absent with visitor=daily: the service generates it')
-  }
+  const first = body instanceof ScannedBody ? 0 : named.findIndex((one) => (one?.distinct_id ?? null) !== null)
+  if (first !== -1) refuseName(request, first, 'must be absent with visitor=daily: the service generates it')
   const { projectId, headers } = request
   const name = nameVisitor({ projectId, address: clientAddress(request), userAgent: headers['user-agent'] ?? '' })
-  const isBatch = named.length > 0 && Array.isArray((body as Named).events)
-  for (const one of isBatch ? named.slice(1) : named) one.distinct_id = name
+  for (const one of named) if (one) one.distinct_id = name
 }
 
-function refuseVisitors({ body, rawBody }: FastifyRequest): void {
+function refuseVisitors(request: FastifyRequest): void {
+  const { body, rawBody } = request
   if (body instanceof ScannedBody && !body.mayNameVisitor) return
-  const [parsed, ...events] = listNamed(body instanceof ScannedBody ? JSON.parse(rawBody.toString()) : body)
-  const isForged = (one: Named | undefined) => typeof one?.distinct_id === 'string' && isDailyVisitor(one.distinct_id)
-  const index = events.findIndex(isForged)
-  if (index === -1 && !isForged(parsed)) return
-  throw invalidField(index === -1 ? '/distinct_id' : `/events/${index}/distinct_id`, DAILY_VISITOR_REASON)
+  const named = listNamed(request, body instanceof ScannedBody ? JSON.parse(rawBody.toString()) : body)
+  const forged = named.findIndex((one) => typeof one?.distinct_id === 'string' && isDailyVisitor(one.distinct_id))
+  if (forged !== -1) refuseName(request, forged, DAILY_VISITOR_REASON)
+}
+
+function refuseName({ routeOptions }: FastifyRequest, index: number, reason: string): never {
+  throw invalidField(routeOptions.config.isBatch ? `/events/${index}/distinct_id` : '/distinct_id', reason)
 }
 
 /**
- * The objects in a parsed body that may have a `distinct_id`: first the body, then its events. A single event may have
- * a field `events` as well, which must not hide its own name.
+ * The objects in a parsed body that need a `distinct_id`: the events of a batch, by index, or else the body itself;
+ * null for what is not an object.
  */
-export function listNamed(body: unknown): Named[] {
-  if (!isObject(body)) return []
-  return [body, ...(Array.isArray(body.events) ? body.events.filter(isObject) : [])]
+export function listNamed({ routeOptions }: FastifyRequest, body: unknown): (Named | null)[] {
+  if (!routeOptions.config.isBatch) return [isObject(body) ? body : null]
+  const { events } = isObject(body) ? (body as { events?: unknown }) : {}
+  return Array.isArray(events) ? events.map((event) => (isObject(event) ? event : null)) : []
 }
 
 function isObject(value: unknown): value is Named {

@@ -13,7 +13,8 @@ export function countNewVisitors(scope: FastifyInstance): void {
   })
 }
 
-function readNames({ body, rawBody }: FastifyRequest): string[] {
+function readNames(request: FastifyRequest): string[] {
+  const { body, rawBody } = request
   if (body instanceof ScannedBody) return readUserNames(rawBody, body)
-  return listNamed(body).flatMap(({ distinct_id }) => (typeof distinct_id === 'string' ? [distinct_id] : []))
+  return listNamed(request, body).flatMap((one) => (typeof one?.distinct_id === 'string' ? [one.distinct_id] : []))
 }
