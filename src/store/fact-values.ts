@@ -21,7 +21,7 @@ export interface ValueColumn {
 
 /**
  * Maximum number of columns of a shard. Even an empty one costs 0.08 µs for each event that is copied and merged, and
- * 0.2 ms for each step (docs/decisions/020-facts.md).
+ * 0.2 ms for each step (docs/decisions/021-columns-of-facts.md).
  */
 export const MAX_VALUE_COLUMNS = 60
 const PREFIX = 'value_'
