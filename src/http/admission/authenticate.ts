@@ -128,7 +128,7 @@ export class Authentication {
     const inBody = bodyKey(request.body)
     // The header has admitted most requests, so they need no promise.
     if (request.key === undefined) this.#admitByBody(request, reply, inBody).then(() => done(), done)
-    else if (inBody !== undefined && inBody !== request.key) done(differing())
+    else if (inBody !== undefined && inBody !== request.key) done(differentKeys())
     else done()
   }
 
@@ -137,7 +137,7 @@ export class Authentication {
    * @throws ApiError `unauthorized`
    */
   requireHeader(request: FastifyRequest): void {
-    if (request.headers['x-api-key'] === undefined && !this.#signIns?.find(request)) throw missing()
+    if (request.headers['x-api-key'] === undefined && !this.#signIns?.find(request)) throw missingKey()
   }
 
   /** Admits a request that its header has not admitted. @throws ApiError as `admit` */
@@ -146,16 +146,16 @@ export class Authentication {
     if (header === undefined && inBody === undefined) {
       const signIn = this.#signIns?.find(request)
       if (signIn) return this.#admitSignIn(request, reply, signIn)
-      throw missing()
+      throw missingKey()
     }
-    if (header !== undefined && inBody !== undefined && header !== inBody) throw differing()
+    if (header !== undefined && inBody !== undefined && header !== inBody) throw differentKeys()
     const key = inBody ?? header
     if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
     const grant = this.#options.keys.find(key) ?? (await this.#find(key, request))
     this.#identify(request, reply, grant)
     this.#refuseUnlessGranted(request, grant)
     // The key became known only after the body was discarded, so the client has to retry.
-    if (request.body instanceof UnreadBody) throw unreadable()
+    if (request.body instanceof UnreadBody) throw keysUnavailable()
     this.#admitBy(request, grant, key)
   }
 
@@ -283,7 +283,7 @@ export class Authentication {
       const grant = await this.#options.keys.findNew(key)
       if (grant) return { key, grant }
     }
-    if (!this.#options.keys.isComplete) throw unreadable()
+    if (!this.#options.keys.isComplete) throw keysUnavailable()
     this.#options.wrongKeys.count(limitedAddress(request), Date.now())
     throw new ApiError('unauthorized', 'The key is not known. Check the key and its project.')
   }
@@ -298,7 +298,7 @@ export class UnreadBody {
   }
 }
 
-function unreadable(): ApiError {
+function keysUnavailable(): ApiError {
   return new ApiError('unavailable', 'The keys cannot be checked right now. Try again in a moment.')
 }
 
@@ -315,11 +315,11 @@ function bodyKey(body: unknown): unknown {
   return body.apiKey ?? undefined
 }
 
-function missing(): ApiError {
+function missingKey(): ApiError {
   return new ApiError('unauthorized', 'The key is missing. Send it in the field apiKey or in the header x-api-key.')
 }
 
-function differing(): ApiError {
+function differentKeys(): ApiError {
   return new ApiError('unauthorized', 'The keys in the header x-api-key and in the field apiKey differ.')
 }
 

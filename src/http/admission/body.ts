@@ -238,14 +238,14 @@ export function readBody(
       }
       const all = frame ? [frame[0], ...chunks, frame[1]] : chunks
       const size = frame ? length + frame[0].length + frame[1].length : length
-      resolve(size < pooledFrom ? joined(all, size) : intake.pool.concat(all, size))
+      resolve(size < pooledFrom ? joinChunks(all, size) : intake.pool.concat(all, size))
     })
     // A decompressing stream arrives paused.
     payload.resume()
   })
 }
 
-function joined(chunks: Buffer[], length: number): Buffer {
+function joinChunks(chunks: Buffer[], length: number): Buffer {
   const [first] = chunks
   const isWhole = first?.length === length && first.buffer.byteLength === length
   return isWhole ? first : Buffer.concat(chunks, length)

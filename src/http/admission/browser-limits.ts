@@ -1,6 +1,7 @@
 import { isIP, isIPv4 } from 'node:net'
 import { normalizeIP } from '@fastify/rate-limit'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { HOUR_MS } from '../../contract/durations.js'
 import { type LimitName, rateLimited } from '../../contract/errors.js'
 import { isBrowserKey, type StoredKey } from '../../keys/keys.js'
 import { oncePerMinute } from '../../lib/once-per-minute.js'
@@ -34,7 +35,6 @@ export interface BrowserLimitSettings {
 
 const SECOND_MS = 1_000
 const MINUTE_MS = 60_000
-const HOUR_MS = 3_600_000
 /** The capacity of a bucket, in seconds of its rate. */
 const WORK_BURST_S = 8
 /**

@@ -46,7 +46,7 @@ async function parseLines(
     if (turn) await turn
     weight = weighBody(line, request, weight)
     const path = `/events/${i}`
-    const event = isUtf8(line) ? parsed(line) : undefined
+    const event = isUtf8(line) ? tryParse(line) : undefined
     if (event === undefined) {
       isJson = false
       details.push({ path, message: isUtf8(line) ? 'is not valid JSON' : 'is not valid UTF-8' })
@@ -81,7 +81,7 @@ function joinLines(raw: Buffer): { start: number; end: number }[] {
   return lines
 }
 
-function parsed(line: Buffer): unknown {
+function tryParse(line: Buffer): unknown {
   try {
     return JSON.parse(line.toString())
   } catch {

@@ -1,6 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { parseCookie, stringifySetCookie } from 'cookie'
 import type { FastifyRequest } from 'fastify'
+import { DAY_MS } from '../../contract/durations.js'
 import { ApiError } from '../../contract/errors.js'
 import type { KeyRing } from '../../keys/key-ring.js'
 import type { StoredKey } from '../../keys/keys.js'
@@ -12,7 +13,7 @@ const COOKIE = 'tallyhouse_sign_in'
  */
 const SECURE_COOKIE = `__Host-${COOKIE}`
 /** How long a sign-in lasts, ms. Each visit renews it, so a page that is opened once a week stays signed in. */
-const SIGN_IN_MS = 7 * 86_400_000
+const SIGN_IN_MS = 7 * DAY_MS
 /** The header with which the page proves that it made the request. */
 const CSRF_HEADER = 'x-csrf-token'
 
