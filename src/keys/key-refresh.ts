@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../lib/log.js'
 import { pause } from '../lib/pause.js'
@@ -24,6 +25,11 @@ export interface KeyTable {
   read(): Promise<StoredKey[]>
   /** whether there has never been a key, not even a revoked one */
   isEmpty(): Promise<boolean>
+  /**
+   * Whether this process may make the first keys, which only one may. If it dies before it has, none are made.
+   * @param id a UUID, the same when the claim is repeated
+   */
+  claimFirst(id: string): Promise<boolean>
   /** adds keys atomically; adding the same keys again changes nothing */
   insert(keys: StoredKey[]): Promise<void>
   audit(entries: AuditEntry[]): Promise<void>
@@ -166,11 +172,14 @@ export class KeyRefresh {
       storedKey(pair.secretKey, { projectId, kind: 'secret' }),
     ]
     const hashes = new Set(made.map(({ hash }) => hash))
+    const claim = randomUUID()
     let isLogged = false
     do {
       try {
         // The stored keys may be this very pair, from an attempt whose response was lost.
         if (!(await table.isEmpty()) && !(await table.read()).some(({ hash }) => hashes.has(hash))) return null
+        // Other processes that start at the same time have found no keys, either.
+        if (!(await table.claimFirst(claim))) return null
         if (!isLogged) await table.audit(made.map((key) => toCreation(key, SERVICE)))
         isLogged = true
         await table.insert(made)

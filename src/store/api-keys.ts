@@ -4,6 +4,7 @@ import type { KeyFields, KeyStore } from '../keys/key-changes.js'
 import type { KeyTable } from '../keys/key-refresh.js'
 import type { KeyKind, KeyRecord, StoredKey } from '../keys/keys.js'
 import { insertAuditEntries } from './audit.js'
+import { claimTurn } from './job-turns.js'
 
 /** The columns of a `StoredKey`. */
 const KEY = 'id, hash, project_id, kind, label, origins, events_only'
@@ -123,6 +124,7 @@ export function openKeyTable(clickhouse: ClickHouse): KeyTable {
   return {
     read: () => readKeys(clickhouse),
     isEmpty: async () => (await clickhouse.rows('SELECT id FROM api_keys LIMIT 1')).length === 0,
+    claimFirst: (id) => claimTurn(clickhouse, 'first keys', 1, id),
     insert: (keys) => insertKeys(clickhouse, keys, Date.now()),
     audit: (entries) => insertAuditEntries(clickhouse, entries),
   }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { ClickHouse } from '../clickhouse/client.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { DAY_MS } from '../contract/durations.js'
 import { deduplicateBy } from './insert.js'
@@ -15,18 +16,25 @@ const MAX_AHEAD_MS = DAY_MS
 export async function claimJobTurn(shards: Shards, task: string, turn: number): Promise<boolean> {
   if ((await readLastJobTurn(shards, task, turn)) >= turn) return false
   const id = randomUUID()
-  return await shards.onFirst(async (clickhouse) => {
-    await clickhouse.command(
-      'INSERT INTO turns (task, turn, process) SELECT {task:String}, {turn:UInt64}, {id:UUID}',
-      { task, turn, id },
-      deduplicateBy(JSON.stringify([task, turn])),
-    )
-    const rows = await clickhouse.rows<{ id: string }>(
-      'SELECT toString(process) AS id FROM turns WHERE task = {task:String} AND turn = {turn:UInt64}',
-      { task, turn },
-    )
-    return rows.some((row) => row.id === id)
-  })
+  return await shards.onFirst((clickhouse) => claimTurn(clickhouse, task, turn, id))
+}
+
+/**
+ * Claims a turn, as `claimJobTurn` does. If the response is lost, repeat the call with the same `id`.
+ * @param clickhouse that of the first shard
+ * @param id a UUID that says who claims
+ */
+export async function claimTurn(clickhouse: ClickHouse, task: string, turn: number, id: string): Promise<boolean> {
+  await clickhouse.command(
+    'INSERT INTO turns (task, turn, process) SELECT {task:String}, {turn:UInt64}, {id:UUID}',
+    { task, turn, id },
+    deduplicateBy(JSON.stringify([task, turn])),
+  )
+  const rows = await clickhouse.rows<{ id: string }>(
+    'SELECT toString(process) AS id FROM turns WHERE task = {task:String} AND turn = {turn:UInt64}',
+    { task, turn },
+  )
+  return rows.some((row) => row.id === id)
 }
 
 /** The last turn that was claimed, epoch ms; 0 if there is none. @param now epoch ms */

@@ -69,6 +69,7 @@ t.test(
         return [...stored]
       },
       isEmpty: async () => stored.length === 0,
+      claimFirst: async () => true,
       insert: async (keys: StoredKey[]) => void stored.push(...keys),
       audit: async () => undefined,
     }
@@ -110,6 +111,7 @@ t.test('a key that is created during a read works immediately, too', async (t) =
       return found
     },
     isEmpty: async () => false,
+    claimFirst: async () => true,
     insert: async () => undefined,
     audit: async () => undefined,
   }

@@ -113,6 +113,19 @@ t.test('each call that changes something is in the audit log, or there is a reas
   t.notMatch(log, /bob|carol|ada/, 'the log does not keep erased data')
 })
 
+t.test('of several services that start on an empty store, one makes the first keys', async (t) => {
+  const { PUBLIC_API_KEY: _, SECRET_KEY: __, ...env } = await settingsFor(t, 'servers')
+  const found: KeysFound[] = []
+  const start = () => startApp(t, { ...env, FACTS: 'off' }, { onKeys: (keys) => found.push(keys) })
+  const clients = [await start(), await start(), await start()]
+  t.equal(found.filter(({ makeFirst }) => makeFirst).length, 3, 'all have found no keys')
+  const pairs = (await Promise.all(found.map(({ makeFirst }) => makeFirst?.()))).filter((pair) => pair)
+  t.equal(pairs.length, 1)
+  const headers = { 'x-api-key': pairs[0]?.secretKey }
+  const response = await clients[0]?.call('GET', '/public/keys', undefined, headers)
+  t.equal(response?.json().keys.length, 2)
+})
+
 t.test('the first keys and changes by commands are in the log, too', async (t) => {
   const { PUBLIC_API_KEY: _, SECRET_KEY: __, ...env } = await settingsFor(t, 'embedded')
   const found: KeysFound[] = []
