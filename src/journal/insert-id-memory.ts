@@ -21,6 +21,8 @@ export interface IdUse {
   ids: number
   /** epoch ms: all ids that came later are known; null if all ids of the whole INSERT_ID_MEMORY_MS are */
   since: number | null
+  /** whether the earlier ids were forgotten on request, not because there were too many */
+  isRequested: boolean
 }
 
 /**

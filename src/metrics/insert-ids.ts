@@ -6,7 +6,7 @@ const MAX_LISTED = 100
 
 /**
  * How many insert_ids are remembered: in total, and for each project and kind of key whose older ids were forgotten
- * early: because it sent too many, was erased, or on demand.
+ * because it sent too many.
  * @param lanes by number; null for a lane that did not respond
  * @param now epoch ms
  */
@@ -14,8 +14,8 @@ export function buildIdMetrics(lanes: readonly (readonly IdUse[] | null)[], now:
   const labels = (lane: number) => (lanes.length === 1 ? {} : { lane: String(lane) })
   const sums = numbered('lane', lanes, (uses) => uses?.reduce((sum, { ids }) => sum + ids, 0) ?? null)
   const short = lanes.flatMap((uses, lane) =>
-    (uses ?? []).flatMap(({ sender, ids, since }) => {
-      if (since === null) return []
+    (uses ?? []).flatMap(({ sender, ids, since, isRequested }) => {
+      if (since === null || isRequested) return []
       return { ids, since, labels: { project: sender.projectId, kind: sender.keyClass, ...labels(lane) } }
     }),
   )

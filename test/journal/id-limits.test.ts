@@ -81,9 +81,10 @@ for (const [name, open] of Object.entries(OPEN)) {
     )
     t.match(uses.get('secret p'), { ids: 1000, since: null })
     t.match(uses.get('page other'), { ids: 100, since: null })
-    const { ids = 0, since } = uses.get('page p') ?? {}
+    const { ids = 0, since, isRequested } = uses.get('page p') ?? {}
     t.ok(ids >= MAX.page / 2 && ids <= MAX.page, `${ids}`)
     t.ok(since && since >= begun - 1000 && since <= Date.now() + 1000, 'and the journal says since when they are known')
+    t.equal(isRequested, false)
     t.strictSame(warnings, [{ project: 'p', kind: 'page' }], 'one warning')
     t.match(await journal.ids.use('other'), [{ sender: OTHER, ids: 100 }])
   })
@@ -105,6 +106,8 @@ for (const [name, open] of Object.entries(OPEN)) {
     t.match(await take(journal, SENDER, 0, 1000), [{ status: 'done', known: undefined }])
     t.equal(await known(journal, SENDER, 0, 1000), 1000)
     t.equal(await known(journal, SENDER, 1000, 1000), 0)
+    const use = (await journal.ids.use()).find(({ sender }) => sender.keyClass === SENDER.keyClass)
+    t.ok(use?.since && use.isRequested, 'the journal says that this was requested')
     await journal.ids.forget({ projectId: 'nobody', keyClass: 'page' })
   })
 }

@@ -88,6 +88,12 @@ t.test('keys of pages and of servers', async (t) => {
     t.match(await run('forget', 'sdk', '--kind', 'page'), { code: 0, stderr: `${ids} ids of sdk forgotten.` })
     const { stdout } = await run('list', '--json')
     t.match(JSON.parse(stdout), { kind: 'secret', lane: 0, since: null }, 'one line')
+    const event = { event: 'e', distinct_id: 'u', insert_id: 'after' }
+    t.equal((await post(keys.write, '/public/track', event)).statusCode, 200)
+    t.match((await run('list')).stdout, /page +0 +1 +since 20/)
+    const later = (await inject({ url: '/metrics' })).body
+    t.match(later, /tallyhouse_remembered_insert_ids/)
+    t.notMatch(later, /window_seconds\{project="sdk",kind="page"/, 'ids that were forgotten on request are no warning')
     for (const args of [[], ['forget'], ['forget', 'sdk', '--kind', 'x'], ['list', 'sdk']]) {
       t.equal((await run(...args)).code, 2, args.join(' '))
     }

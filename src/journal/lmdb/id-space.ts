@@ -8,6 +8,8 @@ import type { LmdbTables } from './tables.js'
 export interface SpaceRecord {
   /** epoch ms: ids that came before were forgotten early; null if none ever was */
   since: number | null
+  /** whether they were forgotten on request; absent in records of older versions */
+  isRequested?: boolean
   /** the buckets in the order in which they were begun */
   buckets: {
     /** unique number of its `IdBucket` */
@@ -151,6 +153,7 @@ export class IdSpace {
       this.drop((bucket) => bucket === first)
       if (shortenedSince(this.record.since, now) === null) this.#isShortened = true
       this.record.since = this.record.buckets[0]?.startedAt ?? now
+      this.record.isRequested = false
     }
   }
 

@@ -114,7 +114,7 @@ export class LmdbInsertIds {
   drop(sender: Sender, now: number): void {
     this.#settle(new Draft())
     const space = this.#space(senderName(sender))
-    if (space.drop(() => true)) space.record.since = now
+    if (space.drop(() => true)) Object.assign(space.record, { since: now, isRequested: true })
   }
 
   /** Removes a sender's dropped ids from disk, in steps. @param transact executes a step in a transaction */
@@ -134,10 +134,10 @@ export class LmdbInsertIds {
     const { oldest } = this.#time(now)
     const own = projectId !== undefined && KEY_CLASSES.map((keyClass) => senderName({ projectId, keyClass }))
     for (const name of own || this.#names()) {
-      const { buckets, since } = this.#open.get(name)?.record ?? this.#read(name)
+      const { buckets, since, isRequested = false } = this.#open.get(name)?.record ?? this.#read(name)
       let ids = 0
       for (const bucket of buckets) if (bucket.time >= oldest) ids += bucket.ids
-      if (ids > 0) yield { sender: parseSender(name), ids, since: shortenedSince(since, now) }
+      if (ids > 0) yield { sender: parseSender(name), ids, since: shortenedSince(since, now), isRequested }
     }
   }
 

@@ -154,13 +154,13 @@ export class RedisInsertIds implements IdMemory {
   }
 }
 
-/** @param reply for each sender its name, the number of its ids, and `since`, or 0 */
+/** @param reply for each sender its name, the number of its ids, `since`, or 0, and `requested`, 0 or 1 */
 function usesIn(reply: readonly (Buffer | number)[]): IdUse[] {
   const uses: IdUse[] = []
-  for (let i = 0; i < reply.length; i += 3) {
-    const [name = '', ids, since] = reply.slice(i, i + 3).map(String)
+  for (let i = 0; i < reply.length; i += 4) {
+    const [name = '', ids, since, requested] = reply.slice(i, i + 4).map(String)
     const shortened = shortenedSince(since === '0' ? null : Number(since), Date.now())
-    uses.push({ sender: parseSender(name), ids: Number(ids), since: shortened })
+    uses.push({ sender: parseSender(name), ids: Number(ids), since: shortened, isRequested: requested === '1' })
   }
   return uses
 }

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- Counts the remembered ids of some senders. Returns for each sender its name, the number of its ids and `since`.
+-- Counts the remembered ids of some senders. Returns for each sender its name, the number of its ids, `since`
+-- and `requested`.
 local prefix = ARGV.prefix
 --- include shared/now
 --- include shared/remembered
@@ -10,5 +11,6 @@ for i = ARGS.length + 1, #ARGV do
   reply[#reply + 1] = space.name
   reply[#reply + 1] = string.format('%.0f', count_ids(space))
   reply[#reply + 1] = string.format('%.0f', space.since)
+  reply[#reply + 1] = space.requested
 end
 return reply

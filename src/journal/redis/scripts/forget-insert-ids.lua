@@ -11,7 +11,7 @@ local prefix = ARGV.prefix
 local space = space_of(ARGV.sender)
 if ARGV.which == 'all' then
   for _, tier in ipairs(space.tiers) do tier.dead = true end
-  space.since, space.is_changed = now, true
+  space.since, space.requested, space.is_changed = now, 1, true
 elseif ARGV.which == 'oldest' and count_ids(space) >= tonumber(ARGV.least) then
   drop_oldest(space, space.next)
 end

@@ -3,7 +3,7 @@
 -- their own senders. It also advances the time by which ids and requests are forgotten.
 --
 -- Returns { where to continue or 0, `remembered`, 1 if there is more to remove or 0, then for each sender its name,
--- the number of its ids and `since` }.
+-- the number of its ids, `since` and `requested` }.
 local prefix = ARGV.prefix
 --- include shared/now
 --- include shared/remembered
@@ -51,6 +51,7 @@ for i = 1, #scan[2], 2 do
   reply[#reply + 1] = space.name
   reply[#reply + 1] = string.format('%.0f', count_ids(space))
   reply[#reply + 1] = string.format('%.0f', space.since)
+  reply[#reply + 1] = space.requested
 end
 if left == 0 then reply[3] = 1 end
 record_ids()

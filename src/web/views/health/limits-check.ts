@@ -60,8 +60,7 @@ export function checkLimits(history: History): Check {
   const advice = [
     ...met.map(({ labels }) => findLimit(labels)?.[1]),
     quotas.length > 0 && LIMITS.quota[1],
-    short.length > 0 &&
-      'Unless the project was erased or its ids were forgotten on purpose, send fewer different insert_ids, or raise MAX_INSERT_IDS.',
+    short.length > 0 && 'Send fewer different insert_ids, or raise MAX_INSERT_IDS.',
     large.length > 0 && LIMITS.journal[1],
     met.length + short.length + large.length > 0 && OF_KEY,
   ].filter((text) => typeof text === 'string')

@@ -37,7 +37,7 @@ local function drop_oldest(space, except)
     if tier.segment == oldest and not tier.dead then tier.dead, space.is_changed = true, true end
   end
   if space.since == 0 or now - space.since >= INSERT_ID_MEMORY_MS then shortened[#shortened + 1] = space.name end
-  space.since = after or now
+  space.since, space.requested = after or now, 0
   return true
 end
 
@@ -127,7 +127,7 @@ local function record_ids()
   for name, space in pairs(id_spaces) do
     if space.added > 0 then remove_ids(space, 64 + math.ceil(space.added / 8)) end
     if space.is_changed then
-      local texts = { string.format('%.0f:%.0f', space.since, space.next) }
+      local texts = { string.format('%.0f:%.0f:%d', space.since, space.next, space.requested) }
       for i, tier in ipairs(space.tiers) do
         texts[i + 1] = string.format('%.0f.%.0f:%.0f:%.0f:%.0f:%.0f:%.0f:%d', tier.segment, tier.step, tier.bucket,
           tier.start, tier.bits, tier.count, tier.removed, tier.dead and 1 or 0)
