@@ -107,3 +107,15 @@ export function selectCompletePart(values: Value[], complete: boolean[]): Value[
 export function sumLines(lines: Value[][]): Value[] {
   return (lines[0] ?? []).map((_, i) => sumKnown(lines.map((line) => line[i] ?? null)))
 }
+
+/** 1, 2, 5, 10, 20, 25, 50, …, up to the largest safe integer. */
+const WHOLE_STEPS = Array.from({ length: 15 }, (_, exponent) => [1, 2, 2.5, 5].map((digit) => digit * 10 ** exponent))
+  .flat()
+  .filter(Number.isInteger)
+
+/** The allowed distances between ticks at values; any if some values have decimals. There is no half of a visitor. */
+export function listValueSteps(lines: PlotLine[]): number[] | undefined {
+  const isWhole = (value: Value) => value === null || Number.isInteger(value)
+  const areWhole = lines.every(({ values, before }) => values.every(isWhole) && (before ?? []).every(isWhole))
+  return areWhole ? WHOLE_STEPS : undefined
+}

@@ -2,6 +2,7 @@ import uPlot from 'uplot'
 import { formatTick } from '../lib/format.js'
 import type { Colors } from './colors.js'
 import {
+  listValueSteps,
   type PlotData,
   type PlotLine,
   selectCompletePart,
@@ -128,6 +129,7 @@ export function buildPlotOptions(
   const axis = { stroke: colors.faint, font: FONT, ticks: { show: false } }
   const last = data.buckets.length - 1
   const ticks = data.buckets.map(({ tick }) => tick)
+  const steps = listValueSteps(data.lines)
   const margin = shape === 'bar' ? 0.5 : last === 0 ? 0.5 : 0
   return {
     width,
@@ -152,6 +154,7 @@ export function buildPlotOptions(
       {
         ...axis,
         grid: { stroke: colors.line, width: 1 },
+        ...(steps && { incrs: steps }),
         size: 52,
         values: (_, splits, __, ___, step) => splits.map((at) => formatTick(at, step)),
       },

@@ -1,6 +1,7 @@
 import t from 'tap'
 import {
   findPartAt,
+  listValueSteps,
   selectCompletePart,
   selectOpenPart,
   stackLines,
@@ -46,5 +47,14 @@ t.test('selectOpenPart continues where selectCompletePart ends', (t) => {
     ]),
     [3, null],
   )
+  t.end()
+})
+
+t.test('listValueSteps has no fractions for counts', (t) => {
+  const line = { name: 'Visitors', index: 0, values: [0, 4, null], before: [1, 2, 3] }
+  t.ok(listValueSteps([line])?.every(Number.isInteger))
+  t.equal(listValueSteps([line])?.[0], 1)
+  t.equal(listValueSteps([line, { ...line, values: [0.5] }]), undefined)
+  t.equal(listValueSteps([{ ...line, before: [0.5] }]), undefined)
   t.end()
 })
