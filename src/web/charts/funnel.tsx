@@ -58,10 +58,12 @@ function Step({ line, index, color, query }: StepProps) {
         <span class={barsStyles.bar} style={{ width: `${step.of_first * 100}%`, background: seriesColor(color) }} />
       </span>
       <p class={styles.numbers}>
-        <strong>
-          <NumberButton text={formatNumber(step.users)} title={title} drillDown={drillDown(false)} />
-        </strong>{' '}
-        users
+        <span>
+          <strong>
+            <NumberButton text={formatNumber(step.users)} title={title} drillDown={drillDown(false)} />
+          </strong>{' '}
+          users
+        </span>
         {index > 0 && (
           <>
             <span>

@@ -66,7 +66,9 @@ export function Change({ line: { name, now, before }, isShort = false }: LinePro
   }
   const then = (
     <span class={textStyles.hint}>
-      vs. <NumberButton text={before.text} title={`${name}, previous period`} drillDown={before.drillDown} />
+      <span class={styles.unbroken}>
+        vs. <NumberButton text={before.text} title={`${name}, previous period`} drillDown={before.drillDown} />
+      </span>
       {!isShort && ' in the previous period'}
     </span>
   )
@@ -76,7 +78,7 @@ export function Change({ line: { name, now, before }, isShort = false }: LinePro
   const [arrow, direction] = share > 0 ? ['▲', 'up'] : share < 0 ? ['▼', 'down'] : ['■', 'unchanged']
   return (
     <span class={styles.change}>
-      <span class={styles.share}>
+      <span class={styles.unbroken}>
         <span role="img" aria-label={direction}>
           {arrow}
         </span>{' '}

@@ -33,7 +33,7 @@ export function checkDamage({ samples }: Snapshot): Check {
   const check = {
     title: 'Completeness',
     about:
-      'ClickHouse continues without parts that are damaged or gone, so the service keeps a list of them. Run “tallyhouse verify” to check every file.',
+      'ClickHouse continues without parts that are damaged or gone, so the service keeps a list of them. Run “tallyhouse verify” to check every file. Received events are added up every ten minutes.',
     facts: [
       ['Lost or damaged parts', formatNumber(count)],
       ...[...places].map(([place, rows]): [string, string] => [place, formatNumber(rows)]),

@@ -22,7 +22,7 @@ const CONTEXTS = [
 ] as const
 
 const VIEWS = [
-  ['default', 'Web if there are page views, or else Overview'],
+  ['default', 'Automatic: Web or Overview'],
   ...FIRST_VIEWS.map((view) => [view, capitalize(view)] as const),
 ] as const
 

@@ -31,7 +31,9 @@ export function Usage({ revision }: { revision: number }) {
           ) : (
             <>
               <Days days={value.days} />
-              <CsvButton name="usage" rows={() => toCsv(value.days)} />
+              <div class={styles.footer}>
+                <CsvButton name="usage" rows={() => toCsv(value.days)} />
+              </div>
             </>
           )}
         </>
@@ -74,7 +76,7 @@ function Days({ days }: { days: UsedOnDay[] }) {
               <th scope="row">{day}</th>
               <td class={tableStyles.number}>{formatNumber(events)}</td>
               <td class={tableStyles.number}>{formatBytes(bytes)}</td>
-              <td class={tableStyles.number}>{formatBytes(stored_bytes)}</td>
+              <td class={tableStyles.number}>{stored_bytes === 0 ? '–' : formatBytes(stored_bytes)}</td>
               <td class={tableStyles.number}>
                 {read_cpu_seconds === null ? '–' : formatDuration(read_cpu_seconds * 1000)}
               </td>
