@@ -1,5 +1,6 @@
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
+import { SESSION } from '../contract/question-schemas.js'
 import type { FieldName, Scalar } from '../contract/questions.js'
 import type { Warning } from '../contract/warning.js'
 import { createNearestFinder } from '../lib/nearest.js'
@@ -40,6 +41,8 @@ const MAX_SAMPLES = 5
 const CLOCK_SLACK_MS = 60_000
 /** How many profiles or sessions are read for their properties. */
 const ROWS = 10_000
+/** Where the name means sessions, it is not checked. */
+const SESSION_MISPLACED = `No event is called “${SESSION}”. It means sessions only as the one event of a series or a step, not in a list or a filter.`
 /** Where a field of each source begins. */
 const PREFIXES = { properties: ['properties'], user: ['user'], session: ['session', 'properties'] } as const
 /** The tables with properties of anything but events, and the words for their rows. */
@@ -117,6 +120,7 @@ export class NameCheck {
     if (unknown.length === 0 || (await this.#mayLack(counts))) return []
     const nearest = createNearestFinder(listMostFrequent(counts))
     return unknown.map(({ path, name }) => {
+      if (name === SESSION) return { path, message: SESSION_MISPLACED }
       const suggestion = nearest(name)
       const hint = suggestion === undefined ? '' : ` Did you mean “${suggestion}”?`
       const message = `No event is called “${name}”.${hint}`

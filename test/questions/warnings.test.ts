@@ -196,6 +196,14 @@ for (const storage of LANES) {
       t.notOk('warnings' in (await ask(by('session.properties.campaign'))))
     })
 
+    await t.test('$session where it does not mean sessions', async (t) => {
+      const message = /^No event is called “\$session”\. It means sessions only as the one event/
+      t.match(await warned(seriesOf(['purchased', '$session'])), [{ path: '/series/0/event/1', message }])
+      const has = seriesOf('$session', { where: ['session_has', { event: '$session' }] })
+      t.match(await warned(has), [{ path: '/series/0/where/1/event', message }])
+      t.notOk('warnings' in (await ask(seriesOf('$session'))))
+    })
+
     await t.test('a property of an event of the session', async (t) => {
       t.match(await warned(seriesOf('$session', { where: ['is', 'session.first.properties.plam', ['pro']] })), [
         { path: '/series/0/where/1', suggestion: 'session.first.properties.plan' },
