@@ -9,8 +9,10 @@ import type { Projects } from './projects.js'
 import { PropertyNames } from './property-names.js'
 import type { Usage } from './usage.js'
 
-/** Interval of the checks. Bytes on disk and names change slowly enough for a minute. */
+/** Interval of the checks of bytes on disk and of names, which take longer and change slowly. */
 const LOOK_MS = 60_000
+/** Interval of the checks of counted events, in which processes also store what they have counted. */
+const COUNT_MS = 10_000
 const LIMIT_MS = 10_000
 /** Projects in one query. Names of properties are read for one project after another. */
 const MAX_PROJECTS = 1_000
@@ -28,13 +30,13 @@ export interface QuotaWatchOptions {
   shards: Shards
   log: Pick<Log, 'warn'>
   closing: AbortSignal
-  /** default: a minute */
+  /** default: 10 s for events, a minute for bytes and names */
   everyMs?: number | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
 }
 
-/** Checks the quotas of all projects each minute, so that the log and the metrics show when a soft one is reached. */
+/** Checks the quotas of all projects, so that the log and the metrics show when a soft one is reached. */
 export class QuotaWatch {
   readonly #options: QuotaWatchOptions
   /** by quota, then by project: as of the last check */
@@ -64,7 +66,8 @@ export class QuotaWatch {
   }
 
   async #watch(name: QuotaName): Promise<void> {
-    const { everyMs = LOOK_MS, closing, projects, log } = this.#options
+    const isCounted = name === 'events_per_day' || name === 'events_per_month'
+    const { everyMs = isCounted ? COUNT_MS : LOOK_MS, closing, projects, log } = this.#options
     const size = name === 'new_property_names_per_day' ? 1 : MAX_PROJECTS
     while (!closing.aborted) {
       const before = this.#statuses.get(name)
