@@ -4,7 +4,7 @@ import { type AddressInfo, createServer as createTcpServer, type Socket } from '
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { CONNECTIONS, Connection } from '../../src/clickhouse/connection.js'
+import { CONNECTIONS, Connection, INSERT_TIMEOUT_MS } from '../../src/clickhouse/connection.js'
 import { emptyClickHouse } from '../shared-engine.js'
 
 t.test('Connection runs many concurrent queries without a warning about a leak', async (t) => {
@@ -94,4 +94,21 @@ t.test('Connection throws if rows break off or stop arriving', async (t) => {
   await t.rejects(silent.rows('SELECT 1', {}, {}, { limitMs: 100 }), { name: 'StoreTimeoutError' })
   const hungUp = AbortSignal.timeout(100)
   await t.rejects(silent.rows('SELECT 1', {}, {}, { signal: hungUp }), { name: 'StoreUnreachableError' })
+})
+
+t.test('Connection asks for signs of life in long statements, and sees an error that follows them', async (t) => {
+  const engine = await emptyClickHouse()
+  const clickhouse = new ClickHouse({ url: engine.url })
+  t.teardown(() => clickhouse.close())
+  const asks = async (limitMs: number) =>
+    await clickhouse.rows("SELECT getSetting('send_progress_in_http_headers') AS asks", {}, {}, { limitMs })
+  t.strictSame(await asks(INSERT_TIMEOUT_MS - 1), [{ asks: false }])
+  t.strictSame(await asks(INSERT_TIMEOUT_MS), [{ asks: true }])
+
+  // The status has been sent before the error is known, so it is 200.
+  const often = { http_headers_progress_interval_ms: '10', max_block_size: '1' }
+  const failing = 'SELECT sleepEachRow(0.05), throwIf(number = 3) FROM numbers(5)'
+  const failure = { name: 'StoreError', message: /throwIf/ }
+  await t.rejects(clickhouse.rows(failing, {}, often, { limitMs: INSERT_TIMEOUT_MS }), failure)
+  await t.rejects(clickhouse.command(failing, {}, often, INSERT_TIMEOUT_MS), failure)
 })
