@@ -516,7 +516,7 @@ t.test('sessions', async (t) => {
     const before = await Promise.all(ids.map((id) => call('GET', path(id))))
     await call('GET', '/public/events') // waits for the store
     const redis = new Redis(shared.env.REDIS_URL ?? '')
-    t.ok((await redis.del(await redis.keys('{tallyhouse}:state:*'))) > ids.length)
+    t.ok((await redis.del(await redis.keys('{tallyhouse*}:state:*'))) > ids.length)
     redis.disconnect()
 
     for (const [i, id] of ids.entries()) {
