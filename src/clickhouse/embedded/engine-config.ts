@@ -90,6 +90,13 @@ export function buildConfiguration({ readsFiles }: { readsFiles: boolean }): str
   </users>
   <profiles>
     <default>
+      <!--
+        Compiling an expression takes 10 to 40 ms, by default at its third use, and makes questions over
+        5 million events at most 9 % faster. So only what is asked often is compiled.
+      -->
+      <min_count_to_compile_expression>30</min_count_to_compile_expression>
+      <min_count_to_compile_aggregate_expression>30</min_count_to_compile_aggregate_expression>
+      <min_count_to_compile_sort_description>30</min_count_to_compile_sort_description>
       <log_queries_probability>0</log_queries_probability>
       <log_queries_min_type>QUERY_FINISH</log_queries_min_type>
     </default>
