@@ -8,8 +8,8 @@ import type { LmdbTables } from './tables.js'
 export interface SpaceRecord {
   /** epoch ms: ids that came before were forgotten early; null if none ever was */
   since: number | null
-  /** whether they were forgotten on request; absent in records of older versions */
-  isRequested?: boolean
+  /** whether they were forgotten on request, not because there were too many */
+  isRequested: boolean
   /** the buckets in the order in which they were begun */
   buckets: {
     /** unique number of its `IdBucket` */

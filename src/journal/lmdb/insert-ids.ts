@@ -134,7 +134,7 @@ export class LmdbInsertIds {
     const { oldest } = this.#time(now)
     const own = projectId !== undefined && KEY_CLASSES.map((keyClass) => senderName({ projectId, keyClass }))
     for (const name of own || this.#names()) {
-      const { buckets, since, isRequested = false } = this.#open.get(name)?.record ?? this.#read(name)
+      const { buckets, since, isRequested } = this.#open.get(name)?.record ?? this.#read(name)
       let ids = 0
       for (const bucket of buckets) if (bucket.time >= oldest) ids += bucket.ids
       if (ids > 0) yield { sender: parseSender(name), ids, since: shortenedSince(since, now), isRequested }
@@ -212,7 +212,7 @@ export class LmdbInsertIds {
 
   #read(name: string): SpaceRecord {
     const value = this.#tables.idSpaces.get(Buffer.from(name))
-    return value ? parse(value) : { since: null, buckets: [], dropped: [] }
+    return value ? parse(value) : { since: null, isRequested: false, buckets: [], dropped: [] }
   }
 
   #closeOne(): void {

@@ -12,8 +12,7 @@
 -- `<prefix>:ids` is a hash with a field for each sender: `<since>:<number of the next segment>:<requested>`, then its
 -- tiers in their order, each ` <segment>.<step>:<bucket>:<ms at which it was begun>:<bits>:<ids>:<hashes moved or
 -- removed>:<1 if it is to be removed>`. Before `since`, ms, ids were forgotten early; 0 if never. `requested` is 1 if
--- that was on request; fields of older versions lack it. A hash of a tier is
--- `<prefix>:ids:<sender>:<segment>.<step>:<number>`.
+-- that was on request. A hash of a tier is `<prefix>:ids:<sender>:<segment>.<step>:<number>`.
 
 local no_id = string.rep('\0', INSERT_ID_BYTES)
 local id_index, id_spaces, shortened = prefix .. ':ids', {}, {}
@@ -29,8 +28,8 @@ end
 -- Parses the record of a sender's ids; `text` is its value in the index, or false.
 local function read_space(name, text)
   local space = { name = name, hashes = id_index .. ':' .. name .. ':', tiers = {}, added = 0, is_changed = false }
-  local since, next_segment, requested = string.match(text or '0:0', '^(%d+):(%d+):?(%d?)')
-  space.since, space.next, space.requested = tonumber(since), tonumber(next_segment), tonumber(requested) or 0
+  local since, next_segment, requested = string.match(text or '0:0:0', '^(%d+):(%d+):(%d)')
+  space.since, space.next, space.requested = tonumber(since), tonumber(next_segment), tonumber(requested)
   local pattern = ' (%d+)%.(%d+):(%d+):(%d+):(%d+):(%d+):(%d+):(%d)'
   for segment, step, bucket, start, bits, count, removed, dead in string.gmatch(text or '', pattern) do
     local tier = add_tier(space, {
