@@ -231,7 +231,7 @@ t.test('redis: more ids are spread over more hashes, and removed a week later', 
 
   // The clock of Redis cannot be changed here, so the ids are made older: the next bucket begins with the hashes of
   // this one.
-  const age = (by: number) => admin.hset('{j}:ids', 'secret:p', `0:1 1.3:${bucket - by}:0:8:8000:0:0`)
+  const age = (by: number) => admin.hset('{j}:ids', 'secret:p', `0:1:0 1.3:${bucket - by}:0:8:8000:0:0`)
   await age(2)
   t.match(await send(0, 8000), [{ status: 'known' }])
   await send(8000, 1)
