@@ -47,7 +47,9 @@ export const command: Command = {
       for (const project of name === 'rebuild' ? [''] : projects) {
         await shards.each(({ clickhouse }) => requestFacts(clickhouse, kind, project))
       }
-      io.stdout.write('Stored. A running service with FACTS=on begins with it within seconds. See its progress: tallyhouse facts\n')
+      io.stdout.write(
+        'Stored. A running service with FACTS=on begins with it within seconds. See its progress: tallyhouse facts\n',
+      )
       return 0
     })
   },
