@@ -3,7 +3,7 @@ import type { Log } from '../lib/log.js'
 import { onParentEnd } from '../lib/on-parent-end.js'
 
 /** A shutdown that takes longer is abandoned. Nothing that was acknowledged is lost, because it is in the journal. */
-const CLOSE_LIMIT_MS = 4_500
+export const CLOSE_LIMIT_MS = 4_500
 
 /**
  * Ends the process: with exit code 0 on a signal, with 1 after a fatal error or a failed shutdown.

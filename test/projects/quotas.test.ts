@@ -71,11 +71,11 @@ for (const storage of LANES) {
       t.equal((await call('GET', '/public/usage?from=1970-01-01&to=2149-06-06')).json().days.length, 1)
     })
 
-    t.test('the metrics show a quota on events some ten seconds after it was set', async (t) => {
+    t.test('the metrics show a quota on events that was set while the service runs', async (t) => {
       await set({ quotas: { events_per_day: { limit: 11, mode: 'soft' } } })
       const shown = /tallyhouse_quota_used\{[^}]*quota="events_per_day"[^}]*\} 12\n/
       const isShown = async () => shown.test((await client.app.inject('/metrics')).body)
-      t.ok(await until('the metrics', isShown, 30_000))
+      t.ok(await until('the metrics', isShown))
       await set({ quotas: { events_per_day: null } })
     })
 

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { makeKey } from '../../src/keys/keys.js'
+import { CLOSE_LIMIT_MS } from '../../src/process/lifetime.js'
 import {
   dataFolder,
   PUBLIC_KEY,
@@ -27,9 +28,6 @@ function isRunning(pid: number): boolean {
     return false
   }
 }
-
-/** After this long, a shutdown is abandoned, and the exit code is 1. */
-const SHUTDOWN_LIMIT_MS = 4_500
 
 /**
  * Ends a service while it serves calls and an idle client is attached.
@@ -55,7 +53,7 @@ async function endAtWork(t: Test, service: Service, secret: string): Promise<voi
   // About 1 s; idle clients are let go of after two minutes.
   t.ok(ms < 30_000)
   // A busy machine may need longer than a shutdown may take.
-  t.ok(code === 0 || (code === 1 && ms > SHUTDOWN_LIMIT_MS), `it ended with ${code} after ${ms} ms`)
+  t.ok(code === 0 || (code === 1 && ms > CLOSE_LIMIT_MS), `it ended with ${code} after ${ms} ms`)
   t.equal(first, 200)
   const answers = await Promise.allSettled(inFlight)
   t.ok(answers.every((answer) => answer.status === 'rejected' || answer.value === 200))
