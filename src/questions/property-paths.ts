@@ -60,9 +60,7 @@ export class Paths {
    * @param kept if given, the column `refused` says what the parser rejects; without repair, there are no such rows
    */
   tokens(statement: Statement, json: string, kept: KeptValues | null = null): string[] {
-    const isRefused = kept
-      ? 'refused'
-      : [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
+    const isRefused = kept ? 'refused' : this.isRejected(json)
     if (statement.context.repairsTexts) {
       const tokens = this.#each(({ name, path }) => {
         const found = unmarkToken(`JSONExtractRaw(repaired, ${toKeys(statement, path)})`)
@@ -81,6 +79,14 @@ export class Paths {
         : `if(raw_${name} = 'null', '', raw_${name})`
       return `${token} AS ${name}`
     })
+  }
+
+  /**
+   * Whether the parser rejects the text of a row. If `raws` found a value, the parser has accepted the text, which saves
+   * parsing it once more.
+   */
+  isRejected(json: string): string {
+    return [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
   }
 
   /** For a subquery over profiles, which needs only tokens. */
