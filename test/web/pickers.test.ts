@@ -149,6 +149,22 @@ t.test('Enter that ends a composition does not choose', async (t) => {
   await waitForEvent(page, '購入した')
 })
 
+t.test('suggestions that could not be loaded are no empty list', async (t) => {
+  const page = await site.visit(t, linkTo(series('viewed')))
+  const names = '**/public/schema/events*'
+  await page.route(names, (route) => route.fulfill({ status: 503, json: { status: 0, error: 'Busy.', code: 'busy' } }))
+  // Names that were loaded before are not loaded again.
+  await page.reload()
+  const field = findField(page, 'Event')
+  await field.fill('purch')
+  await page.getByText('Suggestions could not be loaded: Busy.').waitFor()
+  await field.press('Enter')
+  t.equal(readQuestion(page).series[0]?.event, 'viewed', 'a part of a name is not a name')
+  await page.unroute(names)
+  await waitForEvent(page, 'purchased')
+  t.equal(await page.getByText('Suggestions could not be loaded').count(), 0)
+})
+
 t.test('an unknown name is questioned, and corrected with a button', async (t) => {
   const page = await site.visit(t, linkTo(series('viewed')))
   const field = findField(page, 'Event')

@@ -1,5 +1,6 @@
-import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useLatest } from '../hooks/use-latest.js'
+import { useLoaded } from '../hooks/use-loaded.js'
 import { type Choice, isSpelled } from '../lib/choices.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import * as styles from './combobox.module.css'
@@ -39,12 +40,12 @@ interface Row extends Choice {
 }
 
 /** The suggestions that were loaded last, and their text; null for none. */
-interface Loaded {
+interface Suggested {
   text: string | null
   choices: Choice[]
 }
 
-const NOTHING: Loaded = { text: null, choices: [] }
+const NOTHING: Suggested = { text: null, choices: [] }
 
 /**
  * A text field with suggestions (the ARIA combobox pattern). Enter, or leaving the field, selects the highlighted row,
@@ -55,7 +56,7 @@ export function Combobox(props: ComboboxProps) {
   const { label, value, placeholder, hidesLabel, problem } = props
   const id = useId()
   const input = useRef<HTMLInputElement>(null)
-  const { text, rows, active, isOpen, choose, handlers } = useCombobox(props, input)
+  const { text, rows, active, isOpen, error, choose, handlers } = useCombobox(props, input)
   const isShown = isOpen && rows.length > 0
   const hasProblem = problem !== undefined && text === value
   return (
@@ -85,6 +86,11 @@ export function Combobox(props: ComboboxProps) {
           {problem}
         </small>
       )}
+      {error && (
+        <small role="status" class={styles.problem}>
+          Suggestions could not be loaded: {error.message}
+        </small>
+      )}
       <ChoiceList id={id} label={label} rows={rows} active={active} isShown={isShown} onChoose={choose} />
     </div>
   )
@@ -103,9 +109,10 @@ function useCombobox(
   const text = typed ?? value
   const isEdited = text !== value
   const query = isEdited ? text : ''
-  const loaded = useChoices(isOpen || isWaiting ? query : null, suggest)
+  const { loaded, error } = useChoices(isOpen || isWaiting ? query : null, suggest)
   const isLoaded = loaded.text === query
-  const rows = listRows(loaded, isStrict)
+  // Without suggestions, nobody knows whether the text is only a part of a name, so it is not highlighted.
+  const rows = listRows(error ? { text: query, choices: [] } : loaded, isStrict)
   /** whether the choice was already made; a focused field that is removed would otherwise repeat it */
   const isDone = useRef(true)
 
@@ -170,7 +177,7 @@ function useCombobox(
     open: () => setOpen(true),
     restore: close,
   })
-  return { text, rows, active, isOpen, choose, handlers }
+  return { text, rows, active, isOpen, error, choose, handlers }
 }
 
 interface Actions {
@@ -214,7 +221,7 @@ function useHandlers({ isOpen, isEdited, enter, move, edit, leave, open, restore
   }
 }
 
-function listRows({ text, choices }: Loaded, isStrict = false): Row[] {
+function listRows({ text, choices }: Suggested, isStrict = false): Row[] {
   const typed = text?.trim() ?? ''
   const isOffered = choices.some((choice) => choice.unfit === undefined && isSpelled(choice, typed))
   return typed === '' || isStrict || isOffered ? choices : [...choices, { value: typed, isTyped: true }]
@@ -230,27 +237,17 @@ function findBest(rows: readonly Row[], text: string, keepsTyped: ComboboxProps[
   return best === typed && rows.length > 1 ? -1 : best
 }
 
-/** Loads the suggestions for a text. @param text null while none are needed */
-function useChoices(text: string | null, suggest: Suggest): Loaded {
-  const [loaded, setLoaded] = useState(NOTHING)
-  const latest = useLatest(suggest)
-  useEffect(() => {
-    if (text === null) {
-      setLoaded(NOTHING)
-      return
-    }
-    const stop = new AbortController()
-    const load = async () => {
-      const choices = await latest.current(text, stop.signal).catch((): Choice[] => [])
-      if (!stop.signal.aborted) setLoaded({ text, choices })
-    }
-    const timer = setTimeout(load, text === '' ? 0 : TYPING_MS)
-    return () => {
-      clearTimeout(timer)
-      stop.abort()
-    }
-  }, [text, latest])
-  return loaded
+/**
+ * Loads the suggestions for a text, again after a transient failure.
+ * @param text null while none are needed
+ */
+function useChoices(text: string | null, suggest: Suggest): { loaded: Suggested; error: Error | null } {
+  const { value, error } = useLoaded(text, async (signal): Promise<Suggested> => {
+    if (text) await new Promise((resolve) => setTimeout(resolve, TYPING_MS))
+    signal.throwIfAborted()
+    return { text, choices: await suggest(text ?? '', signal) }
+  })
+  return { loaded: value ?? NOTHING, error }
 }
 
 interface ChoiceListProps {
