@@ -106,7 +106,15 @@ t.test('the users view', async (t) => {
     await value.press('Enter')
     await until('the other user', async () => (await links.allTextContents()).join() === 'ada')
 
+    const sample = '**/public/users?*limit=50'
+    await page.route(sample, (route) =>
+      route.fulfill({ status: 429, json: { status: 0, error: 'Busy.', code: 'busy' } }),
+    )
     await page.getByText('Columns', { exact: true }).click()
+    await page.getByRole('alert').getByText('Busy.').waitFor()
+    t.equal(await page.getByText('No user has properties.').count(), 0)
+    await page.unroute(sample)
+    await page.getByRole('button', { name: 'Try again' }).click()
     for (const name of ['balance', 'score']) await page.getByRole('checkbox', { name }).check()
     await until('the columns', async () => (await readRows(page))[0]?.slice(1, 3).join() === '12345678901234567890,1.0')
     await checkAccessibility(t, page, 'filtered users, and the columns')

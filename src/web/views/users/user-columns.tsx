@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import { listUsers } from '../../api/users.js'
 import { useLoaded } from '../../hooks/use-loaded.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { Failure, Loading } from '../../ui/notice.js'
 import { Popover } from '../../ui/popover.js'
 import { Checkbox } from '../../ui/text-field.js'
 import * as styles from './user-columns.module.css'
@@ -29,7 +30,9 @@ export function UserColumns({ chosen, known, onChange }: UserColumnsProps) {
     <Popover summary="Columns" onToggle={setOpen}>
       <fieldset class={styles.columns}>
         <legend>Properties to show</legend>
-        {names.length === 0 && <p>No user has properties.</p>}
+        {sample.error && <Failure error={sample.error} onRetry={sample.reload} />}
+        {sample.isLoading && names.length === 0 && <Loading what="the properties of users" />}
+        {sample.value && names.length === 0 && <p>No user has properties.</p>}
         {names.map((name) => (
           <Checkbox
             key={name}
