@@ -26,7 +26,7 @@ const NOUNS: Record<string, string> = {
 /** What to do about any loss. */
 export const WHAT_TO_DO =
   'Reads continue without it. Restore the part from a backup or a replica, as "Lost and damaged data" in ' +
-  'docs/operations.md says; `tallyhouse verify` shows everything that is lost.'
+  'docs/damage.md says; `tallyhouse verify` shows everything that is lost.'
 
 /** Describes a loss and its contents in one sentence. */
 export function describeLoss({ table, partition, part, state, reason, rows, projects }: Loss): string {

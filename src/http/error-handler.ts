@@ -169,7 +169,7 @@ function storeDamaged({ part, table }: UnreadablePart, cause: Error): ApiError {
   return new ApiError(
     'store_damaged',
     `A part of the store is damaged (${part}${held}), so this cannot be read. Retrying does not help: the operator ` +
-      `has to restore it, as "Lost and damaged data" in docs/operations.md says.${others}`,
+      `has to restore it, as "Lost and damaged data" in docs/damage.md says.${others}`,
     { cause },
   )
 }

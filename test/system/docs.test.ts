@@ -83,7 +83,7 @@ t.test('every room is on the map and has an invariant', async (t) => {
 })
 
 t.test('every log line that the manual explains is written somewhere', async (t) => {
-  const manual = await readFile('docs/operations.md', 'utf8')
+  const manual = await readFile('docs/monitoring.md', 'utf8')
   const files = (await readdir('src', { recursive: true })).filter((name) => name.endsWith('.ts'))
   const source = (await Promise.all(files.map((name) => readFile(join('src', name), 'utf8')))).join()
   const table = /^\| line +\|.*\n(?:\|.*\n)+/m.exec(manual)?.[0] ?? ''

@@ -84,7 +84,7 @@ t.test('the queries of the dashboard and the alerts read existing metrics', asyn
 })
 
 t.test('the manual covers every alert and every error', async (t) => {
-  const manual = await file('../operations.md')
+  const manual = await file('../monitoring.md')
   const alerts = [...(await file('alerts.yml')).matchAll(/alert: (\w+)/g)].map(([, name = '']) => name)
   t.ok(alerts.length >= 8)
   for (const name of [...alerts, ...Object.keys(ERROR_STATUS)]) t.ok(manual.includes(`\`${name}\``), name)

@@ -31,7 +31,7 @@ interface Report {
   fault(text: string): void
 }
 
-const MANUAL = '"Lost and damaged data" in docs/operations.md'
+const MANUAL = '"Lost and damaged data" in docs/damage.md'
 
 /** @returns the exit code: 0 if nothing is wrong */
 export async function verifyStore(config: Config, options: Options, io: CommandIo): Promise<number> {

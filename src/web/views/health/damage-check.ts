@@ -41,7 +41,7 @@ export function checkDamage({ samples }: Snapshot): Check {
     ] satisfies Check['facts'],
   }
   const advice =
-    'Restore them from a backup or a replica: see “Lost and damaged data” in the manual. The log and “tallyhouse verify” list each part and what it contained.'
+    'Restore them from a backup or a replica: see “Lost and damaged data” in docs/damage.md. The log and “tallyhouse verify” list each part and what it contained.'
   const lacking = projects.filter(({ missing }) => missing > 0)
   if (count === 0 && lacking.length > 0) {
     const names = lacking.map(({ project, missing }) => `${formatNumber(missing)} of ${project}`).join(', ')

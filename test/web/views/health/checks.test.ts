@@ -144,7 +144,7 @@ t.test('runChecks names the quotas that are nearly or fully used', async (t) => 
 })
 
 t.test('the manual documents every limit', async (t) => {
-  const [, section = ''] = (await readFile('docs/operations.md', 'utf8')).split('## When a limit is met')
+  const [, section = ''] = (await readFile('docs/limits.md', 'utf8')).split('## When a limit is met')
   const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `(\w+)` +\|/gm)].map(([, name]) => name)
   t.strictSame(rows.filter((name) => name !== 'limit').sort(), Object.keys(LIMITS).sort())
 })
