@@ -470,6 +470,6 @@ t.test('the Compose file', async (t) => {
     const config = await readFile(mounted?.split(':')[0] ?? '', 'utf8')
     const path = /<allowed_path>(.*)<\/allowed_path>/.exec(config)?.[0]
     t.ok(path)
-    t.ok((await readFile('docs/operations.md', 'utf8')).includes(path ?? ''))
+    t.ok((await readFile('docs/backup.md', 'utf8')).includes(path ?? ''))
   })
 })
