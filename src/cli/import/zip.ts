@@ -50,5 +50,5 @@ async function* readContent(archive: ZipFile, entry: Entry): AsyncGenerator<Buff
 }
 
 function refuse(error: Error): never {
-  throw new Error(`The zip archive cannot be read: ${error.message}.`, { cause: error })
+  throw new Error(`The zip archive cannot be read: ${error.message.replace(/\.+$/, '')}.`, { cause: error })
 }

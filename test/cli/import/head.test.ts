@@ -49,6 +49,10 @@ t.test('the head of an input', async (t) => {
     prose: ['Dear all,\nplease find the events below.\n', /begins with|no column|one column/],
     'one word': ['hello', /only one column.*"hello"/],
     Parquet: [Buffer.from('PAR1\x15\x04\x15'), /Parquet/],
+    'a file in an Excel workbook': [
+      '<?xml version="1.0"?>\n<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>\n',
+      /is an Excel workbook\. Save its sheet as CSV/,
+    ],
     'other bytes': [Buffer.from([1, 2, 0, 3, 10, 0, 255]), /not text/],
     'one column, semicolons': [
       'event;distinct_id;plan\na;u;pro\n',
