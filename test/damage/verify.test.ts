@@ -1,4 +1,4 @@
-import { cp, readFile, writeFile } from 'node:fs/promises'
+import { cp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { command } from '../../src/cli/verify/command.js'
@@ -159,12 +159,7 @@ t.test('verify fails for a lost part until it is accepted, and finds a damaged f
 
 t.test('verify names a damaged database of the journal, and rebuilds it from the log', async (t) => {
   const { env } = await stopped(t)
-  const service = await startService(t, env)
-  const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
-  const init = { method: 'POST', headers, body: JSON.stringify({ event: 'late', distinct_id: 'u' }) }
-  t.equal((await fetch(`${service.url}/public/track`, init)).status, 200)
-  service.process.kill('SIGKILL')
-  await service.ended
+  await sendLate(t, env)
   const file = join(env.DATA_DIR ?? '', 'journal', 'data.mdb')
   await writeFile(file, (await readFile(file)).fill(0, 0, 100))
   await t.rejects(startApp(t, env), /data\.mdb is damaged.*--rebuild-journal/)
@@ -179,3 +174,24 @@ t.test('verify names a damaged database of the journal, and rebuilds it from the
   t.equal((await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode, 200)
   await until('the event', async () => (await events()).length === 2 * EVENTS + 2)
 })
+
+t.test('a database of the journal that is gone is rebuilt from the log', async (t) => {
+  const { env } = await stopped(t)
+  await sendLate(t, env)
+  await rm(join(env.DATA_DIR ?? '', 'journal', 'data.mdb'))
+  await t.rejects(startApp(t, env), /no data\.mdb.*--rebuild-journal/)
+  const rebuilt = await run(command, ['--rebuild-journal'], env)
+  t.equal(rebuilt.code, 0, rebuilt.noted)
+  const { events } = await startApp(t, env)
+  t.equal((await events()).length, 2 * EVENTS + 1, 'every accepted event is there once')
+})
+
+/** Starts a service, sends an event, and kills the service. */
+async function sendLate(t: Test, env: NodeJS.ProcessEnv): Promise<void> {
+  const service = await startService(t, env)
+  const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
+  const init = { method: 'POST', headers, body: JSON.stringify({ event: 'late', distinct_id: 'u' }) }
+  t.equal((await fetch(`${service.url}/public/track`, init)).status, 200)
+  service.process.kill('SIGKILL')
+  await service.ended
+}

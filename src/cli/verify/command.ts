@@ -18,8 +18,8 @@ do. The service may be running or not.
   --quick            skips the checksums, which read all data once
   --accept           stops reporting current losses, once you have restored the data or given it up.
                      From then on, the current state counts as complete
-  --rebuild-journal  if data.mdb of an embedded journal is damaged: recreates it from the log
-                     next to it, and stores the entries that are missing from the store. The
+  --rebuild-journal  if data.mdb of an embedded journal is damaged or gone: recreates it from the
+                     log next to it, and stores the entries that are missing from the store. The
                      service must be stopped. The Idempotency-Keys of a day and the insert_ids of
                      seven days are lost with data.mdb, so a request that a client repeats may be
                      stored again

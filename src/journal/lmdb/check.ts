@@ -26,6 +26,12 @@ const STDERR_KEPT = 1000
 // The same extension as this file: tests run the .ts, users the .js.
 const CHILD = fileURLToPath(new URL(`./check-child${extname(import.meta.url)}`, import.meta.url))
 
+/** What to do if a folder has entries, but no database that can be read. */
+export const WITHOUT_DATABASE =
+  'Restore the folder from a backup of the same moment. If there is none, and the store is still there, run ' +
+  '`tallyhouse verify --rebuild-journal`: it recreates data.mdb and stores what is in the log but not in the store ' +
+  'yet. Copy the folder first.'
+
 /** The embedded journal's database cannot be read. The message says what is still intact and what to do. */
 export class DamagedJournalError extends Error {
   override readonly name = 'DamagedJournalError'
@@ -120,12 +126,7 @@ async function checkByReading(folder: string, isOwn: boolean): Promise<string | 
 }
 
 async function describe(folder: string, fault: string): Promise<string> {
-  return (
-    `${join(folder, 'data.mdb')} is damaged: ${fault}. ${await describeLog(folder)} ` +
-    'Restore the folder from a backup of the same moment. If there is none, and the store is still there, run ' +
-    '`tallyhouse verify --rebuild-journal`: it recreates data.mdb and stores what is in the log but not in the store ' +
-    'yet. Copy the folder first.'
-  )
+  return `${join(folder, 'data.mdb')} is damaged: ${fault}. ${await describeLog(folder)} ${WITHOUT_DATABASE}`
 }
 
 /** Describes the entries in the log, which can be read without LMDB. */

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import { OtherVersionError } from '../../contract/errors.js'
 import { nextPosition, START } from '../../model/position.js'
 import { FIRST_LAYOUT } from '../layout.js'
+import { WITHOUT_DATABASE } from './check.js'
 import { FORMAT, type Meta } from './encoding.js'
 import { segmentPaths } from './segment-file.js'
 import type { LmdbTables } from './tables.js'
@@ -11,7 +12,7 @@ export async function createMeta(folder: string, now: number, layout = FIRST_LAY
   const [entries] = await segmentPaths(folder)
   if (entries) {
     throw new Error(
-      `${folder} has entries of a journal (${entries}), but no data.mdb, which has the rest of it. Restore data.mdb. If that is impossible, move the files of entries away: those of their events that are not stored yet are then lost.`,
+      `${folder} has entries of a journal (${entries}), but no data.mdb, which has the rest of it. ${WITHOUT_DATABASE}`,
     )
   }
   const meta: Meta = { format: FORMAT, id: randomInt(2 ** 32), stored: String(nextPosition(START, now)), frozen: null }

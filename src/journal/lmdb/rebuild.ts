@@ -5,7 +5,7 @@ import { maxPosition, type Position, START } from '../../model/position.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { checkDatabase, DamagedJournalError } from './check.js'
 import { FORMAT, type Meta, positionKey } from './encoding.js'
-import { putMeta } from './meta.js'
+import { putMeta, readMeta } from './meta.js'
 import { type FoundSegment, findSegments } from './segment-file.js'
 import { APPLIED, openTables } from './tables.js'
 import { transact } from './transact.js'
@@ -28,11 +28,13 @@ export async function rebuildLmdbJournal(
 ): Promise<string | null | undefined> {
   const path = join(folder, 'data.mdb')
   const isThere = existsSync(path)
-  if (isThere && (await isSound(folder))) return undefined
+  const canBeRead = isThere && (await isSound(folder))
+  // A start that finds no database creates an empty one before it fails.
+  if (canBeRead && (await hasMeta(folder))) return undefined
   const segments = await findSegments(folder, END)
   const damaged = segments.find(({ isDamaged }) => isDamaged)
   if (damaged) throw new Error(`${damaged.path} is damaged, too: restore the folder from a backup.`)
-  const kept = isThere ? join(folder, `data.mdb.damaged-${Date.now()}`) : null
+  const kept = isThere && !canBeRead ? join(folder, `data.mdb.damaged-${Date.now()}`) : null
   if (kept !== null) await rename(path, kept)
   const { stored, last } = findRange(segments)
   const { id, layout } = known
@@ -48,6 +50,15 @@ export async function rebuildLmdbJournal(
     await tables.root.close()
   }
   return kept
+}
+
+async function hasMeta(folder: string): Promise<boolean> {
+  const tables = openTables(folder)
+  try {
+    return readMeta(tables, folder) !== null
+  } finally {
+    await tables.root.close()
+  }
 }
 
 async function isSound(folder: string): Promise<boolean> {
