@@ -11,7 +11,7 @@ export interface ProjectLedger {
   repeated: number
   /** events in dead letters that were not replayed */
   refused: number
-  /** includes events of interrupted deletions that are not resumable; see `DeletionCounter` */
+  /** includes what interrupted deletions have deleted; see `DeletionCounter` */
   deleted: number
   waiting: number
   /** received, but in none of these counts: lost */
@@ -91,7 +91,7 @@ export function describeLedger(ledger: ProjectLedger): string {
   if (missing > 0) return `${line} + ${missing} missing${from}.`
   if (unexplained === 0) return `${line}${from}.`
   return (
-    `${line} - ${unexplained} that were not received${from}. A deletion was interrupted or is running, or a journal was replaced or restored. ` +
+    `${line} - ${unexplained} that were not received${from}. Two deletions of the same events overlapped, or one is running, or a journal was replaced or restored. ` +
     'The same number of losses would go unnoticed: `tallyhouse verify --accept` restarts the count.'
   )
 }

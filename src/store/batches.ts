@@ -42,7 +42,7 @@ export async function deleteEventsOfBatches(
   await shards.each(async ({ clickhouse }) => {
     const counter = await DeletionCounter.open(clickhouse, projectId)
     const scope = { kind: 'entry' as const, deleted: ids }
-    await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters, isResumable: true })
+    await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters })
   })
 }
 

@@ -186,7 +186,7 @@ async function eraseFromOne(
 /** The deletion of events from a dead letter. All of them still exist until the new revision is stored. */
 function eraseEvents(at: LetterRevision, count: number, run: () => Promise<boolean>): Deletion {
   const query = `SELECT if(max(revision) = {revision:UInt64}, {count:UInt64}, 0) AS count FROM dead_letters WHERE ${IS_ENTRY}`
-  return { count, left: { query, parameters: { ...at, revision: String(at.revision), count } }, isResumable: true, run }
+  return { count, left: { query, parameters: { ...at, revision: String(at.revision), count } }, run }
 }
 
 /**
@@ -242,7 +242,7 @@ async function deleteAllOfProject(clickhouse: ClickHouse, projectId: string, whi
   const count = sum('count')
   const left = { query: countInDeadLetters(counted), parameters }
   if (count === 0) await run()
-  else await counter.run(projectId, { count, left, isResumable: true, run })
+  else await counter.run(projectId, { count, left, run })
   return sum('letters')
 }
 

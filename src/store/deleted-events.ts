@@ -5,6 +5,7 @@ import { StoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DAY_MS } from '../contract/durations.js'
 import { measureTime, readClocks, type Times } from '../lib/clocks.js'
+import { oneAtATime } from '../lib/one-at-a-time.js'
 import { insertRows } from './insert.js'
 
 /** Time limit for deleting the events of one month, and for counting them. */
@@ -32,10 +33,8 @@ interface Count {
 export interface Deletion {
   /** number of events that exist and will be deleted */
   count: number
-  /** counts those of them that still exist */
+  /** counts those of them that still exist. It is stored until the deletion is settled, so it must not name users */
   left: Count
-  /** whether `left` is stored, so that the ledger survives a kill: it must be short and must not name users */
-  isResumable: boolean
   /** @returns false if it deleted nothing, because another process was first */
   run(): Promise<unknown>
 }
@@ -49,14 +48,19 @@ interface Note {
   left_query: string
 }
 
+/** Ids of the counters whose deletions this process is carrying out: their notes are not those of interrupted ones. */
+const active = new Set<string>()
+/** Otherwise one of two that settle the same note could count what the other one deletes after it. */
+const inTurn = oneAtATime()
+
 /**
  * Counts the events that are deleted on a server, for the ledger. A deletion is noted before it is carried out,
  * together with the query that counts the events it has not deleted yet. So the ledger is exact even if ClickHouse
  * refuses a deletion, or a process is killed at any step of it.
  *
  * Not promised: events are counted twice if they are deleted concurrently, or if a deletion is repeated after a kill
- * and is not resumable or still running half a minute later. The ledger reports such events as not received, without
- * raising an alarm.
+ * and still running half a minute later, or repeated at once by another process that deletes single events. The ledger
+ * reports such events as not received, without raising an alarm.
  *
  * A counter runs one deletion at a time. One that was unused for half a day is replaced, so that it can be summed.
  */
@@ -76,54 +80,64 @@ export class DeletionCounter {
    * counting what will be deleted.
    */
   static async open(clickhouse: ClickHouse, projectId: string): Promise<DeletionCounter> {
-    await settleInterrupted(clickhouse, projectId)
+    await settleInterrupted(clickhouse, projectId, WAIT_LIMIT_MS)
     return new DeletionCounter(clickhouse)
   }
 
-  /** Carries out a deletion, and counts it. @throws its error */
-  async run(projectId: string, { count, left, isResumable, run }: Deletion): Promise<void> {
-    if (count === 0) return
-    // A deletion that is not resumable costs one note instead of two if all goes well.
-    let counted = isResumable ? 0 : count
-    await this.#begin(projectId, counted, isResumable ? { pending: count, left_query: JSON.stringify(left) } : NOTHING)
-    const settle = async (deleted: number) => {
-      const more = deleted - counted
-      counted = deleted
-      if (isResumable || more !== 0) await this.#note(projectId, more, NOTHING)
-    }
-    let isDone: boolean
-    try {
-      isDone = (await run()) !== false
-    } catch (error) {
-      // After a timeout or a lost connection, ClickHouse may still be deleting, so the note stays.
-      const isRefused = error instanceof StoreError
-      const rest = isRefused ? await readCount(this.#clickhouse, left).catch(() => null) : null
-      if (rest !== null) await settle(count - rest).catch(() => undefined)
-      throw error
-    }
-    await settle(isDone ? count : 0)
+  /**
+   * Settles interrupted deletions like `open`, for a counter that remains open. It waits only the first time and after
+   * its own deletion was interrupted: otherwise, one that ClickHouse may still be carrying out is another process's.
+   */
+  async settle(projectId: string): Promise<void> {
+    await settleInterrupted(this.#clickhouse, projectId, this.#noted.has(projectId) ? 0 : WAIT_LIMIT_MS)
+    this.#use(projectId)
   }
 
-  /** Like `#note`, but if it fails, nothing is counted, because nothing will be deleted. */
-  async #begin(projectId: string, deleted: number, pending: Pick<Note, 'pending' | 'left_query'>): Promise<void> {
+  /** Carries out a deletion, and counts it. @throws its error */
+  async run(projectId: string, { count, left, run }: Deletion): Promise<void> {
+    if (count === 0) return
+    const counter = this.#use(projectId)
+    active.add(counter)
     try {
-      await this.#note(projectId, deleted, pending)
+      await this.#note(projectId, 0, { pending: count, left_query: JSON.stringify(left) })
+      const isDone = (await run()) !== false
+      await this.#settle(projectId, isDone ? count : 0)
     } catch (error) {
-      const noted = this.#noted.get(projectId)
-      if (noted) noted.count -= deleted
+      // After a timeout or a lost connection, ClickHouse may still be deleting, so the note stays.
+      const rest = error instanceof StoreError ? await readCount(this.#clickhouse, left).catch(() => null) : null
+      if (rest === null) this.#noted.delete(projectId)
+      else await this.#settle(projectId, count - rest)
       throw error
+    } finally {
+      active.delete(counter)
     }
+  }
+
+  /** If this fails, the note stays until a later deletion settles it, so this counter must not change it again. */
+  async #settle(projectId: string, deleted: number): Promise<void> {
+    await this.#note(projectId, deleted, NOTHING).catch(() => this.#noted.delete(projectId))
+  }
+
+  /** @returns the id of the project's counter, a new one if the old one may have been summed */
+  #use(projectId: string): string {
+    const times = this.#readTimes()
+    const known = this.#noted.get(projectId)
+    if (known && measureTime(known.times, times) <= LAST_USE_MS / 2) return known.counter
+    const counter = randomUUID()
+    this.#noted.set(projectId, { counter, count: 0, revision: 0, times })
+    return counter
   }
 
   /** @param deleted number of events to add */
   async #note(projectId: string, deleted: number, pending: Pick<Note, 'pending' | 'left_query'>): Promise<void> {
-    const times = this.#readTimes()
-    const known = this.#noted.get(projectId)
-    const isRested = !known || measureTime(known.times, times) > LAST_USE_MS / 2
-    const { counter, count, revision } = isRested ? { counter: randomUUID(), count: 0, revision: 0 } : known
-    const next = { counter, count: count + deleted, revision: revision + 1 }
-    this.#noted.set(projectId, { ...next, times })
-    await writeNotes(this.#clickhouse, [{ project_id: projectId, ...next, ...pending }])
+    const noted = this.#noted.get(projectId)
+    if (!noted) throw new Error(`no counter of ${projectId} is in use`)
+    noted.count += deleted
+    // Outranks the row of a process that took this deletion for an interrupted one, in whatever order they arrive.
+    noted.revision += 2
+    noted.times = this.#readTimes()
+    const { counter, revision, count } = noted
+    await writeNotes(this.#clickhouse, [{ project_id: projectId, counter, revision, count, ...pending }])
   }
 }
 
@@ -134,10 +148,16 @@ async function writeNotes(clickhouse: ClickHouse, notes: (Note & { project_id: s
 }
 
 /**
- * Replaces the unused counters of a server by one sum for each project. Otherwise each erasure would leave a row
- * forever. Only one process may do this at a time.
+ * Replaces the unused counters of a server by one sum for each project, after settling old interrupted deletions.
+ * Otherwise each erasure would leave a row forever. Only one process may do this at a time.
  */
 export async function sumDeletions(clickhouse: ClickHouse): Promise<void> {
+  const interrupted = await clickhouse.rows<{ project: string }>(
+    `SELECT DISTINCT project_id AS project FROM deleted_events FINAL
+     WHERE left_query != '' AND noted_at < now64(3) - {age:UInt32}`,
+    { age: LAST_USE_MS / 1000 },
+  )
+  for (const { project } of interrupted) await settleInterrupted(clickhouse, project, WAIT_LIMIT_MS)
   for (let count = SUMMED; count === SUMMED; ) count = await sumSome(clickhouse)
 }
 
@@ -178,33 +198,44 @@ async function sumSome(clickhouse: ClickHouse): Promise<number> {
   return settled.length
 }
 
-/** Records how much the interrupted deletions of a project have deleted, and that they are over. */
-async function settleInterrupted(clickhouse: ClickHouse, project: string): Promise<void> {
-  const read = async () =>
-    await clickhouse.rows<Record<keyof Note, string> & { age: string }>(
+/**
+ * Records how much the interrupted deletions of a project have deleted, and that they are over.
+ * @param limitMs how long to wait for those that ClickHouse may still be carrying out; 0: leaves them unsettled
+ */
+async function settleInterrupted(clickhouse: ClickHouse, project: string, limitMs: number): Promise<void> {
+  const read = async () => {
+    const notes = await clickhouse.rows<Record<keyof Note, string> & { age: string }>(
       `SELECT counter, revision, count, pending, left_query, date_diff('millisecond', noted_at, now64(3)) AS age
        FROM deleted_events FINAL WHERE project_id = {project:String} AND left_query != ''`,
       { project },
     )
-  const found = await read()
+    return notes.filter(({ counter }) => !active.has(counter))
+  }
+  const found = (await read()).filter(({ age }) => Number(age) >= NOTED_MS - limitMs)
   if (found.length === 0) return
   const youngest = Math.min(...found.map(({ age }) => Math.max(0, Number(age))))
   // Do not wait any longer: an inexact ledger is better than a user who is not erased.
-  if (!(await waitForDeletions(clickhouse, NOTED_MS - youngest))) return
-  // Read again: deletions that were not interrupted have settled their own notes.
-  for (const { counter, revision, count, pending, left_query } of await read()) {
-    const deleted = Number(pending) - (await readCount(clickhouse, JSON.parse(left_query)))
-    // The process of the counter would write the same row.
-    const next = { counter, revision: Number(revision) + 1, count: Number(count) + deleted }
-    await writeNotes(clickhouse, [{ project_id: project, ...next, ...NOTHING }])
-  }
+  if (!(await waitForDeletions(clickhouse, NOTED_MS - youngest, limitMs))) return
+  const names = new Set(found.map(nameNote))
+  await inTurn(async () => {
+    // Read again: deletions that were not interrupted have settled their own notes, and may have begun others.
+    for (const note of (await read()).filter((note) => names.has(nameNote(note)))) {
+      const { counter, revision, count, pending, left_query } = note
+      const deleted = Number(pending) - (await readCount(clickhouse, JSON.parse(left_query)))
+      // If the process of the counter is alive after all, it knows better: its next revision is 2 higher.
+      const next = { counter, revision: Number(revision) + 1, count: Number(count) + deleted }
+      await writeNotes(clickhouse, [{ project_id: project, ...next, ...NOTHING }])
+    }
+  })
 }
+
+const nameNote = ({ counter, revision }: { counter: string; revision: string }) => `${counter} ${revision}`
 
 /**
  * After a pause, waits until a server has carried out the deletions that it is running then.
  * @returns false if they take too long
  */
-async function waitForDeletions(clickhouse: ClickHouse, pauseMs: number): Promise<boolean> {
+async function waitForDeletions(clickhouse: ClickHouse, pauseMs: number, limitMs: number): Promise<boolean> {
   await wait(Math.max(0, pauseMs))
   const began = performance.now()
   for (;;) {
@@ -218,21 +249,21 @@ async function waitForDeletions(clickhouse: ClickHouse, pauseMs: number): Promis
       { seconds: ms / 1000 },
     )
     if (running.length === 0) return true
-    if (ms > WAIT_LIMIT_MS) return false
+    if (ms >= limitMs) return false
     await wait(POLL_MS)
   }
 }
 
 /** The number of deleted events by project. */
 export async function readDeletedOn(clickhouse: ClickHouse): Promise<Map<string, number>> {
-  const rows = await clickhouse.rows<{ project: string; sum: string; left_query: string }>(
-    `SELECT project_id AS project, sum(count + pending) AS sum, left_query
+  const rows = await clickhouse.rows<{ project: string; sum: string; notes: string; left_query: string }>(
+    `SELECT project_id AS project, sum(count + pending) AS sum, count() AS notes, left_query
      FROM deleted_events FINAL GROUP BY project, left_query`,
   )
   const counts = new Map<string, number>()
-  for (const { project, sum, left_query } of rows) {
+  for (const { project, sum, notes, left_query } of rows) {
     const left = left_query === '' ? 0 : await readCount(clickhouse, JSON.parse(left_query))
-    counts.set(project, (counts.get(project) ?? 0) + Number(sum) - left)
+    counts.set(project, (counts.get(project) ?? 0) + Number(sum) - left * Number(notes))
   }
   return counts
 }

@@ -161,7 +161,10 @@ class ShardEdits {
    */
   async #carryOut(edits: WaitingEdit[]): Promise<void> {
     const { updates, deletes } = combineEdits(edits)
-    const looking = this.#find(edits)
+    // An interrupted deletion may have counted the same events.
+    const projects = [...new Set(deletes.map(({ projectId }) => projectId))]
+    const settled = Promise.all(projects.map((projectId) => this.#counter.settle(projectId)))
+    const looking = settled.then(() => this.#find(edits))
     // The result is awaited below; this only prevents an unhandled rejection until then.
     looking.catch(() => undefined)
     const { present, found, failures } = await this.#log.run(toScopes(edits), async (change) => {
@@ -221,7 +224,7 @@ class ShardEdits {
         this.#clickhouse.command(`DELETE FROM events WHERE (${condition}) AND ${change.fence}`, all, SHARED_READS)
       const left = { query: `SELECT count() AS count FROM events WHERE ${condition}`, parameters }
       await this.#counter
-        .run(projectId, { count: ofProject.length, left, isResumable: false, run })
+        .run(projectId, { count: ofProject.length, left, run })
         .catch((error: unknown) => failures.set(projectId, error))
     }
     return failures

@@ -7,8 +7,9 @@ import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-
 import { type Position, START } from '../model/position.js'
 import { mayHaveContexts } from '../model/scanned-body.js'
 import { CONTEXT_COLUMNS, CONTEXT_TYPES } from './context-sql.js'
-import { DELETE_LIMIT_MS, type Deletion, DeletionCounter } from './deleted-events.js'
+import { DELETE_LIMIT_MS, DeletionCounter } from './deleted-events.js'
 import { type ChangeScope, hashUsers, logChange } from './event-changes.js'
+import { hashName } from './fact-columns.js'
 import { deduplicateBy, insertEntries, isInserting } from './insert.js'
 
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
@@ -237,8 +238,20 @@ export async function deleteEventsOfUsers(
   const condition = `project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`
   const counter = await DeletionCounter.open(clickhouse, projectId)
   const { parameters } = fields
-  const scope = { kind: 'users' as const, users: await hashUsers(clickhouse, distinctIds) }
-  await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters, isResumable: false })
+  const users = await hashUsers(clickhouse, distinctIds)
+  const hashes = new QueryParameters()
+  const unnamed = {
+    condition: `project_id = ${hashes.text(projectId)}
+      AND ${hashName('distinct_id')} IN arrayMap(hash -> toUInt64(hash), ${hashes.array(users)})`,
+    parameters: hashes.parameters,
+  }
+  await deleteEvents(clickhouse, counter, {
+    projectId,
+    scope: { kind: 'users', users },
+    condition,
+    parameters,
+    unnamed,
+  })
 }
 
 /**
@@ -269,19 +282,21 @@ export async function deleteEventsBefore(
     const condition = `project_id = {project:String} AND _partition_id = {month:String} AND ${which}`
     const parameters = { ...values, month: id }
     const scope = { kind: 'month' as const, month: id, before }
-    sum += await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters, isResumable: true })
+    sum += await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters })
   }
   return sum
 }
 
 /** Events of a project on one shard. */
-interface ChosenEvents extends Pick<Deletion, 'isResumable'> {
+interface ChosenEvents {
   projectId: string
   /** what facts have to follow */
   scope: ChangeScope
   /** SQL */
   condition: string
   parameters: Parameters
+  /** the same condition without names of users, if it has some */
+  unnamed?: { condition: string; parameters: Parameters }
 }
 
 /**
@@ -292,7 +307,7 @@ interface ChosenEvents extends Pick<Deletion, 'isResumable'> {
 export async function deleteEvents(
   clickhouse: ClickHouse,
   counter: DeletionCounter,
-  { projectId, scope, condition, parameters, isResumable }: ChosenEvents,
+  { projectId, scope, condition, parameters, unnamed = { condition, parameters } }: ChosenEvents,
 ): Promise<number> {
   return await logChange(clickhouse, new Map([[projectId, scope]]), async (change) => {
     const journal = 'bitAnd(toUInt128(event_id), 0xffffffff)'
@@ -305,14 +320,16 @@ export async function deleteEvents(
     )
     const count = found.reduce((sum, row) => sum + Number(row.count), 0)
     const bounds = found.map(({ id, last }) => `(${journal} = ${id} AND toUInt128(event_id) <= toUInt128('${last}'))`)
-    const counted = `${condition} AND (${bounds.join(' OR ')})`
+    const upTo = `(${bounds.join(' OR ')})`
     await counter.run(projectId, {
       count,
-      left: { query: `SELECT count() AS count FROM events WHERE ${counted}`, parameters },
-      isResumable,
+      left: {
+        query: `SELECT count() AS count FROM events WHERE ${unnamed.condition} AND ${upTo}`,
+        parameters: unnamed.parameters,
+      },
       run: async () => {
-        const all = { ...parameters, ...change.parameters }
-        await clickhouse.command(`DELETE FROM events WHERE ${counted} AND ${change.fence}`, all, {}, DELETE_LIMIT_MS)
+        const sql = `DELETE FROM events WHERE ${condition} AND ${upTo} AND ${change.fence}`
+        await clickhouse.command(sql, { ...parameters, ...change.parameters }, {}, DELETE_LIMIT_MS)
       },
     })
     return count

@@ -189,7 +189,7 @@ t.test('EventEdits applies concurrent edits in the order of their calls', async 
   ])
   t.strictSame(found, [true, true, true, true, false, false])
   t.strictSame(await propertiesOf('order'), new Map([[kept, '{"n":2}']]))
-  t.equal(count.statements, 3, 'one UPDATE, one count of deleted events, and one DELETE')
+  t.equal(count.statements, 4, 'one UPDATE, and one DELETE between two counts of deleted events')
 })
 
 /** The last change of a project in the log. */
