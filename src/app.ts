@@ -255,7 +255,7 @@ function registerCalls(scope: App, { config, http, parts, contexts, api, now }: 
   scope.register(live, { live: parts.live, admission })
   const deletesEvents = config.DELETE_USER_EVENTS
   scope.register(userChanges, { profiles, aliases, links, barrier, erasure, purge, deletesEvents })
-  scope.register(userReads, { profiles, aliases, shards, barrier, questions: questionRunner })
+  scope.register(userReads, { profiles, aliases, shards, barrier, questions: questionRunner, catalog })
   scope.register(usersBatch, { profiles, aliases, links, barrier, admission, bodyLimit, maxDepth })
   scope.register(sessionReads, { sessions, shards, barrier })
   scope.register(deadLetters, { shards, barrier, noteDeletion, expiry })

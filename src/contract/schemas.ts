@@ -467,7 +467,7 @@ export const FieldValues = withFields(
   }),
 )
 export const OneUser = withFields({ user: User })
-export const UserPage = withFields({ users: Type.Array(ListedUser), ...numbered })
+export const UserPage = withFields({ users: Type.Array(ListedUser), ...numbered, warnings })
 export const UserAliases = withFields({
   distinct_id: Type.String({ description: 'The user’s own, even if an alias was requested.' }),
   aliases: Type.Array(Type.String(), { maxItems: 1000 }),

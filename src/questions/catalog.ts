@@ -1,6 +1,6 @@
 import type { Shards } from '../clickhouse/shards.js'
 import { SESSION } from '../contract/question-schemas.js'
-import type { FieldName } from '../contract/questions.js'
+import type { FieldName, Filter } from '../contract/questions.js'
 import type { EventNames, FieldValue, FieldValues, PropertyNames } from '../contract/responses.js'
 import type { Warning } from '../contract/warning.js'
 import { type Backoff, retry } from '../lib/backoff.js'
@@ -19,7 +19,7 @@ import {
   toProperties,
   type ValueRow,
 } from './names.js'
-import { type CheckedNames, findFieldNames, findNames } from './names-used.js'
+import { type CheckedNames, findFieldNames, findFilterNames, findNames } from './names-used.js'
 import type { Questions, Review } from './run.js'
 import { type SampledEvents, Samples } from './samples.js'
 
@@ -141,6 +141,11 @@ export class Catalog {
     }
     const warned = values.length === 0 && (await this.#warn(projectId, findFieldNames(field, event)))
     return { values, sampled: sumCounts(rows), pending, ...warned }
+  }
+
+  /** Warnings about a filter of users that matches none. @throws like `events` */
+  async reviewUsers(projectId: string, filter: Filter): Promise<{ warnings?: Warning[] }> {
+    return await this.#warn(projectId, findFilterNames(filter))
   }
 
   async #sampleValues(projectId: string, field: FieldName, event: string | undefined) {

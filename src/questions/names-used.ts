@@ -78,6 +78,13 @@ export function findFieldNames(field: FieldName, event: string | undefined): Nam
   return used
 }
 
+/** The names in the query parameter `where`. */
+export function findFilterNames(filter: Filter): NamesUsed {
+  const used: NamesUsed = { events: [], properties: [], values: [], fields: [] }
+  collectFilter(filter, { path: '/where', events: null }, used)
+  return used
+}
+
 function collect(question: AnyQuestion, body: unknown, path: string, used: NamesUsed): void {
   const definitions = listDefinitions(question, path)
   for (const { definition, path: at } of definitions) {

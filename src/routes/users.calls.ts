@@ -135,7 +135,8 @@ export const CALLS = describeCalls('Users', {
     summary: 'Read pages of profiles, or list and search users',
     description:
       'Profiles by their `distinct_id`. With `order`, `search` or `where`: all users with events or a profile, most recently seen first; ' +
-      'a user whose name or alias equals `search` comes before all others.',
+      'a user whose name or alias equals `search` comes before all others. If no user matches `where`, `warnings` names what does ' +
+      'not exist in it.',
     parameters: { limit: 10, page: 1, order: 'last_seen', search: 'ada', where: '["is","user.plan",["pro"]]' },
     response: {
       schema: UserPage,

@@ -12,6 +12,7 @@ import { readJson } from '../json/value.js'
 import { applyOperations, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
 import { readProperties } from '../model/properties.js'
+import type { Catalog } from '../questions/catalog.js'
 import type { Questions } from '../questions/run.js'
 import { listUsers, NEVER, parseUserFilter, type UserList } from '../questions/user-list.js'
 import type { Barrier } from '../reads/read-barrier.js'
@@ -46,6 +47,7 @@ export interface UserChangesOptions extends UsersOptions {
 export interface UserReadsOptions extends UsersOptions {
   shards: Shards
   questions: Questions
+  catalog: Pick<Catalog, 'reviewUsers'>
 }
 
 /** Aliases of a user in a response. */
@@ -127,7 +129,7 @@ export const userChanges: FastifyPluginAsyncTypebox<UserChangesOptions> = async 
 /** Lists, reads and exports users. */
 export const userReads: FastifyPluginAsyncTypebox<UserReadsOptions> = async (
   app,
-  { profiles, aliases, shards, barrier, questions },
+  { profiles, aliases, shards, barrier, questions, catalog },
 ) => {
   app.get('/users/:userId', CALLS.readUser, async ({ projectId, params }, reply) => {
     const user = await readUser({ profiles, aliases }, projectId, params.userId)
@@ -153,10 +155,13 @@ export const userReads: FastifyPluginAsyncTypebox<UserReadsOptions> = async (
     const wanted = { projectId, limit, offset: toOffset(page, limit) }
     const isProfiles = order !== 'last_seen' && search === '' && filter === null
     const found = isProfiles ? null : await list({ text: search, where: filter }, wanted, signal)
+    const isEmpty = found?.count === 0 && page === 1
+    const warned = isEmpty && filter ? await catalog.reviewUsers(projectId, filter) : {}
     const rows = found ? found.rows : await readProfilePage(shards, wanted, signal)
     reply.header('content-type', MEDIA_TYPES.json.contentType)
     return wrapRows(rows, '{"status":1,"error":null,"users":[', (nextId) => {
-      return `],"page":${page},"limit":${limit},"hasMore":${found ? found.hasMore : nextId !== null}}`
+      const hasMore = found ? found.hasMore : nextId !== null
+      return `],${JSON.stringify({ page, limit, hasMore, ...warned }).slice(1)}`
     })
   })
 
@@ -178,7 +183,7 @@ export const userReads: FastifyPluginAsyncTypebox<UserReadsOptions> = async (
       .slice(0, limit)
       .map(({ name, last_seen }) => [name, last_seen === NEVER ? null : last_seen] as const)
     const rows = await readListedUsers(shards, { projectId, lastSeen: new Map(shown) }, signal)
-    return { rows, hasMore: found.length > limit }
+    return { rows, count: found.length, hasMore: found.length > limit }
   }
 }
 

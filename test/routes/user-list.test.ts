@@ -271,6 +271,21 @@ t.test('everybody', async (t) => {
     t.match(order.json(), { code: 'invalid_request', details: [{ path: '/order' }] })
   })
 
+  t.test('a filter that no user matches is checked for names and values that do not exist', async (t) => {
+    const { call } = client
+    await call('POST', '/public/users/identify', { distinct_id: 'planned', properties: { planned: 'pro' } })
+    const read = async (where: unknown) => {
+      const query = new URLSearchParams({ where: JSON.stringify(where) })
+      return (await call('GET', `/public/users?${query}`)).json().warnings
+    }
+    t.match(await read(['is', 'user.planed', ['pro']]), [
+      { path: '/where/1', message: 'No profile has the property “planed”. Did you mean “planned”?' },
+    ])
+    t.match(await read(['is', 'user.planned', ['Pro']]), [{ path: '/where/2/0', suggestion: 'pro' }])
+    t.equal(await read(['is', 'user.planned', ['pro']]), undefined, 'a filter with users')
+    t.equal(await read(['is', 'distinct_id', ['nobody']]), undefined)
+  })
+
   t.test('the properties are exactly as sent', async (t) => {
     const properties = String.raw`{"half":"\ud800","n":1e400,"big":12345678901234567890,"f":1.0}`
     await call('POST', '/public/users/identify', `{"distinct_id":"exact","properties":${properties}}`)

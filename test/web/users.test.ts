@@ -106,6 +106,10 @@ t.test('the users view', async (t) => {
     await value.press('Enter')
     await until('the other user', async () => (await links.allTextContents()).join() === 'ada')
 
+    const wrong = new URLSearchParams({ where: JSON.stringify(['is', 'user.nmae', ['Grace']]) })
+    const empty = await visit(t, `#/users?${wrong}`)
+    await empty.getByText('No profile has the property “nmae”. Did you mean “name”?').waitFor()
+
     const sample = '**/public/users?*limit=50'
     await page.route(sample, (route) =>
       route.fulfill({ status: 429, json: { status: 0, error: 'Busy.', code: 'busy' } }),

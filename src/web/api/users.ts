@@ -1,6 +1,7 @@
 import type { Filter } from '../../contract/filters.js'
 import type { Properties, Session, SessionPage, User } from '../../contract/responses.js'
 import type { ErasedUsers, ListedUser as StoredUser, UserAliases } from '../../contract/schemas.js'
+import type { Warning } from '../../contract/warning.js'
 import { BASE_URL } from '../lib/base-url.js'
 import { type Exact, parseAllExact, parseExact } from '../lib/json-text.js'
 import { CallError, call, readExact, toPath } from './call.js'
@@ -52,7 +53,7 @@ export interface UsersQuery {
 export async function listUsers(
   { search = '', filter = null, page = 1, limit }: UsersQuery,
   signal?: AbortSignal,
-): Promise<{ users: ListedUser[]; hasMore: boolean }> {
+): Promise<{ users: ListedUser[]; hasMore: boolean; warnings: Warning[] }> {
   const query = new URLSearchParams({ order: 'last_seen', page: String(page), limit: String(limit) })
   if (search) query.set('search', search)
   if (filter) query.set('where', JSON.stringify(filter))
@@ -60,6 +61,7 @@ export async function listUsers(
   return {
     users: parseAllExact<Required<StoredUser>>(members.get('users')),
     hasMore: members.get('hasMore') === 'true',
+    warnings: JSON.parse(members.get('warnings') ?? '[]'),
   }
 }
 

@@ -8,7 +8,7 @@ import { dropIncomplete } from '../../lib/filters.js'
 import { navigate } from '../../lib/navigation.js'
 import { readAllPages } from '../../lib/read-all-pages.js'
 import { CsvButton } from '../../ui/csv-button.js'
-import { Empty, Failure, Loading } from '../../ui/notice.js'
+import { Empty, Failure, Loading, Warnings } from '../../ui/notice.js'
 import { Pagination } from '../../ui/pagination.js'
 import { SearchField } from '../../ui/search-field.js'
 import * as tableStyles from '../../ui/table.module.css'
@@ -56,6 +56,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
       {!value && isLoading && <Loading what="users" />}
       {value && (
         <div aria-busy={isLoading}>
+          <Warnings warnings={value.warnings} />
           {users.length > 0 ? <UserTable users={users} columns={columns} /> : <NoUsers query={shown} />}
           <Pagination
             page={page}
