@@ -7,7 +7,7 @@ import {
   changeSettings,
   DEFAULT_SETTINGS,
   KEPT,
-  keptSince,
+  listKeptTimes,
   listSet,
   listSettings,
   type ProjectSettings,
@@ -277,15 +277,15 @@ function toFlag(path: string): string {
 }
 
 async function preview(shards: Shards, id: string, { keep }: ProjectSettings, io: CommandIo): Promise<void> {
-  const now = Date.now()
-  const { events, sessions, profiles } = keep
-  if (events !== null) write('event', await countExpiredEvents(shards, id, keptSince(events, now)), io)
-  if (sessions !== null) write('session', await countExpiredSessions(shards, id, keptSince(sessions, now)), io)
-  if (profiles !== null) {
-    const { length: count } = await findUnseenProfiles(shards, id, keptSince(profiles, now), MAX_PROFILES)
+  const kept = listKeptTimes(keep, Date.now())
+  const { events, sessions, profiles } = kept
+  if (events !== undefined) write('event', await countExpiredEvents(shards, id, events), io)
+  if (sessions !== undefined) write('session', await countExpiredSessions(shards, id, sessions), io)
+  if (profiles !== undefined) {
+    const { length: count } = await findUnseenProfiles(shards, id, { ...kept, profiles }, MAX_PROFILES)
     write('profile', { count, from: null, to: null, bytes: 0 }, io)
   }
-  if (events === null && sessions === null && profiles === null) io.stdout.write('Nothing would expire.\n')
+  if (Object.keys(kept).length === 0) io.stdout.write('Nothing would expire.\n')
 }
 
 function write(what: string, { count, from, to, bytes }: Expired, { stdout }: CommandIo): void {

@@ -141,6 +141,14 @@ function isGroup(name: string): name is Group {
   return (GROUPS as readonly string[]).includes(name)
 }
 
+/** The times since which data is kept, epoch ms; absent: all data is kept. */
+export type KeptTimes = Partial<Record<Kept, number>>
+
+/** @param now epoch ms */
+export function listKeptTimes(keep: ProjectSettings['keep'], now: number): KeptTimes {
+  return Object.fromEntries(KEPT.flatMap((kind) => (keep[kind] === null ? [] : [[kind, keptSince(keep[kind], now)]])))
+}
+
 /** All settings by name; those of a group are listed one by one, such as `keep.events`. */
 export function listSettings(settings: ProjectSettings): [name: string, value: unknown][] {
   return Object.entries(settings).flatMap(([name, value]): [string, unknown][] => {

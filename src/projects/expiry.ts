@@ -1,7 +1,14 @@
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { DAY_MS, HOUR_MS } from '../contract/durations.js'
-import { KEPT, type Kept, keptSince, type ProjectSettings } from '../contract/project-settings.js'
+import {
+  KEPT,
+  type Kept,
+  type KeptTimes,
+  keptSince,
+  listKeptTimes,
+  type ProjectSettings,
+} from '../contract/project-settings.js'
 import type { Expired } from '../contract/responses.js'
 import type { Journal } from '../journal/journal.js'
 import { forEachInBatches } from '../lib/for-each-in-batches.js'
@@ -232,7 +239,10 @@ export class Expiry {
     }
     if (keep.profiles !== null) {
       const before = keptSince(keep.profiles, at)
-      removed.profiles = await this.#expireProfiles(shards, projectId, before, () => isDue('profiles', before))
+      removed.profiles = await this.#expireProfiles(shards, projectId, before, async () => {
+        const kept = listKeptTimes(await readKeep(), at)
+        return kept.profiles !== undefined && kept.profiles >= before ? kept : null
+      })
     }
     if (Object.values(removed).some((count) => count > 0)) {
       log.info({ project: projectId, ...removed }, 'expired data was removed')
@@ -240,17 +250,19 @@ export class Expiry {
     return removed.events + removed.profiles > 0
   }
 
-  /** @param isDue asked before each page of profiles; if false, the rest is kept */
+  /** @param readKept asked before each page of profiles; null: the rest is kept */
   async #expireProfiles(
     shards: Shards,
     projectId: string,
     before: number,
-    isDue: () => Promise<boolean>,
+    readKept: () => Promise<KeptTimes | null>,
   ): Promise<number> {
     const { profiles } = this.#options
     let removed = 0
-    while (removed < MAX_PROFILES && !this.#stop.signal.aborted && (await isDue())) {
-      const names = await findUnseenProfiles(shards, projectId, before, PROFILES)
+    while (removed < MAX_PROFILES && !this.#stop.signal.aborted) {
+      const kept = await readKept()
+      if (kept === null) break
+      const names = await findUnseenProfiles(shards, projectId, { ...kept, profiles: before }, PROFILES)
       let gone = 0
       await forEachInBatches(names, async (name) => {
         // The user may have been seen in the meantime.
@@ -272,13 +284,14 @@ export class Expiry {
     await barrier.requireProject(projectId)
     const shards = reserveErasureSlots(this.#options.shards, projectId)
     const nothing: Expired = { count: 0, from: null, to: null, bytes: 0 }
+    const kept = listKeptTimes(keep, now())
     const count = async (kind: Kept, run: (before: number) => Promise<Expired>) =>
-      keep[kind] === null ? nothing : await run(keptSince(keep[kind], now()))
+      kept[kind] === undefined ? nothing : await run(kept[kind])
     return {
       events: await count('events', (before) => countExpiredEvents(shards, projectId, before)),
       sessions: await count('sessions', (before) => countExpiredSessions(shards, projectId, before)),
-      profiles: await count('profiles', async (before) => {
-        const names = await findUnseenProfiles(shards, projectId, before, COUNTED_PROFILES)
+      profiles: await count('profiles', async (profiles) => {
+        const names = await findUnseenProfiles(shards, projectId, { ...kept, profiles }, COUNTED_PROFILES)
         return { ...nothing, count: names.length }
       }),
     }

@@ -4,7 +4,8 @@ import {
   changeSettings,
   changeToDefaults,
   DEFAULT_SETTINGS,
-  keptSince,
+  type KeptTimes,
+  listKeptTimes,
   listLockedChanges,
   listSet,
   listSettings,
@@ -16,7 +17,6 @@ import type { Log } from '../lib/log.js'
 import { pause } from '../lib/pause.js'
 import type { Actor, AuditChanges } from '../model/audit-entry.js'
 import { addAuditEntries } from '../store/audit.js'
-import type { KeptTimes } from '../store/expiry.js'
 import { readAllSettings, readSettings, replaceSettings, type StoredSettings } from '../store/project-settings.js'
 import { checkSettings } from './check-settings.js'
 
@@ -87,12 +87,7 @@ export class Projects {
   kept(projectId: string, at = Number.POSITIVE_INFINITY): KeptTimes {
     const project = this.#byId.get(projectId)
     if (project === undefined) return {}
-    const { events, sessions } = project.settings.keep
-    const time = Math.min(this.#options.now?.() ?? Date.now(), at)
-    return {
-      ...(events !== null && { events: keptSince(events, time) }),
-      ...(sessions !== null && { sessions: keptSince(sessions, time) }),
-    }
+    return listKeptTimes(project.settings.keep, Math.min(this.#options.now?.() ?? Date.now(), at))
   }
 
   /** Reads the settings, and then again every few seconds. @throws StoreError, StoreUnreachableError at the first read */

@@ -2,16 +2,13 @@ import { type ClickHouseSettings, SettingsMap } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import type { Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
-import type { Kept } from '../contract/project-settings.js'
+import type { KeptTimes } from '../contract/project-settings.js'
 import type { Expired } from '../contract/responses.js'
 import { aliasEndsSql } from './aliases.js'
 import { newestRows } from './newest-rows.js'
 import { partitionSizes } from './parts.js'
 import { mutate } from './rewrite.js'
 import { removeSessionFacts } from './session-facts.js'
-
-/** The times since which data is kept, epoch ms; absent: all data is kept. */
-export type KeptTimes = Partial<Record<Kept, number>>
 
 /**
  * SQL conditions for the rows that are kept. A row that marks a deletion has no time, and must keep hiding the rows
@@ -100,7 +97,8 @@ export async function deleteExpiredSessions(
   const condition = 'project_id = {project:String} AND is_deleted = 0 AND updated_at < {before:Int64}'
   const values = { project: projectId, before: Math.trunc(before) }
   const [found] = await clickhouse.rows<{ count: string }>(
-    `SELECT uniqExact(session_id) AS count FROM sessions WHERE ${condition}`,
+    // Without FINAL, earlier versions of sessions that were changed since would count, too.
+    `SELECT count() AS count FROM sessions FINAL WHERE ${condition}`,
     values,
   )
   const count = Number(found?.count ?? 0)
@@ -118,15 +116,16 @@ export async function deleteExpiredSessions(
 
 /**
  * Finds profiles that were last changed before a time, of users who were not seen since then: neither their profile
- * changed, nor did they have an event or session, under any of their names. The profile that an alias had before it
- * became one is as old as its user, who gets it back when the alias is removed.
+ * changed, nor did they have an event or session, under any of their names. Events and sessions that have expired do
+ * not count, whether or not they have been removed. The profile that an alias had before it became one is as old as its
+ * user, who gets it back when the alias is removed.
  * @param shards for the project's erasures
  * @param limit maximum number to return
  */
 export async function findUnseenProfiles(
   shards: Shards,
   projectId: string,
-  before: number,
+  { profiles: before, events = before, sessions = before }: KeptTimes & { profiles: number },
   limit: number,
 ): Promise<string[]> {
   const ofProject = 'project_id = {project:String}'
@@ -135,10 +134,10 @@ export async function findUnseenProfiles(
   const links = `(${aliasEndsSql(shards, '{project:String}')}) AS links`
   const user = (name: string) => `if(links.user = '', ${name}.distinct_id, links.user)`
   const seen = `
-    SELECT distinct_id FROM ${shards.table('events')} WHERE ${ofProject} AND timestamp >= {before:Float64}
+    SELECT distinct_id FROM ${shards.table('events')} WHERE ${ofProject} AND timestamp >= {events:Float64}
     UNION DISTINCT
     SELECT distinct_id FROM ${table('sessions', ['distinct_id', 'updated_at'])}
-    WHERE ${ofProject} AND updated_at >= {before:Float64}
+    WHERE ${ofProject} AND updated_at >= {sessions:Float64}
     UNION DISTINCT
     SELECT distinct_id FROM ${table('profiles', ['updated_at'])}
     WHERE ${ofProject} AND updated_at >= {before:Float64}`
@@ -150,7 +149,7 @@ export async function findUnseenProfiles(
          SELECT ${user('seen')} FROM (${seen}) AS seen ANY LEFT JOIN ${links} ON seen.distinct_id = links.alias
        )
      LIMIT {limit:UInt32}`,
-    { project: projectId, before, limit },
+    { project: projectId, before, events: Math.max(before, events), sessions: Math.max(before, sessions), limit },
     { join_use_nulls: 0 },
     { limitMs: COUNT_LIMIT_MS },
   )

@@ -6,7 +6,7 @@ import { Expiry } from '../../src/projects/expiry.js'
 import { changeProject, Projects } from '../../src/projects/projects.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { insertEvents } from '../../src/store/events.js'
-import { findUnseenProfiles } from '../../src/store/expiry.js'
+import { deleteExpiredSessions, findUnseenProfiles } from '../../src/store/expiry.js'
 import { claimJobTurn } from '../../src/store/job-turns.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
@@ -291,6 +291,37 @@ for (const storage of LANES) {
   })
 }
 
+t.test('what a removal will remove is counted as it will be then', async (t) => {
+  const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
+  const began = Date.now()
+  const client = await startApp(t, env, { now: () => Date.now() + 20 * DAY_MS })
+  const { call } = client
+  const { clickhouse, close } = await openStore(client.config)
+  t.teardown(close)
+  for (const distinct_id of ['ann', 'bob', 'carl', 'dan'])
+    await call('POST', '/public/users/identify', { distinct_id, properties: { a: 1 } })
+  await call('POST', '/public/track', { event: 'e', distinct_id: 'ann', timestamp: began + 10 * DAY_MS })
+  const store = (session: string, user: string, days: number) =>
+    clickhouse.command(`INSERT INTO sessions (project_id, session_id, distinct_id, state, properties, updated_at, version)
+      VALUES ('default', '${session}', '${user}', 'active', '{}', ${began + days * DAY_MS}, ${days + 1})`)
+  await store('short', 'bob', 10)
+  await store('long', 'dan', 0)
+  await store('long', 'dan', 19)
+  const find = async (keep: object) => {
+    const { expired } = (await call('PATCH', '/public/project', { keep, dry_run: true })).json()
+    return [expired.events.count, expired.sessions.count, expired.profiles.count]
+  }
+  const profiles = '15d'
+  t.strictSame(await find({ profiles }), [0, 0, 1], 'only carl was not seen')
+  t.strictSame(await find({ events: '5d', profiles }), [1, 0, 2], 'nor will ann have been, without her event')
+  t.strictSame(await find({ sessions: '5d', profiles }), [0, 1, 2], 'nor bob, without his session')
+  t.strictSame(await find({ events: '30d', sessions: '30d', profiles }), [0, 0, 1])
+  const before = began + 15 * DAY_MS
+  const removed = await deleteExpiredSessions(clickhouse, 'default', before, AbortSignal.timeout(60_000))
+  t.equal(removed, 1, 'earlier versions of a session are not sessions')
+  t.strictSame(await clickhouse.rows('SELECT session_id FROM sessions FINAL'), [{ session_id: 'long' }])
+})
+
 t.test('no response contains expired data, over several lanes and shards', async (t) => {
   const nodes = await startNodes(t, 2)
   const redis = await startRedis(t)
@@ -306,7 +337,7 @@ t.test('no response contains expired data, over several lanes and shards', async
   const tomorrow = Date.now() + DAY_MS
   const findUnseen = async (project = 'default') => {
     await client.events()
-    return (await findUnseenProfiles(shards, project, tomorrow, 10)).sort()
+    return (await findUnseenProfiles(shards, project, { profiles: tomorrow }, 10)).sort()
   }
   t.strictSame(await findUnseen(), ['ann', 'her laptop'])
   await call('POST', '/public/track', { event: 'e', distinct_id: 'ann', timestamp: tomorrow })
