@@ -4,6 +4,7 @@ import { isSameJson } from '../../contract/same-json.js'
 import { StateFile } from '../../lib/state-file.js'
 import type { Guesses } from './inspect.js'
 import type { InputOffset } from './lines.js'
+import type { Refusals } from './send.js'
 
 /** The version of the file's format. */
 const VERSION = 3
@@ -32,6 +33,8 @@ export interface ImportState {
    * in `done`.
    */
   sent: { upTo: number; at: string }[]
+  /** By batch that is not in `done`: its requests that the service refused, and with other settings might accept */
+  refused?: Record<string, Refusals>
   /** Whether the input's compressed data was truncated; a longer file with the same beginning can resume the import. */
   isCut?: boolean
   /** when an undo began, ISO 8601; the import cannot be resumed after that */
@@ -185,8 +188,23 @@ export class Checkpoint {
     return Math.max(this.#sent - this.state.done.batches, 0)
   }
 
+  /** The refused requests of a batch, in this run or an earlier one. */
+  refusalsOf(index: number): Refusals {
+    return this.state.refused?.[index] ?? {}
+  }
+
+  /**
+   * Records on disk that a request was refused, before its events are sent in another one. If the settings of the
+   * project or the service change until an import resumes, the same request might be accepted.
+   */
+  async recordRefused(index: number, refusals: Refusals): Promise<void> {
+    this.state.refused = { ...this.state.refused, [index]: { ...this.refusalsOf(index), ...refusals } }
+    await this.save()
+  }
+
   recordDone(done: Done): void {
     this.state.done = done
+    delete this.state.refused?.[done.batches - 1]
     const { sent } = this.state
     while (sent[0] && sent[0].upTo <= done.batches) sent.shift()
     // A later save, which includes this state, will report the failure.

@@ -9,7 +9,7 @@ import { sendLines } from './lines/send-lines.js'
 import type { SourceOptions } from './native-rows.js'
 import { People } from './people.js'
 import type { RejectsFile } from './rejects.js'
-import { type Sending, type Sent, sendBatch } from './send.js'
+import { type Refusals, type Sending, type Sent, sendBatch } from './send.js'
 import type { StoredBatches } from './stored-batches.js'
 
 /** Limit for batches in flight after an interruption. Those that take longer are sent again when the import resumes. */
@@ -146,8 +146,10 @@ class BatchSender {
     const none = { accepted: 0, known: 0, ids: [], uncertain: 0 }
     const all = { ...none, rejects: [], refused: [], profiles: 0, skipped: 0, misfits: {} }
     if (batch.count === 0) return all
-    const isNew = batch.index >= expiredUpTo
-    const sent = isNew ? await sendLines(connection, batch, this.#sending(batch, key)) : null
+    const { refusals, recordRefused, ...sending } = this.#sending(batch, key)
+    const isNew = batch.index >= expiredUpTo && !refusals[key]
+    const sent = isNew ? await sendLines(connection, batch, sending) : null
+    if (isNew && !sent) await recordRefused({ [key]: {} })
     if (sent) return { ...all, ...sent, accepted: batch.count - sent.known }
     // Loaded on demand, because most imports only send lines.
     const { sortLines } = await import('./lines/sort-lines.js')
@@ -167,7 +169,9 @@ class BatchSender {
   #sending({ index }: Pick<Batch, 'index'>, key: string): Sending {
     const { checkpoint, expiredUpTo } = this.#parts
     const storedBefore = index < expiredUpTo ? this.#resumedAt : checkpoint.state.begunAt
-    return { key, storedBefore, signal: this.#giveUp.signal }
+    const refusals = checkpoint.refusalsOf(index)
+    const recordRefused = (refusals: Refusals) => checkpoint.recordRefused(index, refusals)
+    return { key, storedBefore, refusals, recordRefused, signal: this.#giveUp.signal }
   }
 
   async #send(batch: Batch, key: string): Promise<Sent> {

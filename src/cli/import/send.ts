@@ -21,24 +21,32 @@ export interface Sent extends StoredIds {
   rejects: Reject[]
 }
 
+/** Refused requests by their key: the indexes of the events at fault by reason; none if all events were sent otherwise. */
+export type Refusals = Record<string, Record<string, number[]>>
+
 /** How a batch is sent. */
 export interface Sending {
   /** the `Idempotency-Key`, which is never used for other bytes */
   key: string
   /** epoch ms: events stored before this, recognized by their `insert_id`, are not stored again */
   storedBefore: number
+  /** of this batch, by earlier runs */
+  refusals: Refusals
+  /** must be complete before other requests send the events of refused ones */
+  recordRefused: (refusals: Refusals) => Promise<void>
   signal: AbortSignal
 }
 
 /**
  * Sends the events of a batch until they are acknowledged. Events that the service refuses are removed and the others
- * sent; a body that is too large is halved. A retry after a crash sends the same parts with the same keys.
+ * sent; a body that is too large is halved. A retry after a crash sends the same parts with the same keys, even if the
+ * service would accept them as a whole since.
  * @throws TallyhouseError if the batch fails permanently
  */
 export async function sendBatch(
   connection: Connection,
   { body, count, lines, rejects }: Batch,
-  { key, storedBefore, signal }: Sending,
+  { key, storedBefore, refusals, recordRefused, signal }: Sending,
 ): Promise<Sent> {
   if (count === 0) return { accepted: 0, known: 0, ids: [], uncertain: 0, rejects }
   const total = { known: 0, ids: [] as string[], uncertain: 0 }
@@ -47,6 +55,8 @@ export async function sendBatch(
   return { accepted: count - total.known - refused.length, ...total, rejects: all }
 
   async function send(body: Buffer<ArrayBuffer>, lines: number[], key: string): Promise<Reject[]> {
+    const earlier = refusals[key]
+    if (earlier) return await sendOthers(body, lines, key, earlier)
     try {
       const call = {
         method: 'POST',
@@ -63,23 +73,37 @@ export async function sendBatch(
       return []
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
-      const events = isTooMuch(error) || error.status === 400 ? readEventTexts(body) : []
-      const faults = readFaults(error, events.length)
-      if (faults.size > 0) {
-        const refused = [...faults].map(([i, reason]) => ({ line: lines[i] ?? 0, reason, row: events[i] ?? '' }))
-        return [...refused, ...(await sendSome((i) => !faults.has(i), `${key}-rest`))]
-      }
-      if (!isTooMuch(error)) throw error
-      const half = events.length / 2
-      return [...(await sendSome((i) => i < half, `${key}-1`)), ...(await sendSome((i) => i >= half, `${key}-2`))]
+      const faults = isTooMuch(error) || error.status === 400 ? readFaults(error, lines.length) : {}
+      if (Object.keys(faults).length === 0 && !isTooMuch(error)) throw error
+      await recordRefused({ [key]: faults })
+      return await sendOthers(body, lines, key, faults)
+    }
+  }
 
-      async function sendSome(isChosen: (index: number) => boolean, key: string): Promise<Reject[]> {
-        const chosen = (_: unknown, i: number) => isChosen(i)
-        const some = events.filter(chosen)
-        return some.length === 0
-          ? []
-          : await send(Buffer.from(`{"events":[${some.join(',')}]}`), lines.filter(chosen), key)
-      }
+  /** @param faults indexes of the refused events by reason; none: the body is halved */
+  async function sendOthers(
+    body: Buffer<ArrayBuffer>,
+    lines: number[],
+    key: string,
+    faults: Record<string, number[]>,
+  ): Promise<Reject[]> {
+    const events = readEventTexts(body)
+    const refused = Object.entries(faults).flatMap(([reason, indexes]) =>
+      indexes.map((i) => ({ line: lines[i] ?? 0, reason, row: events[i] ?? '' })),
+    )
+    if (refused.length > 0) {
+      const atFault = new Set(Object.values(faults).flat())
+      return [...refused, ...(await sendSome((i) => !atFault.has(i), `${key}-rest`))]
+    }
+    const half = events.length / 2
+    return [...(await sendSome((i) => i < half, `${key}-1`)), ...(await sendSome((i) => i >= half, `${key}-2`))]
+
+    async function sendSome(isChosen: (index: number) => boolean, key: string): Promise<Reject[]> {
+      const chosen = (_: unknown, i: number) => isChosen(i)
+      const some = events.filter(chosen)
+      return some.length === 0
+        ? []
+        : await send(Buffer.from(`{"events":[${some.join(',')}]}`), lines.filter(chosen), key)
     }
   }
 }
@@ -114,14 +138,16 @@ function isTooMuch({ status, code, details }: TallyhouseError): boolean {
   return status === 413 || (code === 'invalid_request' && details.length === 0)
 }
 
-/** Returns why events were refused, by their index. */
-function readFaults(error: TallyhouseError, count: number): Map<number, string> {
+/** Returns the indexes of refused events, by reason. */
+function readFaults(error: TallyhouseError, count: number): Record<string, number[]> {
   const { details, message } = error
-  if (isTooMuch(error)) return new Map(count === 1 ? [[0, message]] : [])
-  const faults = new Map<number, string>()
+  if (isTooMuch(error)) return count === 1 ? { [message]: [0] } : {}
+  const reasons = new Map<number, string>()
   for (const { path, message } of details) {
     const [, index, field] = /^\/events\/(\d+)(?:\/(.*))?$/.exec(path) ?? []
-    if (index !== undefined) faults.set(Number(index), `${field ?? 'The row'} ${message}.`)
+    if (index !== undefined) reasons.set(Number(index), `${field ?? 'The row'} ${message}.`)
   }
+  const faults: Record<string, number[]> = {}
+  for (const [index, reason] of reasons) faults[reason] = [...(faults[reason] ?? []), index]
   return faults
 }

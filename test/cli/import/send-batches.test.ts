@@ -63,6 +63,39 @@ t.test('an import that is killed resumes, and stores every event once', async (t
   })
 })
 
+t.test('an import stores every event once although the project keeps events for longer when it resumes', async (t) => {
+  const project = await projectOfCommands()
+  const proxy = await TcpProxy.open(t, project.url)
+  // Slow enough that the command is killed before it knows that events are stored.
+  proxy.delayMs = 300
+  const keep = (events: string) => project.call('PATCH', '/public/project', { keep: { events } })
+  const ages = Array.from({ length: 200 }, (_, i) => (i % 2 === 0 ? 40 : 1))
+  const lines = ages.map((days, i) => {
+    const timestamp = Date.now() - days * 86_400_000
+    return JSON.stringify({ event: 'e', distinct_id: 'u', timestamp, properties: { i } })
+  })
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  await writeFile(path, `${lines.join('\n')}\n`)
+  await keep('30d')
+  const child = startCommand(['import', '--url', proxy.url, path], project.env)
+  const ended = once(child, 'exit')
+  await until('events to be stored', async () => (await exportAll(project)).length > 0)
+  child.kill('SIGKILL')
+  await ended
+  t.equal(JSON.parse(await readFile(`${path}.import.json`, 'utf8')).done.batches, 0)
+  await keep('60d')
+  proxy.delayMs = 0
+  const last = await runCommand(['import', '--url', proxy.url, path], '', project.env)
+  t.match(last.stderr, /100 events stored, 100 rejected/)
+  const indexes = (await exportAll(project)).map((text) => JSON.parse(text).properties.i)
+  t.strictSame(
+    indexes,
+    ages.flatMap((days, i) => (days === 1 ? [i] : [])),
+  )
+  const { refused } = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
+  t.strictSame(refused, {}, 'what was refused is forgotten')
+})
+
 t.test('lines that are not valid events are rewritten if possible, or rejected', async (t) => {
   const project = await projectOfCommands()
   const path = join(await temporaryFolder(t), 'events.ndjson')

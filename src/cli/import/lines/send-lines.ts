@@ -15,7 +15,7 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 export async function sendLines(
   connection: Connection,
   { body, count }: LineBatch,
-  { key, storedBefore, signal }: Sending,
+  { key, storedBefore, signal }: Pick<Sending, 'key' | 'storedBefore' | 'signal'>,
 ): Promise<(StoredIds & { known: number }) | null> {
   try {
     const call = {
