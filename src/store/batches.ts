@@ -2,6 +2,7 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { BatchPlace } from '../model/batch-id.js'
 import { formatEventId } from '../model/event-id.js'
+import { eraseStoredEvents } from './dead-letter-erasure.js'
 import { DELETE_LIMIT_MS, DeletionCounter } from './deleted-events.js'
 import { deleteEvents, matchEntries } from './events.js'
 
@@ -40,6 +41,7 @@ export async function deleteEventsOfBatches(
   const condition = matchEntries(fields, projectId, ids)
   const { parameters } = fields
   await shards.each(async ({ clickhouse }) => {
+    await eraseStoredEvents(clickhouse, projectId, batches)
     const counter = await DeletionCounter.open(clickhouse, projectId)
     const scope = { kind: 'entry' as const, deleted: ids }
     await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters })

@@ -4,6 +4,7 @@ import { literal, QueryParameters, type Scalars } from '../clickhouse/parameters
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { EntryKind } from '../journal/journal.js'
 import { elementTexts, memberText } from '../json/texts.js'
+import type { BatchPlace } from '../model/batch-id.js'
 import { formatRejected, parseRejected, withoutNamed } from '../model/rejected.js'
 import { BATCH_TAIL, findHead } from '../model/scanned-body.js'
 import type { StateKind } from '../model/state-key.js'
@@ -37,8 +38,8 @@ export interface ErasedDeadLetters {
   unreadable: number
 }
 
-/** The users whose data is removed, or a time (epoch ms): events before it are removed. */
-type Erased = ReadonlySet<string> | 'everyone' | { before: number }
+/** The users whose data is removed, or a time (epoch ms): events before it are removed, or indexes of events. */
+type Erased = ReadonlySet<string> | 'everyone' | { before: number } | { indexes: ReadonlySet<number> }
 
 /** A state with a row in a dead letter. Even if the store lacks the state, the journal keeps it until it is deleted. */
 interface ErasedState {
@@ -100,6 +101,35 @@ export async function expireDeadLetters(shards: Shards, projectId: string, befor
     findDeadLettersBefore(clickhouse, projectId, before),
   )
   return own + letters
+}
+
+/**
+ * Removes stored events from the dead letters with which they were replayed, so that none of them remains when they are
+ * deleted.
+ * @param clickhouse the shard that has the events
+ * @param places of the events; without an index, of all events of an entry
+ */
+export async function eraseStoredEvents(
+  clickhouse: ClickHouse,
+  projectId: string,
+  places: readonly (BatchPlace & { index?: number })[],
+): Promise<void> {
+  const fields = new QueryParameters()
+  const positions = [...new Set(places.map(({ position }) => String(position)))]
+  const found = await clickhouse.rows<DeadLetterKey>(
+    `SELECT DISTINCT position, journal_id, kind FROM dead_letters
+     WHERE project_id = ${fields.text(projectId)} AND kind = 'events'
+       AND position IN (SELECT arrayJoin(arrayMap(text -> toUInt64(text), ${fields.array(positions)})))`,
+    fields.parameters,
+  )
+  if (found.length === 0) return
+  const counter = await DeletionCounter.open(clickhouse, projectId)
+  for (const key of found) {
+    const own = places.filter((one) => String(one.position) === key.position && one.journalId === key.journal_id)
+    const indexes = own.flatMap(({ index }) => index ?? [])
+    const who = indexes.length < own.length ? 'everyone' : { indexes: new Set(indexes) }
+    if (own.length > 0) await eraseFromOne(clickhouse, counter, key, { projectId, who, onStates: undefined })
+  }
 }
 
 /** The data to erase from dead letters. */
@@ -314,13 +344,13 @@ function withoutUsers(
     const list = kind === 'events' ? (memberText(checkJson(body), 'events') ?? '[]') : checkJson(`[${body}]`)
     const users = new Set<string>()
     const states: ErasedState[] = []
-    const all = elementTexts(list).map((text) => {
+    const all = elementTexts(list).map((text, index) => {
       const row = JSON.parse(text) as Record<string, unknown>
       const { project_id = projectId, distinct_id } = row
       if (
         typeof distinct_id !== 'string' ||
         text === ERASED_EVENT ||
-        !isErased(who, distinct_id, row.timestamp ?? receivedAt)
+        !isErased(who, { distinctId: distinct_id, timestamp: row.timestamp ?? receivedAt, index })
       )
         return text
       if (kind !== 'events' && project_id !== projectId) return text
@@ -341,8 +371,12 @@ function withoutUsers(
   }
 }
 
-function isErased(who: Erased, distinctId: string, timestamp: unknown): boolean {
+function isErased(
+  who: Erased,
+  { distinctId, timestamp, index }: { distinctId: string; timestamp: unknown; index: number },
+): boolean {
   if (who === 'everyone') return true
+  if ('indexes' in who) return who.indexes.has(index)
   return 'before' in who ? typeof timestamp === 'number' && timestamp < who.before : who.has(distinctId)
 }
 

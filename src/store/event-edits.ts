@@ -2,6 +2,8 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreError } from '../clickhouse/errors.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { parseEventId } from '../model/event-id.js'
+import { eraseStoredEvents } from './dead-letter-erasure.js'
 import { DeletionCounter } from './deleted-events.js'
 import { ChangeLog, type ChangeScope, type RunningChange } from './event-changes.js'
 
@@ -220,8 +222,11 @@ class ShardEdits {
       const condition = matchEvents(fields, ofProject)
       const { parameters } = fields
       const all = { ...parameters, ...change.parameters }
-      const run = () =>
-        this.#clickhouse.command(`DELETE FROM events WHERE (${condition}) AND ${change.fence}`, all, SHARED_READS)
+      const run = async () => {
+        const places = ofProject.map(({ eventId }) => parseEventId(eventId)).filter((place) => place !== null)
+        await eraseStoredEvents(this.#clickhouse, projectId, places)
+        await this.#clickhouse.command(`DELETE FROM events WHERE (${condition}) AND ${change.fence}`, all, SHARED_READS)
+      }
       const left = { query: `SELECT count() AS count FROM events WHERE ${condition}`, parameters }
       await this.#counter
         .run(projectId, { count: ofProject.length, left, run })

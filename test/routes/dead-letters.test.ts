@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { formatEventId } from '../../src/model/event-id.js'
+import { formatBatchId } from '../../src/model/batch-id.js'
+import { formatEventId, parseEventId } from '../../src/model/event-id.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
 import { formatRejected } from '../../src/model/rejected.js'
 import { insertDeadLetter, insertRejected } from '../../src/store/dead-letters.js'
@@ -135,6 +136,27 @@ t.test('one shard', async (t) => {
     t.equal(at(bad), null)
     t.match((await replay([good])).json(), { replayed: 0, refused: [{ id: good, reason: /No dead letter/ }] })
     t.equal((await named('good')).length, 2)
+  })
+
+  t.test('events that were replayed and then deleted are in no dead letter', async (t) => {
+    const names = ['kept', 'deleted', 'undone', 'undone too']
+    const [mixed, batch] = [
+      await leaveHere(eventsOf({ event: 'kept' }, { event: 'deleted' })),
+      await leaveHere(eventsOf({ event: 'undone' }, { event: 'undone too' })),
+    ]
+    t.equal((await replay([mixed, batch])).json().replayed, 2)
+    const [[deleted], [undone]] = [await named('deleted'), await named('undone')]
+    t.equal((await call('DELETE', `/public/events/${deleted.eventId}`)).statusCode, 200)
+    const place = parseEventId(undone.eventId)
+    if (!place) throw new Error(undone.eventId)
+    const response = await call('POST', '/public/events/delete', { batches: [formatBatchId(place)] })
+    t.equal(response.json().events, 2, response.body)
+    const { body } = await call('GET', '/public/dead-letters')
+    t.strictSame(
+      names.filter((name) => body.includes(`"${name}\\"`)),
+      ['kept'],
+    )
+    t.equal((await named('kept')).length, 1)
   })
 
   t.test('stores each event once in concurrent replays', async (t) => {
