@@ -145,7 +145,8 @@ function useCombobox(
   useLayoutEffect(() => arrive.current(), [loaded, arrive])
   /** Selects the highlighted row, or waits for the rows that match the latest text. */
   const enter = () => {
-    if (isEdited && !isLoaded) setWaiting(true)
+    const isReady = error ? active >= 0 : isLoaded
+    if (isEdited && !isReady) setWaiting(true)
     else if (isEdited || active >= 0) pickRow(rows[active])
     else close()
   }
