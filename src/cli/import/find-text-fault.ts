@@ -31,11 +31,10 @@ export function findTextFault({ bytes, isWhole }: Head, name: string): string | 
   if (other) return `${name} is ${other[1]}.`
   const wide = wideEncoding(bytes)
   if (wide) return `${name} is in ${wide}. ${reencoding(wide, name)}`
-  // The files in a workbook are XML.
-  if (bytes.includes('schemas.openxmlformats.org')) {
-    return `${name} is an Excel workbook. Save its sheet as CSV in UTF-8.`
-  }
   if (/^<[!?a-z]/i.test(bytes.toString('latin1', 0, 400).trimStart())) {
+    if (bytes.includes('schemas.openxmlformats.org')) {
+      return `${name} is an Excel workbook. Save its sheet as CSV in UTF-8.`
+    }
     return `${name} is HTML or XML, not NDJSON, a JSON array or CSV. It begins with ${quote(bytes)}.`
   }
   if (bytes.includes(0)) return `${name} is not text. It begins with ${quote(bytes)}.`
