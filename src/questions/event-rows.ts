@@ -45,8 +45,8 @@ interface Source {
 const LARGE_BLOCKS = { max_block_size: '131072', preferred_block_size_bytes: '0' }
 
 /**
- * Two threads share the events that are not facts yet from about 80 000 on, and not from 330 000 on: reading their texts
- * takes more time than planning.
+ * Lets two threads share some 80 000 events that are not facts yet. By default, ClickHouse reads up to 330 000 with one,
+ * and reading their texts takes longer than planning.
  */
 const SOON_CONCURRENT = {
   merge_tree_min_rows_for_concurrent_read: '40960',

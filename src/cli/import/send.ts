@@ -21,7 +21,10 @@ export interface Sent extends StoredIds {
   rejects: Reject[]
 }
 
-/** Refused requests by their key: the indexes of the events at fault by reason; none if all events were sent otherwise. */
+/**
+ * Refused requests by key: the indexes of the events that were refused, by reason. Empty if the request was refused as a
+ * whole, and its events were sent in others.
+ */
 export type Refusals = Record<string, Record<string, number[]>>
 
 /** How a batch is sent. */
