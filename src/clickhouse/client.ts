@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { type ClickHouseClient, type ClickHouseSettings, EXCEPTION_TAG_HEADER_NAME } from '@clickhouse/client'
 import type { RecentOwners } from '../lib/recent-owners.js'
 import { ThreadLoad } from '../lib/thread-load.js'
-import { CONNECTIONS, type Connection, INSERT_TIMEOUT_MS } from './connection.js'
+import { CONNECTIONS, type Connection, INSERT_TIMEOUT_MS, WHOLE } from './connection.js'
 import {
   assertIsFromClickHouse,
   isStoreError,
@@ -192,7 +192,7 @@ export class ClickHouse {
               ...paced,
               ...signsOfLife(limitMs),
               ...settings,
-              wait_end_of_query: 1,
+              ...WHOLE,
               max_query_size: MAX_QUERY_BYTES,
             },
             abort_signal,
@@ -271,7 +271,7 @@ export class ClickHouse {
       ...signsOfLife(limitMs),
       ...settings,
       ...long,
-      wait_end_of_query: 1,
+      ...WHOLE,
       output_format_json_quote_64bit_integers: 1,
     } as const
     const read = (connection: Connection, abort_signal: AbortSignal) =>
@@ -348,7 +348,7 @@ export class ClickHouse {
     }
     const all = {
       database: this.database,
-      wait_end_of_query: 1,
+      ...(settings.wait_end_of_query !== 0 && WHOLE),
       ...READ,
       ...consistent,
       ...paced,
@@ -391,7 +391,7 @@ export class ClickHouse {
       const { stream, response_headers } = await client.exec({
         query,
         values,
-        clickhouse_settings: { ...settings, wait_end_of_query: 1 },
+        clickhouse_settings: { ...settings, ...WHOLE },
         abort_signal,
       })
       // An unread response would keep its connection.

@@ -1,10 +1,14 @@
 import { once } from 'node:events'
+import { rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { CONNECTIONS, Connection, INSERT_TIMEOUT_MS } from '../../src/clickhouse/connection.js'
+import { startClickHouse, temporaryFolder } from '../helper.js'
 import { emptyClickHouse } from '../shared-engine.js'
 
 t.test('Connection runs many concurrent queries without a warning about a leak', async (t) => {
@@ -111,4 +115,18 @@ t.test('Connection asks for signs of life in long statements, and sees an error 
   const failure = { name: 'StoreError', message: /throwIf/ }
   await t.rejects(clickhouse.rows(failing, {}, often, { limitMs: INSERT_TIMEOUT_MS }), failure)
   await t.rejects(clickhouse.command(failing, {}, often, INSERT_TIMEOUT_MS), failure)
+})
+
+t.test('ClickHouse answers on a full disk', async (t) => {
+  const folder = await temporaryFolder(t)
+  const { url } = await startClickHouse(t, folder)
+  const clickhouse = new ClickHouse({ url: url.replace(/analytics$/, 'default') })
+  t.teardown(() => clickhouse.close())
+  // Like a full disk, this prevents temporary files.
+  await rm(join(folder, 'tmp'), { recursive: true })
+  await writeFile(join(folder, 'tmp'), '')
+  t.strictSame(await clickhouse.rows('SELECT 1 AS one'), [{ one: 1 }])
+  t.equal(await text(await clickhouse.bytes('SELECT 1 FORMAT TSV')), '1\n')
+  await clickhouse.command('SYSTEM STOP MERGES')
+  await t.rejects(clickhouse.rows('SELECT number FROM numbers(1000000)'), { name: 'StoreError' })
 })
