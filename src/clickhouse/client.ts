@@ -33,6 +33,8 @@ export interface StoreOptions extends ReplicasOptions {
   readSettings?: ((project: string) => ClickHouseSettings) | undefined
   /** how much may be buffered for slow clients; default: `SPOOL_LIMITS` */
   spoolLimits?: SpoolLimits
+  /** default: the load of this thread */
+  load?: Pick<ThreadLoad, 'isShort'>
 }
 
 const QUERY_TIMEOUT_MS = 30_000
@@ -112,7 +114,7 @@ export class ClickHouse {
   readonly #slots: ReadSlots
   readonly #spooled: SpoolMemory
   readonly #insertTimeoutMs: number
-  readonly #load = new ThreadLoad()
+  readonly #load: Pick<ThreadLoad, 'isShort'>
   readonly #priority: ReadPriority
   readonly #owners: StoreOptions['owners']
   readonly #readSettings: StoreOptions['readSettings']
@@ -124,6 +126,7 @@ export class ClickHouse {
     if ('of' in options) {
       const { of, project } = options
       this.#owners = of.#owners
+      this.#load = of.#load
       this.#readSettings = of.#readSettings
       this.#slots = of.#slots
       this.#spooled = of.#spooled
@@ -133,8 +136,9 @@ export class ClickHouse {
       this.#life = of.#life
       this.#project = project
     } else {
-      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, readSettings, ...replicas } = options
+      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, readSettings, load, ...replicas } = options
       this.#owners = owners
+      this.#load = load ?? new ThreadLoad()
       this.#readSettings = readSettings
       const limits = slotLimits ?? SLOT_LIMITS
       this.#slots = new ReadSlots(limits, (project) => this.#countAllowed(project, limits.perProject))
