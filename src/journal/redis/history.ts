@@ -55,8 +55,10 @@ export class RedisHistory {
   era = 0
   /** replication id of Redis: changes when a replica becomes the master, and after a restart */
   name = ''
-  /** the greatest position of this journal that this process has seen */
+  /** the greatest position that this journal must not assign again */
   floor = START
+  /** the greatest position that this process has seen in this journal; the floor may come from other journals, too */
+  #seen = START
   /** the greatest position of other journals; applied up to MAX_LIFT_MS ahead of this one's clock */
   foreignFloor = START
   readonly #options: RedisHistoryOptions
@@ -65,7 +67,14 @@ export class RedisHistory {
     this.#options = options
   }
 
+  /** Notes a position that this journal has assigned, or to which it was lifted. */
   note(position: Position): void {
+    this.#seen = maxPosition(this.#seen, position)
+    this.liftFloor(position)
+  }
+
+  /** Keeps a position from being assigned, whether or not it was one of this journal. */
+  liftFloor(position: Position): void {
     this.floor = maxPosition(this.floor, position)
   }
 
@@ -89,7 +98,7 @@ export class RedisHistory {
     const { keys, others, layout, connection } = this.#options
     // In a new era, the writer does not rely on what it knew about the journal.
     this.era++
-    const seen = this.floor
+    const seen = this.#seen
     const reply = (await connection.run(LOOK, keys, {})) as Buffer[]
     const [known = '', written, name = '', stored = '', keptBefore = '', format] = reply.map(String)
     if (known !== '' && format !== FORMAT) {
@@ -154,7 +163,7 @@ export class RedisHistory {
     const { lastStored, log } = this.#options
     if (!lastStored) return
     try {
-      this.note(await withTimeout(lastStored(from), LAST_STORED_WAIT_MS))
+      this.liftFloor(await withTimeout(lastStored(from), LAST_STORED_WAIT_MS))
     } catch (error) {
       log.warn(
         { err: error },

@@ -340,7 +340,7 @@ class RedisJournal implements Journal {
   }
 
   async advancePast(position: Position): Promise<void> {
-    this.#history.note(position)
+    this.#history.liftFloor(position)
     const isEmpty = await this.#call(() => this.#run(ADVANCE_PAST, positionFields(position)))
     if (isEmpty === 1) await this.#call(() => this.#states.clear())
   }

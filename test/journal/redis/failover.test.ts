@@ -7,7 +7,7 @@ import type { RedisJournalOptions } from '../../../src/journal/redis/options.js'
 import { WRITE } from '../../../src/journal/redis/scripts.js'
 import { formatPosition, type Position, START, toMilliseconds } from '../../../src/model/position.js'
 import { NO_IDS } from '../../../src/model/request-ids.js'
-import { silent } from '../../helper.js'
+import { silent, startRedis, until } from '../../helper.js'
 import { RedisPair } from '../../redis-pair.js'
 import { ofKey, SENDER } from '../writes.js'
 
@@ -91,6 +91,30 @@ t.test('positions that nobody has seen are not assigned again if the clocks diff
   const next = await write(other, 'next')
   t.ok(next > lost)
   t.ok(toMilliseconds(next) <= Date.now() + 10_000)
+})
+
+t.test('RedisHistory does not take a position of another lane for a lost one', async (t) => {
+  const errors: unknown[] = []
+  const log = { ...silent, error: (...line: unknown[]) => errors.push(line) }
+  const redis = await startRedis(t)
+  let isAsked = false
+  let own = START
+  const lastStored = async () => {
+    // Redis is killed once more, before the journal can be adopted.
+    if (!isAsked) await redis.kill()
+    isAsked = true
+    return own + 1n
+  }
+  const journal = await openRedisJournal({ url: redis.url, maxBytes: ALL, log, lastStored })
+  t.teardown(() => journal.close())
+  own = await write(journal, 'own')
+  await redis.kill()
+  await redis.restart()
+  await until('the store to be asked', () => isAsked)
+  await redis.restart()
+  await until('the journal', async () => await journal.progress().catch(() => null))
+  t.strictSame(errors, [])
+  t.strictSame(await drain(journal), ['own'])
 })
 
 t.test('RedisHistory logs the positions that a Redis has lost', async (t) => {
