@@ -117,6 +117,7 @@ export async function openParts(
     ids: lanes.ids,
     barrier,
     profiles: lanes.profiles,
+    sessions: lanes.sessions,
     noteDeletion: lanes.noteDeletion,
     purge,
   })

@@ -15,9 +15,10 @@ import { forEachInBatches } from '../lib/for-each-in-batches.js'
 import type { Log } from '../lib/log.js'
 import { pause } from '../lib/pause.js'
 import type { Profile } from '../model/profile.js'
+import type { Session } from '../model/session.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { StateStore } from '../states/state-store.js'
-import { expireDeadLetters } from '../store/dead-letter-erasure.js'
+import { expireDeadLetters, expireSessionsInDeadLetters } from '../store/dead-letter-erasure.js'
 import { deleteEventsBefore } from '../store/events.js'
 import { countExpiredEvents, countExpiredSessions, deleteExpiredSessions, findUnseenProfiles } from '../store/expiry.js'
 import { claimJobTurn, countJobTurns, readLastJobTurn } from '../store/job-turns.js'
@@ -53,6 +54,8 @@ export interface ExpiryOptions {
   shards: Shards
   barrier: Pick<Barrier, 'requireProject'>
   profiles: Pick<StateStore<Profile>, 'change'>
+  /** also expired ones */
+  sessions: Pick<StateStore<Session>, 'change'>
   /** counts a deletion of the project's events, visible to all processes */
   noteDeletion: Journal['noteDeletion']
   purge: Pick<Purge, 'now'>
@@ -231,6 +234,7 @@ export class Expiry {
     }
     if (removesRows && keep.sessions !== null) {
       const before = keptSince(keep.sessions, at)
+      removed.dead_letters += await this.#expireSessionsInDeadLetters(shards, projectId, before)
       removed.sessions = await shards.count(async (clickhouse) => {
         return (await isDue('sessions', before))
           ? await deleteExpiredSessions(clickhouse, projectId, before, signal)
@@ -248,6 +252,16 @@ export class Expiry {
       log.info({ project: projectId, ...removed }, 'expired data was removed')
     }
     return removed.events + removed.profiles > 0
+  }
+
+  /** The journal keeps a session whose last change is a dead letter, so remove it there, too. */
+  async #expireSessionsInDeadLetters(shards: Shards, projectId: string, before: number): Promise<number> {
+    const { sessions } = this.#options
+    // It may have been started again in the meantime.
+    const remove = (session: Session | null) => (session && session.updatedAt < before ? null : session)
+    return await expireSessionsInDeadLetters(shards, projectId, before, async (states) => {
+      for (const { name } of states) await sessions.change(projectId, name, remove, { keyClass: 'secret' })
+    })
   }
 
   /** @param readKept asked before each page of profiles; null: the rest is kept */

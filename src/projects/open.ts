@@ -13,7 +13,7 @@ import { Quotas, type QuotasOptions } from './quotas.js'
 import { Usage } from './usage.js'
 
 /** The parts that count and limit what projects do. */
-export interface ProjectsParts extends Pick<ExpiryOptions, 'barrier' | 'profiles' | 'noteDeletion'> {
+export interface ProjectsParts extends Pick<ExpiryOptions, 'barrier' | 'profiles' | 'sessions' | 'noteDeletion'> {
   shards: Shards
   /** appends to the journals */
   commits: Appends
@@ -41,7 +41,7 @@ export function openProjects({ log, closing, everyMs, expiryEveryMs, now }: Open
   })
   /** @returns `limited`, which appends to the journals within the quotas, and `start`, which may be called again */
   const open = (parts: ProjectsParts) => {
-    const { shards, lanes, commits, buffers, ids, barrier, profiles, noteDeletion, purge } = parts
+    const { shards, lanes, commits, buffers, ids, barrier, profiles, sessions, noteDeletion, purge } = parts
     const usage = new Usage({ shards, commits: lanes.map(({ commits }) => commits), readLog, log, closing, now })
     const quotas = new QuotaWatch({ projects, usage, shards, log, closing, now })
     const storedBytes = (projectId: string) => quotas.storedBytes(projectId)
@@ -51,6 +51,7 @@ export function openProjects({ log, closing, everyMs, expiryEveryMs, now }: Open
       shards,
       barrier,
       profiles,
+      sessions,
       noteDeletion,
       purge,
       log,

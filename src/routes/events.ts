@@ -14,6 +14,7 @@ import { scanEdit } from '../model/scan.js'
 import type { KeptSince } from '../projects/late-events.js'
 import type { EventReads } from '../reads/event-reads.js'
 import { countEventsOfBatches, deleteEventsOfBatches } from '../store/batches.js'
+import { countEventsInDeadLetters } from '../store/dead-letter-erasure.js'
 import { EventEdits } from '../store/event-edits.js'
 import { readEvent } from '../store/event-pages.js'
 import { CALLS } from './events.calls.js'
@@ -88,11 +89,20 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   async function change(projectId: string, id: string, properties: string | null): Promise<void> {
     const { eventId, home } = await whereStored(id)
     // Edits find an event by its id alone, so first check that it has not expired.
-    const isKept = keptSince(projectId) === undefined || (await readEvent(shards, { projectId, eventId, home }))
-    if (!isKept) throw unknownEvent()
-    const found = await edits.apply({ projectId, eventId, properties }, home)
-    if (!found) throw unknownEvent()
+    const isKept =
+      keptSince(projectId) === undefined || (await readEvent(shards, { projectId, eventId, home })) !== null
+    const found = isKept && (await edits.apply({ projectId, eventId, properties }, home))
+    if (!found && properties !== null) throw await unknownOrRefused(projectId, eventId)
+    if (!found && !(await edits.deleteFromDeadLetters({ projectId, eventId }, home))) throw unknownEvent()
     if (properties === null) await noteDeletion(projectId)
+  }
+
+  /** The error for an event that is not stored; a dead letter can be replayed first. */
+  async function unknownOrRefused(projectId: string, eventId: string): Promise<ApiError> {
+    const place = parseEventId(eventId)
+    const { events } = place ? await countEventsInDeadLetters(shards, projectId, [place]) : { events: 0 }
+    if (events === 0) return unknownEvent()
+    return new ApiError('not_found', 'This event could not be stored and is in a dead letter. Replay that first.')
   }
 
   /**

@@ -2,18 +2,18 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { BatchPlace } from '../model/batch-id.js'
 import { formatEventId } from '../model/event-id.js'
-import { eraseStoredEvents } from './dead-letter-erasure.js'
+import { countEventsInDeadLetters, eraseEventsFromDeadLetters } from './dead-letter-erasure.js'
 import { DELETE_LIMIT_MS, DeletionCounter } from './deleted-events.js'
 import { deleteEvents, matchEntries } from './events.js'
 
-/** Stored events of some batches. */
+/** Events of some batches. */
 export interface BatchEvents {
   events: number
   /** events with an `insert_id` */
   withInsertId: number
 }
 
-/** Counts the events of batches that are stored and not deleted. */
+/** Counts the events of batches that are not deleted, including those in dead letters, which may still be replayed. */
 export async function countEventsOfBatches(
   shards: Shards,
   projectId: string,
@@ -27,7 +27,11 @@ export async function countEventsOfBatches(
     {},
     { limitMs: DELETE_LIMIT_MS },
   )
-  return { events: Number(row?.events ?? 0), withInsertId: Number(row?.with_insert_id ?? 0) }
+  const waiting = await countEventsInDeadLetters(shards, projectId, batches)
+  return {
+    events: Number(row?.events ?? 0) + waiting.events,
+    withInsertId: Number(row?.with_insert_id ?? 0) + waiting.withInsertId,
+  }
 }
 
 /** Deletes the events of batches on every shard, because a change of the layout may have moved their lane. */
@@ -41,7 +45,7 @@ export async function deleteEventsOfBatches(
   const condition = matchEntries(fields, projectId, ids)
   const { parameters } = fields
   await shards.each(async ({ clickhouse }) => {
-    await eraseStoredEvents(clickhouse, projectId, batches)
+    await eraseEventsFromDeadLetters(clickhouse, projectId, batches)
     const counter = await DeletionCounter.open(clickhouse, projectId)
     const scope = { kind: 'entry' as const, deleted: ids }
     await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters })

@@ -30,6 +30,7 @@ interface DeadLetterKey {
 type LetterRevision = { position: string; journal: number; revision: bigint }
 
 const IS_ENTRY = 'position = {position:UInt64} AND journal_id = {journal:UInt32}'
+const IS_REPLAYED = '(journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays)'
 
 export interface ErasedDeadLetters {
   /** by distinct_id: the number of dead letters with data of that user */
@@ -38,7 +39,7 @@ export interface ErasedDeadLetters {
   unreadable: number
 }
 
-/** The users whose data is removed, or a time (epoch ms): events before it are removed, or indexes of events. */
+/** The users whose data is removed, or a time (epoch ms): events or sessions before it are removed, or indexes of events. */
 type Erased = ReadonlySet<string> | 'everyone' | { before: number } | { indexes: ReadonlySet<number> }
 
 /** A state with a row in a dead letter. Even if the store lacks the state, the journal keeps it until it is deleted. */
@@ -104,16 +105,75 @@ export async function expireDeadLetters(shards: Shards, projectId: string, befor
 }
 
 /**
- * Removes stored events from the dead letters with which they were replayed, so that none of them remains when they are
- * deleted.
- * @param clickhouse the shard that has the events
- * @param places of the events; without an index, of all events of an entry
+ * Removes from the dead letters of a project the sessions that were last changed before a time.
+ * @param before epoch ms
+ * @returns the number of dead letters that were changed or deleted
  */
-export async function eraseStoredEvents(
+export async function expireSessionsInDeadLetters(
+  shards: Shards,
+  projectId: string,
+  before: number,
+  onStates: OnStates,
+): Promise<number> {
+  const removal = { projectId, who: { before }, onStates }
+  const { letters } = await eraseFrom(shards, removal, async ({ clickhouse }) => {
+    const found = await findNaming(clickhouse, [projectId, ''], [projectId])
+    return found.filter(({ kind }) => kind === 'sessions')
+  })
+  return letters
+}
+
+/** Events of a project: one of them, or without an index, all of an entry. */
+type EventsPlace = BatchPlace & { index?: number }
+
+/**
+ * Removes events from the dead letters that have them, so that no replay brings them back, and no list shows them. Call
+ * this before deleting them from the table of events, because a dead letter may be replayed at the same time.
+ * @returns whether any of them was in a dead letter
+ */
+export async function eraseEventsFromDeadLetters(
   clickhouse: ClickHouse,
   projectId: string,
-  places: readonly (BatchPlace & { index?: number })[],
-): Promise<void> {
+  places: readonly EventsPlace[],
+): Promise<boolean> {
+  const found = await findDeadLettersAt(clickhouse, projectId, places)
+  if (found.length === 0) return false
+  const counter = await DeletionCounter.open(clickhouse, projectId)
+  let wasThere = false
+  for (const key of found) {
+    const removal = { projectId, who: erasedAt(key, places), onStates: undefined }
+    const users = await eraseFromOne(clickhouse, counter, key, removal)
+    if (users?.size) wasThere = true
+  }
+  return wasThere
+}
+
+/** Counts the events of entries that are in dead letters which were not replayed. */
+export async function countEventsInDeadLetters(
+  shards: Shards,
+  projectId: string,
+  places: readonly EventsPlace[],
+): Promise<{ events: number; withInsertId: number }> {
+  const count = { events: 0, withInsertId: 0 }
+  await shards.each(async ({ clickhouse }) => {
+    for (const key of await findDeadLettersAt(clickhouse, projectId, places)) {
+      const current = await readRevision(clickhouse, key)
+      if (!current || current.isReplayed) continue
+      const removal = { projectId, who: erasedAt(key, places), onStates: undefined }
+      const rest = withoutUsers(key.kind, current.body, current.receivedAt, removal)
+      count.events += rest?.erasedEvents ?? 0
+      count.withInsertId += rest?.erasedIds ?? 0
+    }
+  })
+  return count
+}
+
+/** The dead letters of the entries of events. */
+async function findDeadLettersAt(
+  clickhouse: ClickHouse,
+  projectId: string,
+  places: readonly EventsPlace[],
+): Promise<DeadLetterKey[]> {
   const fields = new QueryParameters()
   const positions = [...new Set(places.map(({ position }) => String(position)))]
   const found = await clickhouse.rows<DeadLetterKey>(
@@ -122,14 +182,18 @@ export async function eraseStoredEvents(
        AND position IN (SELECT arrayJoin(arrayMap(text -> toUInt64(text), ${fields.array(positions)})))`,
     fields.parameters,
   )
-  if (found.length === 0) return
-  const counter = await DeletionCounter.open(clickhouse, projectId)
-  for (const key of found) {
-    const own = places.filter((one) => String(one.position) === key.position && one.journalId === key.journal_id)
-    const indexes = own.flatMap(({ index }) => index ?? [])
-    const who = indexes.length < own.length ? 'everyone' : { indexes: new Set(indexes) }
-    if (own.length > 0) await eraseFromOne(clickhouse, counter, key, { projectId, who, onStates: undefined })
-  }
+  return found.filter((key) => places.some((place) => isAt(key, place)))
+}
+
+function isAt(key: DeadLetterKey, { position, journalId }: BatchPlace): boolean {
+  return key.position === String(position) && key.journal_id === journalId
+}
+
+/** Which events of a dead letter are at one of these places. */
+function erasedAt(key: DeadLetterKey, places: readonly EventsPlace[]): Erased {
+  const own = places.filter((place) => isAt(key, place))
+  const indexes = own.flatMap(({ index }) => index ?? [])
+  return indexes.length < own.length ? 'everyone' : { indexes: new Set(indexes) }
 }
 
 /** The data to erase from dead letters. */
@@ -160,37 +224,45 @@ async function eraseFrom(
   return found
 }
 
+/** Reads the current revision of a dead letter; undefined if it was deleted. */
+async function readRevision(clickhouse: ClickHouse, { position, journal_id: journal }: DeadLetterKey) {
+  const [row] = await clickhouse.rows<{
+    revision: string
+    body: string
+    received_at: string
+    revisions: string
+    is_replayed: 0 | 1
+  }>(
+    `SELECT revision, base64Encode(body) AS body, received_at, count() OVER () AS revisions, ${IS_REPLAYED} AS is_replayed
+     FROM dead_letters WHERE ${IS_ENTRY} ORDER BY revision DESC LIMIT 1`,
+    { position, journal },
+  )
+  return (
+    row && {
+      at: { position, journal, revision: BigInt(row.revision) },
+      body: Buffer.from(row.body, 'base64').toString(),
+      receivedAt: Number(row.received_at),
+      isAlone: Number(row.revisions) === 1,
+      isReplayed: row.is_replayed === 1,
+    }
+  )
+}
+
 /** @returns the users whose data was removed; undefined if the dead letter cannot be read */
 async function eraseFromOne(
   clickhouse: ClickHouse,
   counter: DeletionCounter,
-  { position, journal_id: journal, kind }: DeadLetterKey,
+  key: DeadLetterKey,
   removal: Removal,
 ): Promise<Set<string> | undefined> {
   const users = new Set<string>()
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const [current] = await clickhouse.rows<{
-      revision: string
-      body: string
-      received_at: string
-      revisions: string
-      is_replayed: 0 | 1
-    }>(
-      `SELECT revision, base64Encode(body) AS body, received_at, count() OVER () AS revisions,
-         (journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays) AS is_replayed
-       FROM dead_letters WHERE ${IS_ENTRY} ORDER BY revision DESC LIMIT 1`,
-      { position, journal },
-    )
+    const current = await readRevision(clickhouse, key)
     if (!current) return users
-    const rest = withoutUsers(
-      kind,
-      Buffer.from(current.body, 'base64').toString(),
-      Number(current.received_at),
-      removal,
-    )
+    const { at } = current
+    const rest = withoutUsers(key.kind, current.body, current.receivedAt, removal)
     if (!rest) return undefined
     if (rest.states.length > 0) await removal.onStates?.(rest.states)
-    const at = { position, journal, revision: BigInt(current.revision) }
     const isNamed = rest.users.size > 0
     for (const user of rest.users) users.add(user)
     let revision: bigint | null = at.revision
@@ -200,17 +272,17 @@ async function eraseFromOne(
       return revision !== null
     }
     // The events of a replayed dead letter are in the store, and counted when they are deleted there.
-    const isCounted = rest.erasedEvents > 0 && !current.is_replayed
+    const isCounted = rest.erasedEvents > 0 && !current.isReplayed
     if (isNamed && isCounted) await counter.run(removal.projectId, eraseEvents(at, rest.erasedEvents, erase))
     else if (isNamed) await erase()
     if (revision === null) continue
     if (isNamed && rest.body === null) return users
     // This also deletes revisions left over from an interrupted erasure.
-    const isAlone = !isNamed && Number(current.revisions) === 1
-    if (!isAlone) await deleteRevisions(clickhouse, 'revision < {revision:UInt64}', { ...at, revision })
+    if (isNamed || !current.isAlone)
+      await deleteRevisions(clickhouse, 'revision < {revision:UInt64}', { ...at, revision })
     return users
   }
-  throw new Error(`Too many processes are erasing from the dead letter at ${position}. Try again.`)
+  throw new Error(`Too many processes are erasing from the dead letter at ${key.position}. Try again.`)
 }
 
 /** The deletion of events from a dead letter. All of them still exist until the new revision is stored. */
@@ -280,7 +352,7 @@ async function deleteAllOfProject(clickhouse: ClickHouse, projectId: string, whi
 function countInDeadLetters(condition: string, columns = '', grouped = ''): string {
   return `SELECT ${columns}sumIf(events, NOT is_replayed) AS count FROM (
       SELECT journal_id, position, argMax(if(kind = 'events', event_count, 0), revision) AS events,
-        any((journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays)) AS is_replayed
+        any(${IS_REPLAYED}) AS is_replayed
       FROM dead_letters WHERE ${condition} GROUP BY journal_id, position) ${grouped}`
 }
 
@@ -312,7 +384,7 @@ async function findDeadLettersBefore(
   )
 }
 
-const NO_EVENTS = { events: 0, erasedEvents: 0 }
+const NO_EVENTS = { events: 0, erasedEvents: 0, erasedIds: 0 }
 
 /** A dead letter without the data of some users. */
 interface Rest {
@@ -326,6 +398,8 @@ interface Rest {
   events: number
   /** number of events removed from the body */
   erasedEvents: number
+  /** number of those with an `insert_id` */
+  erasedIds: number
 }
 
 /** @returns undefined if the body cannot be read */
@@ -344,24 +418,27 @@ function withoutUsers(
     const list = kind === 'events' ? (memberText(checkJson(body), 'events') ?? '[]') : checkJson(`[${body}]`)
     const users = new Set<string>()
     const states: ErasedState[] = []
+    let erasedIds = 0
     const all = elementTexts(list).map((text, index) => {
       const row = JSON.parse(text) as Record<string, unknown>
       const { project_id = projectId, distinct_id } = row
+      const time = kind === 'events' ? (row.timestamp ?? receivedAt) : toLastChange(row)
       if (
         typeof distinct_id !== 'string' ||
         text === ERASED_EVENT ||
-        !isErased(who, { distinctId: distinct_id, timestamp: row.timestamp ?? receivedAt, index })
+        !isErased(who, { distinctId: distinct_id, time, index })
       )
         return text
       if (kind !== 'events' && project_id !== projectId) return text
       users.add(distinct_id)
+      if (typeof row.insert_id === 'string') erasedIds++
       if (kind !== 'events')
         states.push({ kind, name: String(row[VERSIONED_TABLES[kind].key]), distinctId: distinct_id })
       return null
     })
     const left = all.filter((text) => text !== null && text !== ERASED_EVENT)
     if (kind !== 'events') return { users, states, body: left.length === 0 ? null : left.join(','), ...NO_EVENTS }
-    const events = { events: left.length, erasedEvents: all.filter((text) => text === null).length }
+    const events = { events: left.length, erasedEvents: all.filter((text) => text === null).length, erasedIds }
     if (left.length === 0) return { users, states, body: null, ...events }
     const head = findHead(Buffer.from(body.slice(0, 1)))
     return { users, states, body: `${head}${all.map((text) => text ?? ERASED_EVENT)}${BATCH_TAIL}`, ...events }
@@ -371,13 +448,18 @@ function withoutUsers(
   }
 }
 
+/** When a state was last changed. A row that marks its deletion has no time, and must keep hiding the rows before it. */
+function toLastChange({ updated_at, is_deleted }: Record<string, unknown>): unknown {
+  return is_deleted === 1 ? undefined : updated_at
+}
+
 function isErased(
   who: Erased,
-  { distinctId, timestamp, index }: { distinctId: string; timestamp: unknown; index: number },
+  { distinctId, time, index }: { distinctId: string; time: unknown; index: number },
 ): boolean {
   if (who === 'everyone') return true
   if ('indexes' in who) return who.indexes.has(index)
-  return 'before' in who ? typeof timestamp === 'number' && timestamp < who.before : who.has(distinctId)
+  return 'before' in who ? typeof time === 'number' && time < who.before : who.has(distinctId)
 }
 
 /** @throws SyntaxError if the text is not JSON */

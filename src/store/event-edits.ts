@@ -3,7 +3,7 @@ import { StoreError } from '../clickhouse/errors.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { parseEventId } from '../model/event-id.js'
-import { eraseStoredEvents } from './dead-letter-erasure.js'
+import { eraseEventsFromDeadLetters } from './dead-letter-erasure.js'
 import { DeletionCounter } from './deleted-events.js'
 import { ChangeLog, type ChangeScope, type RunningChange } from './event-changes.js'
 
@@ -57,6 +57,23 @@ export class EventEdits {
       return (await this.#edits[number]?.apply(edit)) || null
     })
     return found !== null
+  }
+
+  /**
+   * Deletes an event that is in a dead letter, so that no replay brings it back.
+   * @param home as for `apply`
+   * @returns false if the project has no such event in a dead letter
+   */
+  async deleteFromDeadLetters({ projectId, eventId }: EventName, home = 0): Promise<boolean> {
+    const place = parseEventId(eventId)
+    if (!place) return false
+    const erased = await this.#shards.each(({ clickhouse }) =>
+      eraseEventsFromDeadLetters(clickhouse, projectId, [place]),
+    )
+    if (!erased.includes(true)) return false
+    // A replay may have stored it since it was looked for among the stored ones.
+    await this.apply({ projectId, eventId, properties: null }, home)
+    return true
   }
 
   /** Waits for the log of changes to be written, for a few seconds at most. */
@@ -224,7 +241,7 @@ class ShardEdits {
       const all = { ...parameters, ...change.parameters }
       const run = async () => {
         const places = ofProject.map(({ eventId }) => parseEventId(eventId)).filter((place) => place !== null)
-        await eraseStoredEvents(this.#clickhouse, projectId, places)
+        await eraseEventsFromDeadLetters(this.#clickhouse, projectId, places)
         await this.#clickhouse.command(`DELETE FROM events WHERE (${condition}) AND ${change.fence}`, all, SHARED_READS)
       }
       const left = { query: `SELECT count() AS count FROM events WHERE ${condition}`, parameters }

@@ -2,6 +2,7 @@ import t from 'tap'
 import { command } from '../../src/cli/dead-letters.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
+import type { Session } from '../../src/model/session.js'
 import { Expiry } from '../../src/projects/expiry.js'
 import { changeProject, Projects } from '../../src/projects/projects.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
@@ -375,6 +376,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
       shards,
       barrier: { requireProject: async () => 0n },
       profiles: { change: async () => t.fail('no profile expires') as never },
+      sessions: { change: async () => t.fail('no session expires') as never },
       noteDeletion: async () => undefined,
       purge: { now: async () => purges++ },
       log: { ...silent, warn: (...args: unknown[]) => warnings.push(args) },
@@ -454,6 +456,7 @@ t.test('data that is to be kept for longer survives a removal that is running', 
     shards: Shards.of(proxied),
     barrier: { requireProject: async () => 0n },
     profiles: { change: async () => t.fail('no profile expires') as never },
+    sessions: { change: async () => t.fail('no session expires') as never },
     noteDeletion: async () => undefined,
     purge: { now: async () => 0 },
     log: silent,
@@ -496,6 +499,53 @@ t.test('calls with the id of an expired event do not find it', async (t) => {
   ahead = 0
   t.match((await call('GET', '/public/sessions/s')).json().session, { distinct_id: 'bob', properties: { to: 'after' } })
   t.notMatch((await call('GET', '/public/sessions/s')).body, /before/, 'a session with its id is a new one')
+})
+
+t.test('expired sessions are removed from dead letters, and from the journal', async (t) => {
+  const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
+  const client = await startApp(t, env)
+  const { call } = client
+  const { clickhouse, shards, close } = await openStore(client.config)
+  t.teardown(close)
+  const row = (project_id: string, session_id: string, days: number, is_deleted = 0) => {
+    const updated_at = is_deleted ? 0 : Date.now() - days * DAY_MS
+    return JSON.stringify({ project_id, session_id, distinct_id: 'ann', updated_at, is_deleted })
+  }
+  const write = async (position: number, ...rows: string[]) => {
+    const body = Buffer.from(rows.join(','))
+    const entry = { position: BigInt(position) << 16n, kind: 'sessions', projectId: '', count: 1, body } as const
+    await insertDeadLetter(clickhouse, 7, { ...entry, receivedAt: 1 }, 'ClickHouse error 27', `${position}`)
+  }
+  const [young, deleted, foreign] = [row('default', 'young', 20), row('default', 'gone', 0, 1), row('other', 's', 40)]
+  await write(1, row('default', 'expired', 40), young, deleted, foreign)
+  await write(2, row('default', 'expired too', 40))
+  await call('PATCH', '/public/project', { keep: { sessions: '30d' } })
+  await claimJobTurn(shards, 'retention', Date.now() - 3_600_000)
+  const projects = new Projects({ log: silent, closing: AbortSignal.abort(), now: Date.now })
+  await projects.start(shards)
+  const removed: string[] = []
+  const old = { updatedAt: Date.now() - 40 * DAY_MS } as Session
+  const expiry = new Expiry({
+    projects,
+    shards,
+    barrier: { requireProject: async () => 0n },
+    profiles: { change: async () => t.fail('no profile expires') as never },
+    sessions: {
+      change: async (projectId, name, change) => {
+        t.equal(projectId, 'default')
+        t.not(change({ ...old, updatedAt: Date.now() }), null, 'it may have been started again')
+        if (change(old) === null) removed.push(name)
+        return null as never
+      },
+    },
+    noteDeletion: async () => undefined,
+    purge: { now: async () => 0 },
+    log: silent,
+  })
+  await expiry.run()
+  t.strictSame(removed.sort(), ['expired', 'expired too'])
+  const left = await clickhouse.rows('SELECT body FROM dead_letters')
+  t.strictSame(left, [{ body: [young, deleted, foreign].join(',') }])
 })
 
 t.test('dead letters show and store no expired events', async (t) => {

@@ -159,6 +159,43 @@ t.test('one shard', async (t) => {
     t.equal((await named('kept')).length, 1)
   })
 
+  t.test('events that are deleted while they wait do not come back', async (t) => {
+    const id = await leaveHere(eventsOf({ event: 'stays' }, { event: 'goes' }))
+    const batch = await leaveHere(eventsOf({ event: 'undone', insert_id: 'a' }, { event: 'undone too' }))
+    const placeOf = (text: string) => ({ position: BigInt(text.split('-')[0] ?? '') << 16n, journalId: JOURNAL })
+    const [stays, goes] = [0, 1].map((index) => formatEventId({ ...placeOf(id), index }))
+    const edited = await call('PUT', `/public/events/${stays}`, { properties: {} })
+    isRefused(t, edited, 404, 'not_found')
+    t.match(edited.json().error, /is in a dead letter. Replay that first/)
+    t.equal((await call('DELETE', `/public/events/${goes}`)).statusCode, 200)
+    isRefused(t, await call('DELETE', `/public/events/${goes}`), 404, 'not_found')
+    t.notMatch((await call('PUT', `/public/events/${goes}`, { properties: {} })).json().error, /dead letter/)
+
+    const undo = (isDryRun: boolean) =>
+      call('POST', '/public/events/delete', { batches: [formatBatchId(placeOf(batch))], dry_run: isDryRun })
+    t.match((await undo(true)).json(), { events: 2, with_insert_id: 1 })
+    t.match((await undo(false)).json(), { events: 2, with_insert_id: 1 })
+    t.match((await undo(false)).json(), { events: 0, with_insert_id: 0 })
+
+    const { replayed, refused } = (await replay([id, batch])).json()
+    t.equal(replayed, 1)
+    t.strictSame(idsOf(refused), [batch], 'nothing is left of it')
+    for (const event of ['goes', 'undone', 'undone too']) t.strictSame(await named(event), [], event)
+    t.match(await named('stays'), [{ eventId: stays }])
+    t.equal((await call('PUT', `/public/events/${stays}`, { properties: { x: 2 } })).statusCode, 200)
+  })
+
+  t.test('an event is deleted from a dead letter although the project keeps events for a limited time', async (t) => {
+    await call('PATCH', '/public/project', { keep: { events: '1y' } })
+    t.teardown(() => call('PATCH', '/public/project', { keep: { events: null } }))
+    const id = await leaveHere(eventsOf({ event: 'aging', timestamp: Date.now() }))
+    const position = BigInt(id.split('-')[0] ?? '') << 16n
+    const eventId = formatEventId({ position, index: 0, journalId: JOURNAL })
+    t.equal((await call('DELETE', `/public/events/${eventId}`)).statusCode, 200)
+    t.match((await replay([id])).json(), { replayed: 0, refused: [{ id }] })
+    t.strictSame(await named('aging'), [])
+  })
+
   t.test('stores each event once in concurrent replays', async (t) => {
     const ids = await Promise.all(
       Array.from({ length: 5 }, (_, i) => leaveHere(eventsOf({ event: 'once', properties: { i } }))),
