@@ -26,7 +26,8 @@ export interface KeyTable {
   /** whether there has never been a key, not even a revoked one */
   isEmpty(): Promise<boolean>
   /**
-   * Whether this process may make the first keys, which only one may. If it dies before it has, none are made.
+   * Whether this process may make the first keys, which only one may at a time. If it dies before it has, another one
+   * may a little later.
    * @param id a UUID, the same when the claim is repeated
    */
   claimFirst(id: string): Promise<boolean>
@@ -179,7 +180,7 @@ export class KeyRefresh {
         // The stored keys may be this very pair, from an attempt whose response was lost.
         if (!(await table.isEmpty()) && !(await table.read()).some(({ hash }) => hashes.has(hash))) return null
         // Other processes that start at the same time have found no keys, either.
-        if (!(await table.claimFirst(claim))) return null
+        if (!(await table.claimFirst(claim))) continue
         if (!isLogged) await table.audit(made.map((key) => toCreation(key, SERVICE)))
         isLogged = true
         await table.insert(made)

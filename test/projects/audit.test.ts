@@ -1,10 +1,14 @@
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { command as facts } from '../../src/cli/facts.js'
 import type { AuditLogEntry } from '../../src/contract/key-schemas.js'
-import type { KeysFound } from '../../src/keys/key-refresh.js'
+import { KeyRefresh, type KeysFound } from '../../src/keys/key-refresh.js'
+import { KeyRing } from '../../src/keys/key-ring.js'
+import { openKeyTable } from '../../src/store/api-keys.js'
 import { run } from '../cli/lanes-store.js'
-import { type Client, settingsFor, startApp, until } from '../helper.js'
+import { type Client, settingsFor, silent, startApp, until } from '../helper.js'
 import { listRoutes } from '../list-routes.js'
+import { emptyClickHouse } from '../shared-engine.js'
 
 /** The reasons why calls that change something are not in the audit log, by `METHOD path`. */
 const NOT_LOGGED = {
@@ -124,6 +128,30 @@ t.test('of several services that start on an empty store, one makes the first ke
   const headers = { 'x-api-key': pairs[0]?.secretKey }
   const response = await clients[0]?.call('GET', '/public/keys', undefined, headers)
   t.equal(response?.json().keys.length, 2)
+})
+
+t.test('if the process that claimed to make the first keys dies, another one makes them', async (t) => {
+  const { clickhouse } = await emptyClickHouse()
+  let now = Date.UTC(2026, 10, 20, 12, 0, 9, 999)
+  const open = () => openKeyTable(clickhouse, () => now)
+  t.equal(await open().claimFirst(randomUUID()), true)
+  now += 1
+  const { ring, closing } = { ring: new KeyRing([]), closing: new AbortController() }
+  t.teardown(() => closing.abort())
+  const attempts: boolean[] = []
+  const table = {
+    ...open(),
+    claimFirst: async (id: string) => {
+      const isClaimed = await open().claimFirst(id)
+      attempts.push(isClaimed)
+      now += 20_000
+      return isClaimed
+    },
+  }
+  const { makeFirst } = await new KeyRefresh({ ring, table, log: silent, closing: closing.signal }).start('default')
+  t.ok(await makeFirst?.())
+  t.strictSame(attempts, [false, true], 'not while the other one may still be making them')
+  t.equal((await table.read()).length, 2)
 })
 
 t.test('the first keys and changes by commands are in the log, too', async (t) => {
