@@ -9,7 +9,7 @@ import { sendLines } from './lines/send-lines.js'
 import type { SourceOptions } from './native-rows.js'
 import { People } from './people.js'
 import type { RejectsFile } from './rejects.js'
-import { type Refusals, type Sending, type Sent, sendBatch } from './send.js'
+import { type FoundIds, type Refusals, type Sending, type Sent, sendBatch } from './send.js'
 import type { StoredBatches } from './stored-batches.js'
 
 /** Limit for batches in flight after an interruption. Those that take longer are sent again when the import resumes. */
@@ -176,19 +176,25 @@ class BatchSender {
 
   async #send(batch: Batch, key: string): Promise<Sent> {
     const { connection, expiredUpTo, unacknowledged } = this.#parts
-    const { signal } = this.#giveUp
-    const isUncertain = batch.index < expiredUpTo && batch.count > 0
-    // The service recognizes events that have ids.
-    if (isUncertain && unacknowledged !== 'send' && !(unacknowledged === 'check' && batch.haveIds)) {
-      const all = { accepted: batch.count, known: 0, rejects: batch.rejects }
-      if (unacknowledged === 'skip') return { ...all, ids: [], uncertain: batch.count }
-      const place = await findStored(connection, batch, signal)
-      if (place) return { ...all, ids: [formatBatchId(place)], uncertain: 0 }
+    const sending = this.#sending(batch, key)
+    if (batch.index >= expiredUpTo || batch.count === 0) return await sendBatch(connection, batch, sending)
+    if (unacknowledged === 'send') {
+      return { ...(await sendBatch(connection, batch, sending)), uncertain: batch.count }
     }
-    const sent = await sendBatch(connection, batch, this.#sending(batch, key))
-    if (!isUncertain) return sent
-    // An earlier run may have stored all of them, or those with ids that the service recognized.
-    return { ...sent, uncertain: unacknowledged === 'send' ? batch.count : sent.uncertain + sent.known }
+    // The service recognizes events that have ids.
+    const isKnown = unacknowledged === 'check' && batch.haveIds
+    const findSent: Sending['findSent'] = (events, lines) => this.#findSent(events, lines)
+    const sent = await sendBatch(connection, batch, isKnown ? sending : { ...sending, findSent })
+    // An earlier run may have stored those with ids that the service recognized.
+    return { ...sent, uncertain: sent.uncertain + sent.known }
+  }
+
+  /** Finds a request of a batch whose keys have expired, unless it must be sent. */
+  async #findSent(events: string[], lines: number[]): Promise<FoundIds | null> {
+    const { connection, unacknowledged } = this.#parts
+    if (unacknowledged === 'skip') return { ids: [], uncertain: events.length, missing: new Set() }
+    const found = await findStored(connection, { events, line: lines[0] ?? 0 }, this.#giveUp.signal)
+    return found && { ids: [formatBatchId(found.place)], uncertain: 0, missing: found.missing }
   }
 
   /** Records the acknowledged batches up to the first gap. Only one call runs at a time. */

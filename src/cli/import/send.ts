@@ -27,6 +27,12 @@ export interface Sent extends StoredIds {
  */
 export type Refusals = Record<string, Record<string, number[]>>
 
+/** The events of a request that an earlier run may have sent. */
+export interface FoundIds extends StoredIds {
+  /** indexes of those that must be sent again, because the service recognizes them */
+  missing: Set<number>
+}
+
 /** How a batch is sent. */
 export interface Sending {
   /** the `Idempotency-Key`, which is never used for other bytes */
@@ -37,6 +43,8 @@ export interface Sending {
   refusals: Refusals
   /** must be complete before other requests send the events of refused ones */
   recordRefused: (refusals: Refusals) => Promise<void>
+  /** finds a request that an earlier run may have sent with a key that has expired; null if it must be sent */
+  findSent?: (events: string[], lines: number[]) => Promise<FoundIds | null>
   signal: AbortSignal
 }
 
@@ -49,7 +57,7 @@ export interface Sending {
 export async function sendBatch(
   connection: Connection,
   { body, count, lines, rejects }: Batch,
-  { key, storedBefore, refusals, recordRefused, signal }: Sending,
+  { key, storedBefore, refusals, recordRefused, findSent, signal }: Sending,
 ): Promise<Sent> {
   if (count === 0) return { accepted: 0, known: 0, ids: [], uncertain: 0, rejects }
   const total = { known: 0, ids: [] as string[], uncertain: 0 }
@@ -60,6 +68,12 @@ export async function sendBatch(
   async function send(body: Buffer<ArrayBuffer>, lines: number[], key: string): Promise<Reject[]> {
     const earlier = refusals[key]
     if (earlier) return await sendOthers(body, lines, key, earlier)
+    const found = findSent ? await findSent(readEventTexts(body), lines) : null
+    if (found) {
+      total.ids.push(...found.ids)
+      total.uncertain += found.uncertain
+      return await sendSome(body, lines, `${key}-ids`, (i) => found.missing.has(i))
+    }
     try {
       const call = {
         method: 'POST',
@@ -96,18 +110,24 @@ export async function sendBatch(
     )
     if (refused.length > 0) {
       const atFault = new Set(Object.values(faults).flat())
-      return [...refused, ...(await sendSome((i) => !atFault.has(i), `${key}-rest`))]
+      return [...refused, ...(await sendSome(body, lines, `${key}-rest`, (i) => !atFault.has(i)))]
     }
     const half = events.length / 2
-    return [...(await sendSome((i) => i < half, `${key}-1`)), ...(await sendSome((i) => i >= half, `${key}-2`))]
+    return [
+      ...(await sendSome(body, lines, `${key}-1`, (i) => i < half)),
+      ...(await sendSome(body, lines, `${key}-2`, (i) => i >= half)),
+    ]
+  }
 
-    async function sendSome(isChosen: (index: number) => boolean, key: string): Promise<Reject[]> {
-      const chosen = (_: unknown, i: number) => isChosen(i)
-      const some = events.filter(chosen)
-      return some.length === 0
-        ? []
-        : await send(Buffer.from(`{"events":[${some.join(',')}]}`), lines.filter(chosen), key)
-    }
+  async function sendSome(
+    body: Buffer<ArrayBuffer>,
+    lines: number[],
+    key: string,
+    isChosen: (index: number) => boolean,
+  ): Promise<Reject[]> {
+    const chosen = (_: unknown, i: number) => isChosen(i)
+    const some = readEventTexts(body).filter(chosen)
+    return some.length === 0 ? [] : await send(Buffer.from(`{"events":[${some.join(',')}]}`), lines.filter(chosen), key)
   }
 }
 
@@ -132,7 +152,7 @@ export function readStoredIds({ headers }: CallResult, accepted: number): Stored
 }
 
 /** Returns the texts of the events in a body. */
-export function readEventTexts(body: Buffer): string[] {
+function readEventTexts(body: Buffer): string[] {
   return (readJson(body)?.member('events')?.elements() ?? []).map(({ text }) => text)
 }
 

@@ -2,14 +2,14 @@ import { once } from 'node:events'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { brotliCompressSync } from 'node:zlib'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { elementTexts, memberText } from '../../../src/json/texts.js'
 import { answer, failure, faultyServer, keyAccepted } from '../../client/faulty-server.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
 import { type Client, realEvents, temporaryFolder, until } from '../../helper.js'
 import { runCommand, startCommand } from '../command-line.js'
 import { essence } from '../essence.js'
-import { projectOfCommands } from '../project-of-commands.js'
+import { type ProjectOfCommands, projectOfCommands } from '../project-of-commands.js'
 
 async function exportAll({ call }: Client): Promise<string[]> {
   const texts: string[] = []
@@ -63,11 +63,23 @@ t.test('an import that is killed resumes, and stores every event once', async (t
   })
 })
 
+/**
+ * Kills an import when events of a partly refused batch are stored, before it knows that.
+ * @returns the URL at which it can resume
+ */
+async function killWithoutReply(t: Test, path: string, { url, env }: ProjectOfCommands): Promise<string> {
+  const proxy = await TcpProxy.open(t, url)
+  const lost = proxy.loseReply('-rest', 'silence')
+  const child = startCommand(['import', '--url', proxy.url, path], env)
+  const ended = once(child, 'exit')
+  await lost
+  child.kill('SIGKILL')
+  await ended
+  return proxy.url
+}
+
 t.test('an import stores every event once although the project keeps events for longer when it resumes', async (t) => {
   const project = await projectOfCommands()
-  const proxy = await TcpProxy.open(t, project.url)
-  // Slow enough that the command is killed before it knows that events are stored.
-  proxy.delayMs = 300
   const keep = (events: string) => project.call('PATCH', '/public/project', { keep: { events } })
   const ages = Array.from({ length: 200 }, (_, i) => (i % 2 === 0 ? 40 : 1))
   const lines = ages.map((days, i) => {
@@ -77,15 +89,10 @@ t.test('an import stores every event once although the project keeps events for 
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, `${lines.join('\n')}\n`)
   await keep('30d')
-  const child = startCommand(['import', '--url', proxy.url, path], project.env)
-  const ended = once(child, 'exit')
-  await until('events to be stored', async () => (await exportAll(project)).length > 0)
-  child.kill('SIGKILL')
-  await ended
+  const url = await killWithoutReply(t, path, project)
   t.equal(JSON.parse(await readFile(`${path}.import.json`, 'utf8')).done.batches, 0)
   await keep('60d')
-  proxy.delayMs = 0
-  const last = await runCommand(['import', '--url', proxy.url, path], '', project.env)
+  const last = await runCommand(['import', '--url', url, path], '', project.env)
   t.match(last.stderr, /100 events stored, 100 rejected/)
   const indexes = (await exportAll(project)).map((text) => JSON.parse(text).properties.i)
   t.strictSame(
@@ -94,6 +101,56 @@ t.test('an import stores every event once although the project keeps events for 
   )
   const { refused } = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
   t.strictSame(refused, {}, 'what was refused is forgotten')
+})
+
+/** As if an import had been killed 25 h ago, before any acknowledgement was recorded. */
+async function expire(statePath: string): Promise<void> {
+  const text = await readFile(statePath, 'utf8')
+  const state = JSON.parse(text)
+  const none = { batches: 0, offset: 0, line: 0, accepted: 0, rejected: 0, known: 0, storedBytes: 0, rejectsBytes: 0 }
+  const sent = [{ upTo: 64, at: new Date(Date.now() - 25 * 3_600_000).toISOString() }]
+  const killed = JSON.stringify({ ...state, done: { ...state.done, ...none }, sent, finishedAt: null })
+  // The service still remembers the keys, so other ones stand for keys that it has forgotten.
+  await writeFile(statePath, killed.replaceAll(state.importId, 'expired'))
+}
+
+t.test('partly refused batches are found if the import resumes after their keys have expired', async (t) => {
+  const project = await projectOfCommands()
+  const folder = await temporaryFolder(t)
+  await project.call('PATCH', '/public/project', { keep: { events: '30d' } })
+  const ages = Array.from({ length: 200 }, (_, i) => (i % 3 === 0 ? 40 : 1))
+  const lines = ages.map((days, i) => {
+    const timestamp = Date.now() - days * 86_400_000
+    return JSON.stringify({ event: 'e', distinct_id: 'u', timestamp, properties: { i } })
+  })
+  for (const [name, texts] of Object.entries({ lines, rows: lines.map((line) => ` ${line} `) })) {
+    const path = join(folder, `${name}.ndjson`)
+    await writeFile(path, `${texts.join('\n')}\n`)
+    const before = (await exportAll(project)).length
+    const url = await killWithoutReply(t, path, project)
+    await expire(`${path}.import.json`)
+    const last = await runCommand(['import', '--url', url, path], '', project.env)
+    t.match(last, { code: 1, stderr: /133 events stored, 67 rejected/ }, name)
+    t.equal((await exportAll(project)).length - before, 133, name)
+  }
+})
+
+t.test('batches of which the service had some events are found after their keys have expired', async (t) => {
+  const project = await projectOfCommands()
+  const folder = await temporaryFolder(t)
+  const id = (i: number) => (i % 4 === 0 ? `,"insert_id":"id-${Math.floor(i / 8)}"` : '')
+  const lines = Array.from(
+    { length: 200 },
+    (_, i) => `{"event":"e","distinct_id":"u","timestamp":1700000000000,"properties":{"i":${i}}${id(i)}}`,
+  )
+  const path = join(folder, 'events.ndjson')
+  await writeFile(path, `${lines.join('\n')}\n`)
+  const run = () => project.run(['import', path])
+  t.match(await run(), { code: 0 })
+  t.equal((await exportAll(project)).length, 175)
+  await expire(`${path}.import.json`)
+  t.match(await run(), { code: 0, stderr: /175 events stored, 25 already stored/ })
+  t.equal((await exportAll(project)).length, 175)
 })
 
 t.test('lines that are not valid events are rewritten if possible, or rejected', async (t) => {
