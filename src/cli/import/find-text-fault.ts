@@ -14,8 +14,22 @@ const SIGNATURES: [start: string, what: string][] = [
   ['BZh', 'compressed with bzip2: pipe it through bzcat'],
   ['\xfd7zXZ\0', 'compressed with xz: pipe it through xzcat'],
   ['7z\xbc\xaf', 'a 7z archive: unpack it first'],
-  ['\xd0\xcf\x11\xe0', 'an old Excel workbook: save its sheet as CSV in UTF-8'],
+  ['\xd0\xcf\x11\xe0', 'an old or encrypted Office document: if it is a workbook, save its sheet as CSV in UTF-8'],
+  [
+    'application/vnd.oasis.opendocument',
+    'an OpenDocument file: if it is a spreadsheet, save its sheet as CSV in UTF-8',
+  ],
 ]
+const SIGNATURE_BYTES = 64
+/** Office documents by a word in the XML that their archives begin with (ECMA-376). */
+const OFFICE: [word: string, what: string][] = [
+  ['spreadsheetml', 'an Excel workbook. Save its sheet as CSV in UTF-8'],
+  ['wordprocessingml', 'a Word document'],
+  ['presentationml', 'a PowerPoint presentation'],
+  ['schemas.openxmlformats.org', 'an Office document. If it is a workbook, save its sheet as CSV in UTF-8'],
+]
+/** Where the header of a tar archive has the word `ustar` (POSIX, pax). */
+const TAR_AT = 257
 
 /** Quotes bytes in a message: one line, of bounded length. */
 export function quote(bytes: Buffer): string {
@@ -26,15 +40,15 @@ export function quote(bytes: Buffer): string {
 
 /** Explains why the beginning of an input is not importable text; null if it may be. */
 export function findTextFault({ bytes, isWhole }: Head, name: string): string | null {
-  const start = bytes.toString('latin1', 0, 16)
+  const start = bytes.toString('latin1', 0, SIGNATURE_BYTES)
   const other = SIGNATURES.find(([signature]) => start.startsWith(signature))
   if (other) return `${name} is ${other[1]}.`
+  if (bytes.toString('latin1', TAR_AT, TAR_AT + 5) === 'ustar') return `${name} is a tar archive: unpack it first.`
   const wide = wideEncoding(bytes)
   if (wide) return `${name} is in ${wide}. ${reencoding(wide, name)}`
   if (/^<[!?a-z]/i.test(bytes.toString('latin1', 0, 400).trimStart())) {
-    if (bytes.includes('schemas.openxmlformats.org')) {
-      return `${name} is an Excel workbook. Save its sheet as CSV in UTF-8.`
-    }
+    const office = OFFICE.find(([word]) => bytes.includes(word))
+    if (office) return `${name} is ${office[1]}.`
     return `${name} is HTML or XML, not NDJSON, a JSON array or CSV. It begins with ${quote(bytes)}.`
   }
   if (bytes.includes(0)) return `${name} is not text. It begins with ${quote(bytes)}.`

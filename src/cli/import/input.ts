@@ -248,7 +248,11 @@ async function* decompress(chunks: Chunks, name: string): Chunks {
     case 'zstd':
       return yield* unzstd(all)
     case 'zip':
-      throw new Error('A zip archive cannot be read from a stream. Save it as a file first.')
+      throw new Error(
+        name === ''
+          ? 'A zip archive cannot be read from a stream. Save it as a file first.'
+          : `${name} is a zip archive in a zip archive. Unpack the outer one into a folder, and import that folder.`,
+      )
   }
 }
 

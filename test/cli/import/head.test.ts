@@ -42,6 +42,10 @@ t.test('the head of an input', async (t) => {
   const utf16 = (text: string) => Buffer.from(text, 'utf16le')
   const good = '{"event":"a","distinct_id":"u","timestamp":1700000000000}\n'
 
+  /** The first file in the archive of an Office document. */
+  const contentTypes = (type: string) =>
+    `<?xml version="1.0"?>\n<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Override ContentType="application/vnd.openxmlformats-officedocument.${type}.main+xml"/></Types>\n`
+
   /** Impossible inputs, with options and the expected message. */
   const FAULTS: Record<string, [content: string | Buffer, reason: RegExp, ...args: string[]]> = {
     'a web page': ['<!DOCTYPE html><html><body>Sign in</body></html>', /HTML or XML.*begins with "<!DOCTYPE html>/],
@@ -50,8 +54,14 @@ t.test('the head of an input', async (t) => {
     'one word': ['hello', /only one column.*"hello"/],
     Parquet: [Buffer.from('PAR1\x15\x04\x15'), /Parquet/],
     'a file in an Excel workbook': [
-      '<?xml version="1.0"?>\n<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>\n',
+      contentTypes('spreadsheetml.sheet'),
       /is an Excel workbook\. Save its sheet as CSV/,
+    ],
+    'a file in a Word document': [contentTypes('wordprocessingml.document'), /is a Word document\.$/],
+    'a spreadsheet of LibreOffice': ['application/vnd.oasis.opendocument.spreadsheet\n', /is an OpenDocument file/],
+    'a tar archive': [
+      Buffer.concat([Buffer.from('events.ndjson'.padEnd(257, '\0')), Buffer.from('ustar\0')]),
+      /is a tar/,
     ],
     'other bytes': [Buffer.from([1, 2, 0, 3, 10, 0, 255]), /not text/],
     'one column, semicolons': [

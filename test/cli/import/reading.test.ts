@@ -318,6 +318,10 @@ t.test('files of one archive are read together only if they can be one text', as
   await t.rejects(inspect(await openFile(path), options), {
     message: /several files, and one\.json is a JSON array\. Unpack/,
   })
+  await writeFile(path, zipOf({ 'inner.zip': zipOf({ 'one.json': array }) }))
+  await t.rejects(inspect(await openFile(path), options), {
+    message: /inner\.zip is a zip archive in a zip archive\. /,
+  })
   await writeFile(path, zipOf({ 'one.json': array }))
   t.equal((await inspect(await openFile(path), options)).rows, 1)
 })
