@@ -85,7 +85,10 @@ function decode(row: JsonRow, origin: Origin): Decoded[] {
   const { request } = origin
   const inner = row.readNestedRow('properties', request === undefined || row.isTable) ?? EMPTY_ROW
   const event = row.value('event')
-  const distinctId = row.readNonEmpty('distinct_id') ?? inner.readNonEmpty('distinct_id') ?? ANONYMOUS
+  const user = row.readNonEmpty('distinct_id') ?? inner.readNonEmpty('distinct_id')
+  // PostHog refuses events without a user, but the rows of some other products have the same names for the rest.
+  if (user === undefined && !request) throw new RowFault('The row has no distinct_id, unlike events of PostHog.')
+  const distinctId = user ?? ANONYMOUS
   const insertId = findInsertId(row, inner)
   const time = readTimestamp(timeIn(row, origin), origin, 'none')
   const own = request ? withoutKeys(inner, inner.value('token'), request) : inner.text

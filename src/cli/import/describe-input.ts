@@ -1,16 +1,18 @@
 import { counted, number } from '../progress.js'
 import type { CellTypeName } from './cell-types.js'
 import type { Inspected } from './inspect.js'
-import { FIXED_NAMES, OWN_NAMES } from './native-rows.js'
 import type { InputOptions } from './options.js'
 import { TIME_NAMES } from './row-times.js'
 
 const SHOWN_FAULTS = 3
+const SHOWN_FIELDS = 20
+const SHOWN_NAME = 60
 const FORMAT_NAMES = { ndjson: 'NDJSON', json: 'a JSON array', csv: 'CSV' }
 const PLURALS: Record<CellTypeName, string> = { number: 'numbers', boolean: 'booleans', date: 'dates', text: 'text' }
 
-/** Describes what was guessed about an input, one sentence each; empty if nothing had to be guessed. */
-export function describeInput({ guesses, hasTimes, columns, events }: Inspected, options: InputOptions): string[] {
+/** Describes what was guessed about an input, and what is left out, one sentence each. */
+export function describeInput(inspected: Inspected, options: InputOptions): string[] {
+  const { guesses, hasTimes, columns, events } = inspected
   const { names, zone, from } = options
   if (from) return from === 'mixpanel' && events.length > 0 ? [describeMixpanelTimes(zone)] : []
   const sentences: string[] = []
@@ -26,6 +28,7 @@ export function describeInput({ guesses, hasTimes, columns, events }: Inspected,
       `There ${none}, so the events get their time of arrival. Use --map timestamp=${columns ? 'COLUMN' : 'FIELD'} to name one.`,
     )
   }
+  sentences.push(...describeLeftOut(inspected, options))
   if (!columns || columns.includes(names.properties)) return sentences
   const typed = guesses.types.map(([column, { name, isGiven }]) => ({ column, name, isGiven }))
   const kinds = (['number', 'boolean', 'date'] as const).flatMap((kind) => {
@@ -40,6 +43,14 @@ export function describeInput({ guesses, hasTimes, columns, events }: Inspected,
   return sentences
 }
 
+function describeLeftOut({ columns, leftOut }: Inspected, { names }: InputOptions): string[] {
+  if (leftOut.length === 0) return []
+  const shown = leftOut.slice(0, SHOWN_FIELDS).map((name) => name.slice(0, SHOWN_NAME))
+  const more = leftOut.length > shown.length ? ` and ${number(leftOut.length - shown.length)} more` : ''
+  const kind = columns ? 'column' : 'field'
+  return [`Left out, because the ${kind} "${names.properties}" has the properties: ${shown.join(', ')}${more}.`]
+}
+
 /**
  * Mixpanel's export does not say in which zone its times are.
  * @param zone the given one
@@ -52,15 +63,8 @@ function describeMixpanelTimes(zone: string | undefined): string {
 /** Describes the events that the beginning of an input becomes, for `--dry-run`. */
 export function describeDryRun(name: string, inspected: Inspected, options: InputOptions): string {
   const { format, columns, events, faults, skipped, profiles, rows, isWhole } = inspected
-  const { names } = options
   const has = columns ? ` with ${counted(columns.length, 'column')}: ${columns.join(', ')}` : ''
   const lines = [`${name} is ${FORMAT_NAMES[format]}${has}.`, ...describeInput(inspected, options)]
-  const own: string[] = [...Object.values(names), ...FIXED_NAMES]
-  const isGiven = (column: string) => own.includes(column) || Object.values(OWN_NAMES).includes(column)
-  const ignored = columns?.includes(names.properties) ? columns.filter((column) => !isGiven(column)) : []
-  if (ignored.length > 0) {
-    lines.push(`Left out, because the column "${names.properties}" has the properties: ${ignored.join(', ')}.`)
-  }
   const others = [
     `${number(faults.length)} would be rejected`,
     ...(skipped > 0 ? [`${number(skipped)} skipped because they are not events`] : []),

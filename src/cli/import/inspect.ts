@@ -9,7 +9,7 @@ import { findEncodingFault, findTextFault, quote } from './find-text-fault.js'
 import { findFormat, type InputFormat } from './formats.js'
 import type { Head, Input } from './input.js'
 import { type Row, type RowReader, RowsError } from './lines.js'
-import { FIXED_NAMES, FirstTime, OWN_NAMES } from './native-rows.js'
+import { FIXED_NAMES, type FieldNames, FirstTime, OWN_NAMES } from './native-rows.js'
 import type { InputOptions } from './options.js'
 import { readerFromStart } from './readers.js'
 import { guessTimeFormat, type WrittenTime } from './row-times.js'
@@ -40,6 +40,8 @@ export interface Inspected {
   hasTimes: boolean
   /** the column names of CSV; null for other formats */
   columns: string[] | null
+  /** columns or fields that no event gets, because its properties are in one of their own */
+  leftOut: string[]
   /** number of rows in the head */
   rows: number
   /** what the first events become */
@@ -72,7 +74,7 @@ function inspectHead(head: Head, input: Input, options: InputOptions): Inspected
   }
   const plain = { delimiter: options.delimiter, hasStrays: false, types: new Map() }
   const reader = readerFromStart(format, plain)
-  const sample = takeSample(head, reader, options.names.timestamp)
+  const sample = takeSample(head, reader, options.names)
   const columns = reader instanceof CsvReader ? reader.columns : null
   const encoding = findEncodingFault(sample.lines, input.name)
   if (encoding) throw new Error(encoding)
@@ -81,7 +83,8 @@ function inspectHead(head: Head, input: Input, options: InputOptions): Inspected
   const guesses = guess(sample, columns, options)
   if (reader instanceof CsvReader) guesses.hasStrays = reader.strays > 0
   const hasTimes = sample.times.length > 0
-  const found = { format, beginning: head.bytes, guesses, hasTimes, columns }
+  const leftOut = options.from ? [] : findLeftOut(columns, sample, options.names)
+  const found = { format, beginning: head.bytes, guesses, hasTimes, columns, leftOut }
   const inspected = { ...found, ...tried(head, format, options, guesses) }
   checkEvents(inspected, head, sample, input.name)
   if (head.failure) throw head.failure
@@ -99,20 +102,22 @@ interface Sample {
   times: WrittenTime[]
   /** non-empty cells by column, or by field for JSON */
   cells: Map<string, string[]>
+  /** fields of rows that have a field for the properties */
+  beside: Set<string>
   /** rows that could be read */
   read: number
   /** the reader's own error; null if it reached the end of the head */
   failure: unknown
 }
 
-function takeSample(head: Head, reader: RowReader, timestamp: string): Sample {
-  const sample: Sample = { lines: [], times: [], cells: new Map(), read: 0, failure: null }
+function takeSample(head: Head, reader: RowReader, names: FieldNames): Sample {
+  const sample: Sample = { lines: [], times: [], cells: new Map(), beside: new Set(), read: 0, failure: null }
   try {
     for (const row of readRows(head, reader)) {
       const bytes = row.raw.subarray(row.start, row.end)
       if (sample.lines.length === 0 && reader instanceof CsvReader) sample.lines.push(row.raw.subarray(0, row.start))
       sample.lines.push(bytes)
-      if (row.fault === null && !row.isEmpty && (row.isUtf8 || isUtf8(bytes))) noteFields(sample, row, bytes, timestamp)
+      if (row.fault === null && !row.isEmpty && (row.isUtf8 || isUtf8(bytes))) noteFields(sample, row, bytes, names)
     }
   } catch (error) {
     sample.failure = error
@@ -120,13 +125,15 @@ function takeSample(head: Head, reader: RowReader, timestamp: string): Sample {
   return sample
 }
 
-function noteFields(sample: Sample, row: Row, bytes: Buffer, timestamp: string): void {
+function noteFields(sample: Sample, row: Row, bytes: Buffer, names: FieldNames): void {
   try {
     const isTable = row.table !== null
     const json = readRow(row.table === null ? bytes : Buffer.from(row.table), isTable)
-    const time = json.readText(timestamp)
+    const time = json.readText(names.timestamp)
     if (time !== undefined) sample.times.push({ text: time, line: row.line })
+    const hasProperties = json.has(names.properties)
     for (const [name, value] of Object.entries(JSON.parse(json.text) as Record<string, unknown>)) {
+      if (hasProperties) sample.beside.add(name)
       const cells = sample.cells.get(name) ?? []
       if (isTable && value !== '') cells.push(value as string)
       sample.cells.set(name, cells)
@@ -136,6 +143,13 @@ function noteFields(sample: Sample, row: Row, bytes: Buffer, timestamp: string):
     // The import will reject the row with this reason.
     if (!(error instanceof RowFault)) throw error
   }
+}
+
+/** Finds what is neither stored nor, like the id in our own exports, made anew. */
+function findLeftOut(columns: string[] | null, { beside }: Sample, names: FieldNames): string[] {
+  const fields = columns ? columns.filter(() => columns.includes(names.properties)) : [...beside]
+  const known = [...Object.values(names), ...Object.values(OWN_NAMES), ...FIXED_NAMES, 'eventId']
+  return fields.filter((name) => !known.includes(name))
 }
 
 function* readRows({ bytes, isWhole }: Head, reader: RowReader): Generator<Row> {

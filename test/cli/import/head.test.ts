@@ -116,6 +116,11 @@ t.test('the head of an input', async (t) => {
       /only one column: remove its first line, which only names the delimiter/,
       ...['--delimiter', ';'],
     ],
+    "another product's export": [
+      '{"type":"track","event":"a","userId":"u","properties":{},"timestamp":"2024-01-01T00:00:00Z"}\n',
+      /is not an event.* has no distinct_id, unlike events of PostHog/,
+      ...['--from', 'posthog'],
+    ],
     'times that Excel has shortened': [
       'event,distinct_id,timestamp\na,u,1.70E+12\n',
       /1\.70E\+12 is in scientific notation/,
@@ -224,6 +229,13 @@ buy,u5,soon,1,1,true,2024-01-03,x
     t.equal(own.code, 0)
     t.match(own.stdout, /Left out, because the column "properties" has the properties: extra/)
     t.match(own.stdout, '{"event":"a","distinct_id":"u","properties":{"b": 1.0}}')
+    const exported = '{"eventId":"1","event":"a","distinct_id":"u","properties":{},"timestamp":1700000000000}'
+    t.notMatch((await run(['--dry-run', '-'], `${exported}\n`)).stdout, /Left out/)
+    const others = exported.replace('"1"', '"1","uuid":"2","n":3')
+    t.match(
+      (await run(['--dry-run', '-'], `[${exported},${others}]`)).stdout,
+      /Left out, because the field "properties" has the properties: uuid, n\.\n/,
+    )
     t.equal((await run(['--dry-run', '-'], good)).stdout.includes(good), true)
     t.notMatch((await run(['--dry-run', '-'], good)).stdout, /time of arrival/)
     for (const untimed of [
