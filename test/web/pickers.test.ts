@@ -282,6 +282,7 @@ t.test('a value is completed, but not a number or an id, and not a part of a val
   for (const [filter, typed, result] of [
     [['is', 'properties.age', []], '3', '["is","properties.age",[3]]'],
     [['is', 'distinct_id', []], 'ad', '["is","distinct_id",["ad"]]'],
+    [['is', 'distinct_id', []], '42', '["is","distinct_id",["42"]]'],
     [['contains', 'properties.plan', []], 'pr', '["contains","properties.plan",["pr"]]'],
   ] as const) {
     await page.goto(`${site.url}/${linkTo({ ...series('*'), where: filter })}`)

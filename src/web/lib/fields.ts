@@ -20,9 +20,33 @@ export function parseField(text: string): FieldName {
   return toField('properties', [trimmed])
 }
 
-/** The field of a property from its exact name and the names within it, any of which may contain dots. */
+/**
+ * The field of a property from its exact name and the names within it, any of which may contain dots, be empty, or
+ * begin or end with a space, which a text field would lose.
+ */
 export function toField(source: 'properties' | 'user', names: readonly string[]): FieldName {
-  return names.some((name) => name.includes('.')) ? [source, ...names] : [source, ...names].join('.')
+  const isPlain = names.every((name) => name !== '' && name === name.trim() && !name.includes('.'))
+  return isPlain ? [source, ...names].join('.') : [source, ...names]
+}
+
+/** Fields that are numbers, apart from properties. */
+export const NUMBER_FIELDS: readonly string[] = [
+  'timestamp',
+  'session.start',
+  'session.seconds',
+  'session.events',
+  'session.pages',
+  'session.duration',
+]
+const BOOLEAN_FIELDS = ['context.bot', 'session.bounced']
+/** The event of a session that a field is taken from. */
+const OF_SESSION_EVENT = /^session\.(?:first|last|entry|exit)\./
+const PROPERTY = /^(?:properties|user|session\.properties)\./
+
+/** Whether the values of a field are always texts, such as the id of a user; never those of a property. */
+export function isTextField(field: FieldName): boolean {
+  const name = (typeof field === 'string' ? field : field.join('.')).replace(OF_SESSION_EVENT, '')
+  return name !== '' && !PROPERTY.test(name) && !NUMBER_FIELDS.includes(name) && !BOOLEAN_FIELDS.includes(name)
 }
 
 /** Formats a value for a text field; a string that would parse as another type is quoted. */
@@ -41,10 +65,14 @@ export function isWholeValue(text: string): boolean {
   return /\d/.test(text) || isScalar(parseJson(text))
 }
 
-/** Parses a value as typed: `5` is a number; `"5"` and `five` are strings. */
-export function parseValue(text: string): Scalar {
+/**
+ * Parses a value as typed: `5` is a number; `"5"` and `five` are strings.
+ * @param isText whether the field has only texts, so that `5` is one, too
+ */
+export function parseValue(text: string, isText = false): Scalar {
   const value = parseJson(text)
-  return isScalar(value) ? value : text
+  if (!isScalar(value)) return text
+  return isText && value !== null ? (typeof value === 'string' ? value : text.trim()) : value
 }
 
 export function isScalar(value: unknown): value is Scalar {

@@ -5,7 +5,7 @@ import type { PropertyType } from '../../contract/responses.js'
 import { listEventNames, listProperties, listValues } from '../api/schema.js'
 import { listUsers } from '../api/users.js'
 import { type Choice, filterChoices, filterEvents, MAX_CHOICES } from '../lib/choices.js'
-import { formatField, formatValue, isScalar, toField } from '../lib/fields.js'
+import { formatField, formatValue, isScalar, NUMBER_FIELDS, toField } from '../lib/fields.js'
 import { formatCompact, formatShare } from '../lib/format.js'
 import {
   flattenProperties,
@@ -29,14 +29,6 @@ const TYPE_LABELS: Record<PropertyType, string> = {
 }
 
 const BUILT_IN = ['event', 'distinct_id', 'timestamp'] as const
-const NUMBER_FIELDS = [
-  'timestamp',
-  'session.start',
-  'session.seconds',
-  'session.events',
-  'session.pages',
-  'session.duration',
-]
 
 /** Which fields to suggest. */
 export interface FieldsWanted {

@@ -1,6 +1,6 @@
 import { useEffect, useId, useState } from 'preact/hooks'
 import { OPERATORS, type Scalar } from '../../../contract/filters.js'
-import { formatValue, isWholeValue, parseValue } from '../../lib/fields.js'
+import { formatValue, isTextField, isWholeValue, parseValue } from '../../lib/fields.js'
 import type { Condition } from '../../lib/filters.js'
 import { Combobox } from '../../ui/combobox.js'
 import { Pills } from '../../ui/pills.js'
@@ -27,7 +27,11 @@ export function ValuesField({ condition, events, onChange }: ValuesFieldProps) {
       values={values.filter((value) => value !== '' || !isText)}
       format={isText ? String : formatValue}
       onChange={set}
-      parse={isText ? (text) => (text.startsWith('"') ? String(parseValue(text)) : text) : parseValue}
+      parse={
+        isText
+          ? (text) => (text.startsWith('"') ? String(parseValue(text)) : text)
+          : (text) => parseValue(text, isTextField(field))
+      }
       field={field}
       events={events}
       keepsTyped={(text) => isText || field === 'distinct_id' || isWholeValue(text)}
