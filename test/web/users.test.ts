@@ -98,6 +98,10 @@ t.test('the users view', async (t) => {
     await until('the users', async () => (await links.count()) === 3)
     await filter.getByLabel('Comparison').selectOption('is')
     const value = filter.getByRole('combobox', { name: 'Value' })
+    await value.click()
+    await until('the values, without how many events have them', async () =>
+      (await offered.allTextContents()).includes('Ada Lovelace'),
+    )
     await value.fill('Grace')
     await value.press('Enter')
     await until('the user', async () => (await links.allTextContents()).join() === 'grace')

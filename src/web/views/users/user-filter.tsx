@@ -25,8 +25,12 @@ export function UserFilter({ value, onChange }: UserFilterProps) {
   )
 }
 
-/** Suggests only fields of users. */
+/** Suggests only fields of users, and values without counts, which would be of events. */
 class UserSuggestions extends Suggestions {
+  override async suggestValues(...of: Parameters<Suggestions['suggestValues']>): Promise<Choice[]> {
+    return (await super.suggestValues(...of)).map(({ value }) => ({ value }))
+  }
+
   override async suggestFields(wanted: FieldsWanted, text: string): Promise<Choice[]> {
     const choices = await super.suggestFields(wanted, '')
     return filterChoices(
