@@ -8,6 +8,7 @@ import type { Log } from '../lib/log.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import { Backlog } from './backlog.js'
 import { FIELDS, isEventOfSession, splitField } from './field-name.js'
+import { warnOfUnknownValues, warnOfUses } from './known-values.js'
 import { NameCheck } from './name-check.js'
 import { LARGE, NameCounts } from './name-counts.js'
 import {
@@ -145,7 +146,9 @@ export class Catalog {
 
   /** Warnings about a filter of users that matches none. @throws like `events` */
   async reviewUsers(projectId: string, filter: Filter): Promise<{ warnings?: Warning[] }> {
-    return await this.#warn(projectId, findFilterNames(filter))
+    const used = findFilterNames(filter)
+    const warnings = [...warnOfUnknownValues(used.values), ...warnOfUses(used.fields)]
+    return warnings.length > 0 ? { warnings } : await this.#warn(projectId, used)
   }
 
   async #sampleValues(projectId: string, field: FieldName, event: string | undefined) {

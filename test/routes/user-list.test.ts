@@ -284,6 +284,8 @@ t.test('everybody', async (t) => {
     t.match(await read(['is', 'user.planned', ['Pro']]), [{ path: '/where/2/0', suggestion: 'pro' }])
     t.equal(await read(['is', 'user.planned', ['pro']]), undefined, 'a filter with users')
     t.equal(await read(['is', 'distinct_id', ['nobody']]), undefined)
+    t.match(await read(['is', 'distinct_id', [42]]), [{ path: '/where/2/0', suggestion: '42' }])
+    t.match(await read(['gt', 'distinct_id', 42]), [{ path: '/where/1', message: /is never a number/ }])
   })
 
   t.test('the properties are exactly as sent', async (t) => {
