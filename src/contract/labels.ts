@@ -58,8 +58,37 @@ function labelSessionField([name = '', ...names]: string[]): string {
 
 /** Labels the values of a breakdown. */
 export function labelBreakdown(values: readonly unknown[]): string {
-  if (values.length === 1 && values[0] === '$other') return 'Other'
-  return values.map(labelValue).join(', ')
+  return values.map((_, place) => labelPlace(values, place)).join(', ')
+}
+
+/** Labels breakdowns that are shown together. A string that looks like another value is quoted. */
+export function labelBreakdowns(breakdowns: readonly (readonly unknown[])[]): string[] {
+  const firsts = new Map<string, unknown>()
+  const clashes = new Set<string>()
+  const toKey = (values: readonly unknown[], place: number) => `${place} ${labelPlace(values, place)}`
+  for (const values of breakdowns) {
+    for (const [place, value] of values.entries()) {
+      const key = toKey(values, place)
+      if (firsts.has(key) && firsts.get(key) !== value) clashes.add(key)
+      else firsts.set(key, value)
+    }
+  }
+  return breakdowns.map((values) => {
+    const labels = values.map((value, place) => {
+      const isQuoted = typeof value === 'string' && !isRest(values) && clashes.has(toKey(values, place))
+      return isQuoted ? JSON.stringify(value) : labelPlace(values, place)
+    })
+    return labels.join(', ')
+  })
+}
+
+function labelPlace(values: readonly unknown[], place: number): string {
+  return isRest(values) ? 'Other' : labelValue(values[place])
+}
+
+/** Whether a line has the rest of the values. */
+function isRest(values: readonly unknown[]): boolean {
+  return values.length === 1 && values[0] === '$other'
 }
 
 function labelValue(value: unknown): string {
@@ -119,9 +148,10 @@ export function labelLines(
   { series }: Pick<SeriesQuestion, 'series'>,
 ): string[] {
   const names = labelAllSeries({ series })
-  const texts = lines.map((line) => {
+  const breakdowns = labelBreakdowns(lines.map(({ breakdown }) => breakdown))
+  const texts = lines.map((line, i) => {
     const name = line.name ?? names[line.series] ?? String(line.series)
-    const values = labelBreakdown(line.breakdown)
+    const values = breakdowns[i] ?? ''
     return values === '' ? name : series.length === 1 ? values : `${name}: ${values}`
   })
   return countEqual(texts)

@@ -1,4 +1,4 @@
-import { labelBreakdown } from '../../contract/labels.js'
+import { labelBreakdowns } from '../../contract/labels.js'
 import type { AnswerTo, FunnelLine } from '../../contract/questions.js'
 import { useRowKeys } from '../hooks/use-row-keys.js'
 import { labelStep, toStepCell } from '../lib/answer-table.js'
@@ -16,6 +16,7 @@ export function Funnel({ answer: { results, query } }: { answer: AnswerTo<'funne
   const stepKeys = useRowKeys(query.steps.map((_, index) => labelStep(query, index)))
   const { limit, more } = useRowLimit(results.length * query.steps.length)
   const shown = results.slice(0, Math.max(1, Math.floor(limit / query.steps.length)))
+  const names = query.breakdown.length > 0 ? labelBreakdowns(results.map(({ breakdown }) => breakdown)) : []
   const isOpen = results.some(({ complete }) => !complete)
   return (
     <div class={styles.funnel}>
@@ -25,7 +26,14 @@ export function Funnel({ answer: { results, query } }: { answer: AnswerTo<'funne
             <span class={styles.stepNumber}>{index + 1}</span> <bdi>{escapeInvisible(labelStep(query, index))}</bdi>
           </h3>
           {shown.map((line, color) => (
-            <Step key={JSON.stringify(line.breakdown)} line={line} index={index} color={color} query={query} />
+            <Step
+              key={JSON.stringify(line.breakdown)}
+              name={escapeInvisible(names[color] ?? '')}
+              line={line}
+              index={index}
+              color={color}
+              query={query}
+            />
           ))}
         </section>
       ))}
@@ -38,16 +46,17 @@ export function Funnel({ answer: { results, query } }: { answer: AnswerTo<'funne
 }
 
 interface StepProps {
+  /** the label of the breakdown; empty without one */
+  name: string
   line: FunnelLine
   index: number
   color: number
   query: AnswerTo<'funnel'>['query']
 }
 
-function Step({ line, index, color, query }: StepProps) {
+function Step({ name, line, index, color, query }: StepProps) {
   const step = line.steps[index]
   if (!step) return null
-  const name = query.breakdown.length > 0 ? escapeInvisible(labelBreakdown(line.breakdown)) : ''
   const drillDown = (dropped: boolean) => ({ of: query, cell: toStepCell(index, line.breakdown, dropped) })
   const dropped = (line.steps[index - 1]?.users ?? step.users) - step.users
   const title = `${escapeInvisible(labelStep(query, index))}${name && `, ${name}`}`

@@ -1,4 +1,4 @@
-import { labelAllSeries, labelBreakdown, labelEvents, labelField, labelLines } from '../../contract/labels.js'
+import { labelAllSeries, labelBreakdowns, labelEvents, labelField, labelLines } from '../../contract/labels.js'
 import type {
   AnswerTo,
   AnyAnswer,
@@ -90,9 +90,10 @@ function buildTotalsTable(answer: SeriesAnswer, before: AnswerBefore | null): An
   const names = labelLines(results, query)
   const series = labelAllSeries(query)
   const hasBreakdown = query.breakdown.length > 0
+  const breakdowns = labelBreakdowns(results.map(({ breakdown }) => breakdown))
   const rows = results.map((line, i) => [
     textCell((hasBreakdown ? series[line.series] : names[i]) ?? ''),
-    ...(hasBreakdown ? [textCell(labelBreakdown(line.breakdown))] : []),
+    ...(hasBreakdown ? [textCell(breakdowns[i] ?? '')] : []),
     countCell(line.total, drillIntoLine(answer, line), line.points[0]?.complete === false),
     ...(before ? [countTotalBefore(before, i)] : []),
   ])
@@ -173,9 +174,10 @@ export function drillIntoLine(
 
 function buildFunnelTable({ results, query }: AnswerTo<'funnel'>): AnswerTable {
   const hasBreakdown = query.breakdown.length > 0
-  const rows = results.flatMap(({ breakdown, steps, complete }) => {
+  const breakdowns = labelBreakdowns(results.map(({ breakdown }) => breakdown))
+  const rows = results.flatMap(({ breakdown, steps, complete }, line) => {
     return steps.map((step, i) => [
-      ...(hasBreakdown ? [textCell(labelBreakdown(breakdown))] : []),
+      ...(hasBreakdown ? [textCell(breakdowns[line] ?? '')] : []),
       { text: String(i + 1), value: i + 1, isNumber: true },
       textCell(labelStep(query, i)),
       countCell(step.users, { of: query, cell: toStepCell(i, breakdown) }, !complete),

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { labelBreakdowns } from '../../../src/contract/labels.js'
 import { formatBuckets, formatPeriod } from '../../../src/web/lib/answer-labels.js'
 import { buildTables, type DrawnAnswer, toCsvRows } from '../../../src/web/lib/answer-table.js'
 
@@ -71,4 +72,27 @@ t.test('buildTables leaves out periods that have not begun, instead of showing 0
     [at(tomorrow), null],
     ['Total', 0],
   ])
+})
+
+t.test('values that look alike have different labels', async (t) => {
+  const values = [5, '5', 'a', null, '(not set)', '', '(empty)', true, 'true', '7', 'Other']
+  const lines = [...values.map((value) => [value]), ['$other']]
+  const expected = ['5', '"5"', 'a', '(not set)', '"(not set)"', '""', '"(empty)"', 'true', '"true"', '7', '"Other"']
+  t.strictSame(labelBreakdowns(lines), [...expected, 'Other'])
+  t.strictSame(
+    labelBreakdowns([
+      [5, 'x'],
+      ['5', 'y'],
+    ]),
+    ['5, x', '"5", y'],
+  )
+  t.strictSame(labelBreakdowns([['5'], [''], ['Other'], []]), ['5', '(empty)', 'Other', ''])
+  const query = { breakdown: ['properties.plan'], series: [{ event: 'a', metric: 'events' }], interval: 'none' }
+  const results = [5, '5'].map((value) => ({ series: 0, breakdown: [value], total: 1, points: [] }))
+  const [table] = buildTables({ kind: 'series', query, results } as unknown as DrawnAnswer)
+  t.match(table?.rows, [
+    [{}, { text: '5' }, {}],
+    [{}, { text: '"5"' }, {}],
+  ])
+  t.end()
 })
