@@ -363,3 +363,18 @@ t.test('on a phone, in Arabic', async (t) => {
   const overhang = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
   t.equal(await page.evaluate(overhang), 0)
 })
+
+t.test('only texts are suggested for a comparison of texts', async (t) => {
+  const events = [7, 'x7'].map((code) => ({ event: 'coded', distinct_id: 'ada', properties: { code } }))
+  await site.call('POST', '/public/track/batch', { events })
+  const page = await site.visit(t, linkTo(series('coded', { where: ['is', 'properties.code', []] })))
+  const options = page.getByRole('listbox').getByRole('option')
+  const readValues = async () => (await options.allTextContents()).join()
+  const field = findField(page, 'Value')
+  await field.click()
+  await until('the values of any type', async () => /^(?:71,x71|x71,71)$/.test(await readValues()))
+  await field.press('Escape')
+  await page.getByLabel('Comparison').selectOption('contains')
+  await field.click()
+  await until('the texts', async () => (await readValues()) === 'x71')
+})

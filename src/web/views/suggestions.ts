@@ -155,6 +155,11 @@ function formatPlain(json: string): string | null {
   return isScalar(value) ? formatValue(value) : null
 }
 
+/** Like `formatPlain`, but only for texts: comparing a part of a value, such as `contains`, matches no others. */
+export function formatPlainText(json: string): string | null {
+  return json.startsWith('"') ? formatPlain(json) : null
+}
+
 function labelType([type = 'string']: readonly PropertyType[]): string {
   return TYPE_LABELS[type]
 }

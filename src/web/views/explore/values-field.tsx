@@ -5,7 +5,7 @@ import type { Condition } from '../../lib/filters.js'
 import { Combobox } from '../../ui/combobox.js'
 import { Pills } from '../../ui/pills.js'
 import * as textStyles from '../../ui/text.module.css'
-import { useSuggestions } from '../suggestions.js'
+import { formatPlainText, useSuggestions } from '../suggestions.js'
 
 interface ValuesFieldProps {
   condition: Condition
@@ -26,6 +26,7 @@ export function ValuesField({ condition, events, onChange }: ValuesFieldProps) {
     <ValueList
       values={values.filter((value) => value !== '' || !isText)}
       format={isText ? String : formatValue}
+      formatJson={isText ? formatPlainText : undefined}
       onChange={set}
       parse={
         isText
@@ -42,6 +43,8 @@ export function ValuesField({ condition, events, onChange }: ValuesFieldProps) {
 interface ValueListProps {
   values: Scalar[]
   format: (value: Scalar) => string
+  /** formats the JSON of a suggested value; null leaves it out */
+  formatJson: ((json: string) => string | null) | undefined
   /** parses what was typed or chosen */
   parse: (text: string) => Scalar
   onChange: (values: Scalar[]) => void
@@ -52,7 +55,7 @@ interface ValueListProps {
 }
 
 /** A list of values, any of which matches. */
-function ValueList({ values, format, parse, onChange, field, events, keepsTyped }: ValueListProps) {
+function ValueList({ values, format, formatJson, parse, onChange, field, events, keepsTyped }: ValueListProps) {
   const suggestions = useSuggestions()
   const [event = ''] = events.length === 1 ? events : []
   const add = (text: string) => {
@@ -73,7 +76,7 @@ function ValueList({ values, format, parse, onChange, field, events, keepsTyped 
         value=""
         placeholder={values.length > 0 ? 'or this value' : 'Choose a value'}
         suggest={async (text, signal) =>
-          field.length > 0 ? suggestions.suggestValues([field], event, text, signal) : []
+          field.length > 0 ? suggestions.suggestValues([field], event, text, signal, formatJson) : []
         }
         keepsTyped={keepsTyped}
         onChange={add}
