@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { type ClickHouseClient, type ClickHouseSettings, EXCEPTION_TAG_HEADER_NAME } from '@clickhouse/client'
 import type { RecentOwners } from '../lib/recent-owners.js'
 import { ThreadLoad } from '../lib/thread-load.js'
-import { CONNECTIONS, type Connection, INSERT_TIMEOUT_MS, WHOLE } from './connection.js'
+import { CONNECTIONS, type Connection, IN_MEMORY, INSERT_TIMEOUT_MS } from './connection.js'
 import {
   assertIsFromClickHouse,
   isStoreError,
@@ -196,7 +196,7 @@ export class ClickHouse {
               ...paced,
               ...signsOfLife(limitMs),
               ...settings,
-              ...WHOLE,
+              ...IN_MEMORY,
               max_query_size: MAX_QUERY_BYTES,
             },
             abort_signal,
@@ -275,7 +275,7 @@ export class ClickHouse {
       ...signsOfLife(limitMs),
       ...settings,
       ...long,
-      ...WHOLE,
+      ...IN_MEMORY,
       output_format_json_quote_64bit_integers: 1,
     } as const
     const read = (connection: Connection, abort_signal: AbortSignal) =>
@@ -328,11 +328,10 @@ export class ClickHouse {
   }
 
   /**
-   * The bytes of the result in the query's format. The server completes the result before it sends the first byte
-   * (using its disk if memory is short), so an error in the middle is thrown here and never truncates the stream. With
-   * `wait_end_of_query: 0`, the server sends rows immediately, and such an error breaks the stream: it is complete if,
-   * and only if, it ends. `limitMs` limits the time until the first byte. Unread bytes are buffered in memory within
-   * limits; beyond them, the stream is aborted if another query needs its connection.
+   * The bytes of the result in the query's format. An error in the first 2 MiB is thrown here, unless the settings have
+   * a smaller buffer; a later one breaks the stream: it is complete if, and only if, it ends. `limitMs` limits the time
+   * until the first byte. Unread bytes are buffered in memory within limits; beyond them, the stream is aborted if
+   * another query needs its connection.
    */
   async bytes(
     query: string,
@@ -352,7 +351,7 @@ export class ClickHouse {
     }
     const all = {
       database: this.database,
-      ...(settings.wait_end_of_query !== 0 && WHOLE),
+      ...IN_MEMORY,
       ...READ,
       ...consistent,
       ...paced,
@@ -374,7 +373,8 @@ export class ClickHouse {
     })
     const tag = answer.headers[EXCEPTION_TAG_HEADER_NAME]
     if (all.wait_end_of_query === 0 && typeof tag !== 'string') {
-      // A proxy removed the header, so it might also make a broken transfer look complete.
+      // A proxy removed the header, so it might also make a broken transfer look complete. A full disk of ClickHouse
+      // then goes unnoticed.
       answer.destroy()
       return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
     }
@@ -395,7 +395,7 @@ export class ClickHouse {
       const { stream, response_headers } = await client.exec({
         query,
         values,
-        clickhouse_settings: { ...settings, ...WHOLE },
+        clickhouse_settings: { ...settings, ...IN_MEMORY },
         abort_signal,
       })
       // An unread response would keep its connection.

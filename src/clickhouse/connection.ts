@@ -22,12 +22,13 @@ export const CONNECTIONS = 32
 /** How long the server may be silent in the middle of a result, ms: a query that finds little sends little. */
 const SILENT_MS = 120_000
 /**
- * Settings for statements whose result is complete before its first byte is sent. With a smaller buffer, ClickHouse
- * opens a file for each statement, which a full disk prevents; what does not fit still goes there. To format a few rows,
- * it would start threads, which takes a sixth of the CPU time of a short query.
+ * ClickHouse holds results in memory: up to 2 MiB, an error is all that the client sees, and a later one breaks the
+ * result. With `wait_end_of_query`, it would write results to a file; if its disk is full, the client receives nothing
+ * or the first part of the rows, as if that were all (26.7). Threads to format a few rows would take a sixth of the CPU
+ * time of a short query.
  */
-export const WHOLE = {
-  wait_end_of_query: 1,
+export const IN_MEMORY = {
+  wait_end_of_query: 0,
   http_response_buffer_size: String(2 * 1024 * 1024),
   output_format_parallel_formatting: 0,
 } satisfies ClickHouseSettings

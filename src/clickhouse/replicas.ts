@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import { Connection, WHOLE } from './connection.js'
+import { Connection, IN_MEMORY } from './connection.js'
 import { assertIsFromClickHouse, isFatal, isStoreError, StoreUnreachableError } from './errors.js'
 
 /**
@@ -260,7 +260,7 @@ async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
     connection.rows<Row>({
       query: query.replaceAll('currentDatabase()', '{database:String}'),
       query_params: { database },
-      clickhouse_settings: { ...WHOLE, database: 'default' } as ClickHouseSettings,
+      clickhouse_settings: { ...IN_MEMORY, database: 'default' } as ClickHouseSettings,
       abort_signal,
     }),
   )
@@ -272,7 +272,7 @@ async function sync(connection: Connection, table: string): Promise<void> {
   await connection.run(SYNC_LIMIT_MS, async (abort_signal) => {
     const { response_headers } = await connection.client.command({
       query: `SYSTEM SYNC REPLICA ${table} LIGHTWEIGHT`,
-      clickhouse_settings: { ...WHOLE, receive_timeout: limitS },
+      clickhouse_settings: { ...IN_MEMORY, receive_timeout: limitS },
       abort_signal,
     })
     assertIsFromClickHouse(response_headers)

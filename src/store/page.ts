@@ -24,12 +24,7 @@ export const IN_ORDER: ClickHouseSettings = { query_plan_optimize_lazy_materiali
  * ClickHouse sends rows while it reads more. An error within the first 64 KiB still fails the call; a later one breaks
  * the stream.
  */
-export const STREAMED: ClickHouseSettings = {
-  ...IN_ORDER,
-  wait_end_of_query: 0,
-  http_response_buffer_size: String(64 * 1024),
-  output_format_parallel_formatting: 0,
-}
+export const STREAMED: ClickHouseSettings = { ...IN_ORDER, http_response_buffer_size: String(64 * 1024) }
 
 /** Replaces line breaks with spaces. JSON strings have only escaped ones, so this changes nothing within strings. */
 export const ONE_LINE = String.raw`translate(properties, '\r\n', '  ')`

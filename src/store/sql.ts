@@ -40,7 +40,6 @@ const GRACE_MS = 10_000
 const READ_ONLY = {
   // Unlike 2, this forbids SETTINGS in the query, and table functions that read files and other servers.
   readonly: '1',
-  wait_end_of_query: 0,
   // Profiles, sessions and keys as they are now, without a FINAL in the query.
   final: 1,
   max_memory_usage: String(MAX_MEMORY_BYTES),

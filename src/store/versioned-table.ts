@@ -48,8 +48,8 @@ export const KEY_END_BYTES = 16
  * 26.7, 2 cores).
  */
 export const BY_KEY: ClickHouseSettings = { max_threads: 1, optimize_move_to_prewhere_if_final: 1 }
-/** One thread, because nobody waits for the read. An error in the middle breaks the stream. */
-const IN_BACKGROUND: ClickHouseSettings = { max_threads: 1, wait_end_of_query: 0 }
+/** One thread, because nobody waits for the read. */
+const IN_BACKGROUND: ClickHouseSettings = { max_threads: 1 }
 
 /** How a value and its properties map to the columns of its table. */
 export interface TableMapping<Value, Row> {

@@ -117,16 +117,29 @@ t.test('Connection asks for signs of life in long statements, and sees an error 
   await t.rejects(clickhouse.command(failing, {}, often, INSERT_TIMEOUT_MS), failure)
 })
 
-t.test('ClickHouse answers on a full disk', async (t) => {
+t.test('ClickHouse needs no file for a result', async (t) => {
   const folder = await temporaryFolder(t)
   const { url } = await startClickHouse(t, folder)
   const clickhouse = new ClickHouse({ url: url.replace(/analytics$/, 'default') })
   t.teardown(() => clickhouse.close())
-  // Like a full disk, this prevents temporary files.
+  // On a full disk, ClickHouse could create its file, but would send only what is in memory.
   await rm(join(folder, 'tmp'), { recursive: true })
   await writeFile(join(folder, 'tmp'), '')
   t.strictSame(await clickhouse.rows('SELECT 1 AS one'), [{ one: 1 }])
-  t.equal(await text(await clickhouse.bytes('SELECT 1 FORMAT TSV')), '1\n')
+  t.equal((await clickhouse.rows('SELECT number FROM numbers(300000)')).length, 300_000)
+  t.equal((await text(await clickhouse.bytes("SELECT 'a' FROM numbers(5000000) FORMAT TSV"))).length, 10_000_000)
   await clickhouse.command('SYSTEM STOP MERGES')
-  await t.rejects(clickhouse.rows('SELECT number FROM numbers(1000000)'), { name: 'StoreError' })
+})
+
+t.test('ClickHouse returns no part of a result if its query fails', async (t) => {
+  const { url } = await emptyClickHouse()
+  const clickhouse = new ClickHouse({ url })
+  t.teardown(() => clickhouse.close())
+  const failure = { name: 'StoreError', message: /throwIf/ }
+  for (const rows of [1, 1_000_000]) {
+    const query = `SELECT number, throwIf(number = ${rows}) FROM numbers(2000000)`
+    await t.rejects(clickhouse.rows(query, {}, { max_threads: 1 }), failure)
+    const read = async () => await text(await clickhouse.bytes(`${query} FORMAT TSV`, {}, { max_threads: 1 }))
+    await t.rejects(read(), failure)
+  }
 })
