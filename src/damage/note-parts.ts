@@ -32,7 +32,10 @@ export async function noteParts(
   return all
 }
 
-/** Adds up the rows by project of a merged part from its sources if all of them were known; otherwise counts them. */
+/**
+ * Adds up the rows by project of a merged part from its sources if all of them were known; otherwise counts them. An
+ * equal number of rows is not enough: a merge may have removed as many rows as a source had that is not known.
+ */
 async function countProjects(
   clickhouse: ClickHouse,
   fresh: readonly Part[],
@@ -42,12 +45,23 @@ async function countProjects(
   const rest: Part[] = []
   for (const part of fresh) {
     const sources = known.within(part)
-    if (part.rows > 0 && sumRows(sources) === part.rows) added.push(toKnownPart(part, sumByProject(sources)))
+    if (part.rows > 0 && sumRows(sources) === part.rows && haveAllBlocks(sources, part))
+      added.push(toKnownPart(part, sumByProject(sources)))
     else rest.push(part)
   }
   // Record a part even if it cannot be read.
   const counts = await countByProject(clickhouse, rest).catch(() => null)
   return [...added, ...rest.map((part) => toKnownPart(part, counts?.get(part) ?? {}))]
+}
+
+/** @param parts ordered by their first blocks */
+function haveAllBlocks(parts: readonly Part[], { first, last }: Part): boolean {
+  let next = first
+  for (const part of parts) {
+    if (part.first > next) return false
+    next = Math.max(next, part.last + 1)
+  }
+  return next > last
 }
 
 function toKnownPart({ table, partition, name, first, last, rows }: Part, projects: Record<string, number>): KnownPart {

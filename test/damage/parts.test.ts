@@ -4,6 +4,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { StoreError, StoreTimeoutError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
+import { lookForLost } from '../../src/damage/look-for-lost.js'
+import { noteParts } from '../../src/damage/note-parts.js'
 import { PartsWatch } from '../../src/damage/parts-watch.js'
 import { FactRepairs } from '../../src/store/fact-repairs.js'
 import {
@@ -17,6 +19,7 @@ import {
   temporaryFolder,
   until,
 } from '../helper.js'
+import { emptyClickHouse } from '../shared-engine.js'
 import { ACCIDENTS, damage, keepLog, type PartFolder, readParts, untilRecorded } from './damaged-store.js'
 
 const EVENTS = 10
@@ -199,6 +202,30 @@ t.test('parts are recorded, and losses settled, although the clock was set back'
   await until('the settled loss', () => watch.losses.length === 0)
   await first.command('INSERT INTO events SELECT * REPLACE (generateUUIDv4() AS event_id) FROM events LIMIT 5')
   await untilRecorded(engine.url)
+})
+
+t.test('the rows of a merged part are recorded by project although it has rows that were not recorded', async (t) => {
+  const { clickhouse } = await emptyClickHouse()
+  const store = async (project: string, day: string, version: number) => {
+    await clickhouse.command(`INSERT INTO project_usage (project_id, day, process, version)
+      SELECT '${project}', '${day}', toUUID('00000000-0000-0000-0000-000000000001'), ${version}`)
+  }
+  const record = async () => {
+    const { list, known, lagging } = await lookForLost(clickhouse)
+    return (await noteParts(clickhouse, list, known, lagging)).filter(({ table }) => table === 'project_usage')
+  }
+  await clickhouse.command('SYSTEM STOP MERGES project_usage')
+  await store('a', '2026-11-01', 1)
+  await store('b', '2026-11-01', 1)
+  await store('b', '2026-11-01', 2)
+  t.equal((await record()).length, 3)
+  await store('a', '2026-11-02', 1)
+  await clickhouse.command('SYSTEM START MERGES project_usage')
+  await clickhouse.command('OPTIMIZE TABLE project_usage FINAL')
+  t.strictSame(
+    (await record()).map(({ rows, projects }) => ({ rows, projects })),
+    [{ rows: 3, projects: { a: 2, b: 1 } }],
+  )
 })
 
 t.test('PartsWatch compares checksums when three reads took too long, and finds a damaged part', async (t) => {
