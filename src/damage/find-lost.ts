@@ -192,17 +192,22 @@ async function isElsewhere(blocks: Blocks, { active, merges, seen }: Look): Prom
   return isThere ?? (isSame(around, blocks) || !around.isRecent)
 }
 
-/** Matches the blocks in the name of a part, or of its folder after it was detached. */
-const BLOCKS = /_(\d+)_(\d+)_\d+(?:_\d+)?(?:_try\d+)?$/
+/** Matches what follows the partition in the name of a part, or of its folder after it was detached. */
+const BLOCKS = /^(\d+)_(\d+)_\d+(?:_\d+)?(?:_try\d+)?$/
+
+/** The blocks of a lost part. The name of a detached one may begin with the reason, such as `broken_`. */
+function parseBlocks({ table, partition, part }: LostPart): Blocks | null {
+  const [, ...after] = `_${part}`.split(`_${partition}_`)
+  const [, first, last] = BLOCKS.exec(after.join(`_${partition}_`)) ?? []
+  return first === undefined ? null : { table, partition, first: Number(first), last: Number(last) }
+}
 
 /** Recorded losses whose rows exist again, in a part of the same name or in one that was merged from it. */
 async function findSettled({ active, merges, seen }: Look): Promise<LostPart[]> {
   const back: LostPart[] = []
   for (const lost of seen.noted) {
-    const [, first, last] = BLOCKS.exec(lost.part) ?? []
-    if (lost.isSettled || first === undefined) continue
-    const blocks = { table: lost.table, partition: lost.partition, first: Number(first), last: Number(last) }
-    const around = active.around(blocks)
+    const blocks = lost.isSettled ? null : parseBlocks(lost)
+    const around = blocks && active.around(blocks)
     if (!around || around.rows === 0) continue
     const isBack = lost.part === around.name || lost.part.endsWith(`_${around.name}`)
     if (isBack || (await seen.hasBlockRows(around, blocks)) || merges.hadBlocks(blocks))

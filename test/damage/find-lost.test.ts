@@ -132,6 +132,10 @@ t.test('a loss is reported until it is settled', async (t) => {
   t.strictSame(again, [[nameOf(2, 2), 7, false]], 'lost once more')
   const aside: LostPart = { ...state, part: detached(2, 2).name, state: 'detached' }
   t.strictSame(await lost({ noted: [aside], detached: [detached(2, 2)], known: [known(2, 2, 7)] }), [])
+  const back = { active: [active(1, 1, 5), active(2, 2, 7), active(3, 3, 5)] }
+  t.strictSame(await lost({ ...back, noted: [aside] }, [1, 3]), [[aside.part, 7, true]], 'put back among others')
+  const edited = { ...aside, part: `${aside.part}_24` }
+  t.strictSame(await lost({ ...back, noted: [edited] }, [1, 2, 3]), [[edited.part, 7, true]])
 })
 
 t.test('a replica that has not fetched everything yet has lost nothing', async (t) => {
