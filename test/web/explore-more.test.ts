@@ -1,4 +1,5 @@
 import t from 'tap'
+import { until } from '../helper.js'
 import { checkAccessibility, download, startSite } from './page.js'
 
 const site = await startSite(t)
@@ -300,4 +301,27 @@ t.test('a link opened on a phone shows the answer without scrolling', async (t) 
   await chart.waitFor()
   const box = await chart.boundingBox()
   t.ok(box && box.y + box.height < 844, `the chart is in sight, not at ${box?.y}`)
+})
+
+t.test('the last answer is not saved as that of a question that is still loading', async (t) => {
+  const ask = (event: string) => buildLink({ kind: 'series', series: [{ event }], interval: 'none' }, '&as=table')
+  const page = await site.visit(t, ask('a'))
+  const answer = page.getByRole('region', { name: 'Answer', exact: true })
+  const button = answer.getByRole('button', { name: 'Download CSV' })
+  await answer.getByRole('cell', { name: 'a', exact: true }).waitFor()
+  t.ok(await button.isEnabled())
+  let answerIt = () => {}
+  const isAnswered = new Promise<void>((resolve) => {
+    answerIt = resolve
+  })
+  await page.route('**/public/query', async (route) => {
+    await isAnswered
+    await route.continue()
+  })
+  await page.goto(`${site.url}/${ask(HTML)}`)
+  await until('no button to save the old answer', async () => await button.isDisabled())
+  t.equal(await answer.getByRole('cell', { name: 'a', exact: true }).count(), 1, 'it is still shown')
+  answerIt()
+  await until('a button to save the new answer', async () => await button.isEnabled())
+  t.match(await download(page, 'Download CSV'), '<img src=x')
 })

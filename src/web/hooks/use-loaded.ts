@@ -8,6 +8,8 @@ export interface Loaded<T> {
   value: T | null
   error: Error | null
   isLoading: boolean
+  /** whether the value is of an earlier key, because that of the current one is still loading */
+  isOld: boolean
   reload: () => void
 }
 
@@ -20,7 +22,11 @@ export interface Loaded<T> {
  * same key.
  */
 export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>, refresh = 0): Loaded<T> {
-  const [state, setState] = useState<Omit<Loaded<T>, 'reload'>>({ value: null, error: null, isLoading: key !== null })
+  const [state, setState] = useState<Omit<Loaded<T>, 'reload' | 'isOld'>>({
+    value: null,
+    error: null,
+    isLoading: key !== null,
+  })
   const [round, setRound] = useState(0)
   const reload = useCallback(() => setRound((before) => before + 1), [])
   const latest = useLatest(load)
@@ -61,5 +67,5 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
     if (refresh > 0 && !isRunning.current) reload()
   }, [refresh, reload])
   useRecovery(state, reload)
-  return { ...state, reload }
+  return { ...state, isOld: state.value !== null && loadedKey.current !== key, reload }
 }

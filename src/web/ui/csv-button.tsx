@@ -14,12 +14,14 @@ interface CsvButtonProps {
   isLink?: boolean
   /** label for screen readers if `label` is too short */
   about?: string
+  /** whether the rows are those of an earlier question, which must not be saved as the answer to the current one */
+  isOld?: boolean
 }
 
 const LOADING = 'Loading…'
 
 /** Downloads a table as a CSV file. */
-export function CsvButton({ name, rows, label = 'Download CSV', isLink, about }: CsvButtonProps) {
+export function CsvButton({ name, rows, label = 'Download CSV', isLink, about, isOld = false }: CsvButtonProps) {
   const [state, setState] = useState('')
   const save = async () => {
     setState(LOADING)
@@ -33,7 +35,7 @@ export function CsvButton({ name, rows, label = 'Download CSV', isLink, about }:
     }
   }
   return (
-    <Button look={isLink ? 'link' : undefined} disabled={state === LOADING} aria-label={about} onClick={save}>
+    <Button look={isLink ? 'link' : undefined} disabled={state === LOADING || isOld} aria-label={about} onClick={save}>
       {label}
       <span role="status">{state}</span>
     </Button>

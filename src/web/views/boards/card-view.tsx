@@ -82,7 +82,7 @@ export function CardView({ card, place, saved, controls, round, edit }: CardView
               <a href={linkToExplore(source.question, source.display, source.savedId)}>{card.name}</a>
             )}
           </h2>
-          {result.value && <CardFiles name={card.name} result={result.value} />}
+          {result.value && <CardFiles name={card.name} result={result.value} isOld={result.isOld} />}
         </header>
       )}
       <Scrollable
@@ -110,7 +110,14 @@ export function CardView({ card, place, saved, controls, round, edit }: CardView
   )
 }
 
-function CardFiles({ name, result: { answer, before } }: { name: string; result: ComparedAnswer }) {
+interface CardFilesProps {
+  name: string
+  result: ComparedAnswer
+  /** whether the result is of an earlier range or filter */
+  isOld: boolean
+}
+
+function CardFiles({ name, result: { answer, before }, isOld }: CardFilesProps) {
   const tables = buildTables(answer, before).filter(({ rows }) => rows.length > 0)
   return (
     <span class={styles.files}>
@@ -123,6 +130,7 @@ function CardFiles({ name, result: { answer, before } }: { name: string; result:
             rows={() => toCsvRows(table)}
             label={`${title}CSV`}
             about={`${title}CSV of ${name}`}
+            isOld={isOld}
           />
         )
       })}

@@ -73,7 +73,7 @@ export function AnswerPanel({ question, draft, display, moment, result, gap, onC
       {result.error && <Failure error={result.error} onRetry={result.reload} />}
       {result.isLoading && !value && <Loading what="the answer" />}
       {value && <Answer result={value} display={display} isOld={result.isLoading} onAccept={onAccept} />}
-      <Actions question={question} display={display} moment={moment} result={value} />
+      <Actions question={question} display={display} moment={moment} result={value} isOld={result.isOld} />
     </section>
   )
 }
@@ -138,9 +138,13 @@ function Answer({ result, display, isOld, onAccept }: AnswerProps) {
   )
 }
 
-type ActionsProps = Pick<AnswerPanelProps, 'question' | 'display' | 'moment'> & { result: ComparedAnswer | null }
+type ActionsProps = Pick<AnswerPanelProps, 'question' | 'display' | 'moment'> & {
+  result: ComparedAnswer | null
+  /** whether the result answers an earlier question */
+  isOld: boolean
+}
 
-function Actions({ question, display, moment, result }: ActionsProps) {
+function Actions({ question, display, moment, result, isOld }: ActionsProps) {
   const tables = result ? buildTables(result.answer, result.before) : []
   const hasRange = moment.first !== null || !needsFirstEvent(question, display)
   return (
@@ -151,6 +155,7 @@ function Actions({ question, display, moment, result }: ActionsProps) {
           name={`${result?.answer.kind}-${table.title.toLowerCase()}`}
           rows={() => toCsvRows(table)}
           label={tables.length > 1 ? `${table.title} CSV` : 'Download CSV'}
+          isOld={isOld}
         />
       ))}
       {question !== undefined && hasRange && (

@@ -3,7 +3,7 @@ import { isSameJson } from '../../../contract/same-json.js'
 import type { Warning } from '../../../contract/warning.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
-import { useLoaded } from '../../hooks/use-loaded.js'
+import { type Loaded, useLoaded } from '../../hooks/use-loaded.js'
 import { buildRequest } from '../../lib/build-request.js'
 import { parseJson } from '../../lib/json-text.js'
 import { navigate } from '../../lib/navigation.js'
@@ -167,15 +167,16 @@ function useAnswerable(question: unknown, draft: Draft | null): unknown {
  * Fetches the answer after a debounce; superseded requests are cancelled.
  * @param today date on which relative ranges depend
  */
-function useAnswer(question: unknown, display: Display, today: string) {
+function useAnswer(question: unknown, display: Display, today: string): Loaded<AskedAnswer> {
   const { range, compare } = display
   const asked = question === undefined ? null : JSON.stringify([question, range, compare, today])
   const key = useDebounced(asked, SETTLED_MS)
-  return useLoaded<AskedAnswer>(key, async (signal) => {
+  const loaded = useLoaded<AskedAnswer>(key, async (signal) => {
     const [question, range, compare] = JSON.parse(key ?? '[]')
     const answer = await fetchAnswer(question, { range, compare }, { signal })
     return { ...answer, asked: buildRequest(question, { range, compare }, { now: Date.now(), first: null }) }
   })
+  return { ...loaded, isOld: loaded.isOld || (loaded.value !== null && key !== asked) }
 }
 
 /** A value that has been stable for a while; the first one immediately. */

@@ -31,7 +31,7 @@ export function GoalsPanel({ events, chosen, priority, onChoose }: GoalsPanelPro
   const { source, onFilter } = view
   const goals = chosen ?? suggestGoals(events)
   const question = goals.length > 0 ? askGoals(goals, source) : null
-  const { value, error, isLoading, reload } = useSeries(question, {}, view, priority)
+  const { value, error, isLoading, isOld, reload } = useSeries(question, {}, view, priority)
   const rows = value && question ? listGoals(value.answer, goals, onFilter) : []
   return (
     <section class={`${cardStyles.card} ${panelStyles.panel} ${panelStyles.wide}`} aria-labelledby="goals">
@@ -49,6 +49,7 @@ export function GoalsPanel({ events, chosen, priority, onChoose }: GoalsPanelPro
         <PanelFooter
           title="Goals"
           question={question}
+          isOld={isOld}
           csv={
             value &&
             (() => [

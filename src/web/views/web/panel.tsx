@@ -203,11 +203,13 @@ interface PanelFooterProps {
   display?: Display
   /** null until there is something to save */
   csv: (() => CsvRow[] | Promise<CsvPart>) | null
+  /** whether the rows are of an earlier range or filter */
+  isOld?: boolean
   more?: ComponentChildren
 }
 
 /** Links to Explore and to a CSV file. */
-export function PanelFooter({ title, question, display = {}, csv, more }: PanelFooterProps) {
+export function PanelFooter({ title, question, display = {}, csv, isOld = false, more }: PanelFooterProps) {
   const { controls } = useWeb()
   const applied = applyView(question, display, controls)
   return (
@@ -216,7 +218,9 @@ export function PanelFooter({ title, question, display = {}, csv, more }: PanelF
       <a href={linkToExplore(applied.question, applied.display)} aria-label={`Explore ${title.toLowerCase()}`}>
         Explore
       </a>
-      {csv && <CsvButton name={title} rows={csv} label="CSV" isLink about={`CSV of ${title.toLowerCase()}`} />}
+      {csv && (
+        <CsvButton name={title} rows={csv} label="CSV" isLink about={`CSV of ${title.toLowerCase()}`} isOld={isOld} />
+      )}
     </footer>
   )
 }

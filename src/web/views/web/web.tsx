@@ -120,6 +120,7 @@ function Site({ events, pageViews, state, canChange }: SiteProps) {
           question={question}
           display={{ compare: true, as: 'number' }}
           csv={loaded && (() => buildNumbersCsv(loaded))}
+          isOld={numbers.isOld}
         />
       </section>
       <div class={styles.panels}>
