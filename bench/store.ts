@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { IN_MEMORY } from '../src/clickhouse/connection.js'
 import { formatEventId } from '../src/model/event-id.js'
 
 /** Events of one journal entry, as in an import of full batches. */
@@ -41,7 +42,7 @@ export class Store {
 
   /** The path and query string of a query with these settings and parameters. */
   path(settings: Record<string, string | number>): string {
-    const all = { database: this.database, wait_end_of_query: 1, async_insert: 0, ...settings }
+    const all = { database: this.database, ...IN_MEMORY, async_insert: 0, ...settings }
     const texts = Object.entries(all).map(([name, value]): [string, string] => [name, String(value)])
     return `/?${new URLSearchParams(texts)}`
   }
