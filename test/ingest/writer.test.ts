@@ -435,7 +435,7 @@ t.test('a backlog is stored in order, in blocks of the configured size', async (
 
 /** A ClickHouse with limited memory for each INSERT, which counts those that failed. */
 class Small extends ClickHouse {
-  memory = 16_000_000
+  memory = 12_000_000
   failures = 0
 
   constructor() {
@@ -453,7 +453,7 @@ class Small extends ClickHouse {
   }
 }
 
-/** Batches of some 130 kB; about three of them fit into 16 MB of ClickHouse's memory. */
+/** Batches of some 130 kB; about three of them fit into 12 MB of ClickHouse's memory. */
 async function appendBatches({ commits, projectId }: Pick<Started, 'commits' | 'projectId'>, count: number) {
   const names = Array.from({ length: count }, (_, n) => `batch${n}`)
   for (const name of names) {
