@@ -22,10 +22,10 @@ export const CONNECTIONS = 32
 /** How long the server may be silent in the middle of a result, ms: a query that finds little sends little. */
 const SILENT_MS = 120_000
 /**
- * ClickHouse holds results in memory: up to 2 MiB, an error is all that the client sees, and a later one breaks the
- * result. With `wait_end_of_query`, it would write results to a file; if its disk is full, the client receives nothing
- * or the first part of the rows, as if that were all (26.7). Threads to format a few rows would take a sixth of the CPU
- * time of a short query.
+ * Results come from ClickHouse's memory: an error within the first 2 MiB replaces the result, and a later one breaks it.
+ * With `wait_end_of_query`, ClickHouse would write each result to a file. On a full disk, the client would then receive
+ * no rows, or only the first ones, and no error (26.7). Formatting in parallel would add a sixth to the CPU time of a
+ * short query.
  */
 export const IN_MEMORY = {
   wait_end_of_query: 0,

@@ -33,8 +33,8 @@ export async function noteParts(
 }
 
 /**
- * Adds up the rows by project of a merged part from its sources if all of them were known; otherwise counts them. An
- * equal number of rows is not enough: a merge may have removed as many rows as a source had that is not known.
+ * Adds up the rows by project of a merged part from its sources if all of them were known; otherwise counts them.
+ * Comparing the numbers of rows is not enough: the rows of an unknown source may make up for those the merge removed.
  */
 async function countProjects(
   clickhouse: ClickHouse,

@@ -21,8 +21,8 @@ export function parseField(text: string): FieldName {
 }
 
 /**
- * The field of a property from its exact name and the names within it, any of which may contain dots, be empty, or
- * begin or end with a space, which a text field would lose.
+ * The field of a property, from its exact name and the names within it. A name that would not survive being typed, such
+ * as one with a dot or a space at its end, makes it a list.
  */
 export function toField(source: 'properties' | 'user', names: readonly string[]): FieldName {
   const isPlain = names.every((name) => name !== '' && name === name.trim() && !name.includes('.'))
