@@ -237,3 +237,24 @@ t.test('boards', async (t) => {
     t.equal(await name.inputValue(), 'After')
   })
 })
+
+t.test('a board that somebody else deletes while it is edited can be kept as a new one', async (t) => {
+  const site = await startSite(t)
+  await track(site)
+  const { visit, call } = site
+  const cards = [{ id: 'people', name: 'People', question: USERS, width: 1 }]
+  await put(t, site, '/boards/doomed', { name: 'Doomed', cards })
+  const page = await visit(t, '#/board/doomed?edit=1')
+  await page.getByLabel('Name of the board').fill('Kept')
+  await call('DELETE', '/public/boards/doomed')
+  await page.getByRole('button', { name: 'Save board' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Someone else deleted this board' })
+  await dialog.waitFor()
+  t.equal(await dialog.getByRole('button', { name: 'Load theirs' }).count(), 0)
+  await dialog.getByRole('button', { name: 'Save as new board' }).click()
+  await page.getByRole('heading', { name: 'Kept' }).waitFor()
+  await page.getByRole('article', { name: 'People' }).waitFor()
+  const { boards } = (await call('GET', '/public/boards')).json()
+  t.match(boards, [{ name: 'Kept', count: 1 }])
+  t.equal(new URL(page.url()).hash, `#/board/${boards[0].id}`)
+})

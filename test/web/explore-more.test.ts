@@ -126,6 +126,25 @@ t.test('saving a question after somebody else offers both versions', async (t) =
   await site.call('DELETE', '/public/questions/shared')
 })
 
+t.test('a question that somebody else deletes while it is changed can be kept as a new one', async (t) => {
+  const question = { kind: 'series', series: [{ event: 'a' }] }
+  await site.call('PUT', '/public/questions/doomed', { name: 'Doomed', question, display: null })
+  const page = await site.visit(t, buildLink(question, '&saved=doomed'))
+  await page.getByText('Doomed', { exact: true }).waitFor()
+  await site.call('DELETE', '/public/questions/doomed')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await page.getByLabel('Name').fill('Kept')
+  await page.getByRole('button', { name: 'Save changes' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Someone else deleted this question' })
+  await dialog.getByRole('button', { name: 'Save as new question' }).click()
+  await page.getByText('Kept', { exact: true }).waitFor()
+  const saved = (await site.call('GET', '/public/questions')).json().questions
+  const [kept] = saved.filter(({ name }: { name: string }) => name === 'Kept')
+  t.ok(kept && kept.id !== 'doomed')
+  t.match(page.url(), `saved=${kept.id}`)
+  await site.call('DELETE', `/public/questions/${kept.id}`)
+})
+
 t.test('a question can be added to a board, by value or by reference', async (t) => {
   const boards = async () => (await site.call('GET', '/public/boards')).json().boards
   const question = { kind: 'series', series: [{ event: 'a' }], interval: 'none' }

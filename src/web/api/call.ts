@@ -82,6 +82,25 @@ export function isConflict(error: unknown): boolean {
   return error instanceof CallError && error.code === 'revision_conflict'
 }
 
+/** What someone else did to a thing that was to be saved. */
+export type Conflict = 'changed' | 'deleted'
+
+/**
+ * Finds out why a thing could not be saved; null if that has nothing to do with anyone else.
+ * @param read reads the thing that is saved now
+ * @throws CallError
+ */
+export async function findConflict(error: unknown, read: () => Promise<unknown>): Promise<Conflict | null> {
+  if (!isConflict(error)) return null
+  try {
+    await read()
+    return 'changed'
+  } catch (failure) {
+    if (failure instanceof CallError && failure.code === 'not_found') return 'deleted'
+    throw failure
+  }
+}
+
 type Kind = 'boards' | 'events' | 'keys' | 'questions' | 'sessions' | 'users'
 
 /** The path of a thing of the project, such as `/public/boards/ID`. @param rest of the path, encoded */

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks'
 import { isSameJson } from '../../../contract/same-json.js'
 import type { Board, BoardCard } from '../../../contract/saved-schemas.js'
-import { deleteBoard, saveBoard } from '../../api/boards.js'
-import { isConflict } from '../../api/call.js'
+import { deleteBoard, readBoard, saveBoard } from '../../api/boards.js'
+import { type Conflict, findConflict } from '../../api/call.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import { useAction } from '../../hooks/use-action.js'
 import type { Loaded } from '../../hooks/use-loaded.js'
@@ -31,7 +31,8 @@ interface BoardEditorProps {
   /** reloads the board after someone else saved it */
   onReload: () => void
   onDeleted: () => void
-  onSaved: () => void
+  /** @param id of the board, which may be new */
+  onSaved: (id: string) => void
   onCancel: () => void
 }
 
@@ -39,23 +40,27 @@ interface BoardEditorProps {
 export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSaved, onCancel }: BoardEditorProps) {
   const [initial] = useState({ name: board.name, cards: board.cards, display: board.display })
   const [draft, setDraft] = useState({ ...initial, display: controls })
-  const [open, setOpen] = useState<'add' | 'delete' | 'conflict' | null>(null)
+  const [open, setOpen] = useState<'add' | 'delete' | Conflict | null>(null)
   const { error, isBusy, run } = useAction()
   const isChanged = !isSameJson(draft, initial)
   const close = () => setOpen(null)
   const edit = (part: Partial<typeof draft>) => setDraft((before) => ({ ...before, ...part }))
   const change = (cards: BoardCard[]) => edit({ cards })
 
-  const save = (revision: number | null) =>
+  const put = async (id: string, revision: number | null) => {
+    const display = omitProjectDefaults(draft.display)
+    await saveBoard(id, { ...draft, name: draft.name.trim(), display }, revision)
+    guardRoute(null)
+    onSaved(id)
+  }
+  const save = () =>
     run(async () => {
       try {
-        const display = omitProjectDefaults(draft.display)
-        await saveBoard(board.id, { ...draft, name: draft.name.trim(), display }, revision)
-        guardRoute(null)
-        onSaved()
+        await put(board.id, board.revision)
       } catch (failure) {
-        if (!isConflict(failure)) throw failure
-        setOpen('conflict')
+        const conflict = await findConflict(failure, () => readBoard(board.id))
+        if (conflict === null) throw failure
+        setOpen(conflict)
       }
     })
   return (
@@ -66,7 +71,7 @@ export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSav
         onName={(name) => edit({ name })}
         onAdd={() => setOpen('add')}
         onDelete={() => setOpen('delete')}
-        onSave={() => save(board.revision)}
+        onSave={save}
         onCancel={onCancel}
       />
       {isChanged && <UnsavedChangesGuard what="board" />}
@@ -105,8 +110,15 @@ export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSav
           <p>This deletes “{board.name}” for everyone. Saved questions stay.</p>
         </ActionDialog>
       )}
-      {open === 'conflict' && (
-        <ConflictDialog what="board" onLoad={onReload} onOverwrite={() => save(null)} onClose={close} />
+      {(open === 'changed' || open === 'deleted') && (
+        <ConflictDialog
+          what="board"
+          conflict={open}
+          onLoad={onReload}
+          onOverwrite={() => put(board.id, null)}
+          onSaveNew={() => put(createId(), 0)}
+          onClose={close}
+        />
       )}
     </>
   )

@@ -48,10 +48,10 @@ export function BoardPage({ id, canEdit, query, onChanged, onDeleted }: BoardPag
           reload()
         }}
         onDeleted={onDeleted}
-        onSaved={() => {
-          reload()
+        onSaved={(savedId) => {
+          if (savedId === id) reload()
           onChanged()
-          navigate(linkToBoard(id), 'replace')
+          navigate(linkToBoard(savedId), 'replace')
         }}
         onCancel={() => show(controls)}
       />

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { isConflict } from '../../api/call.js'
+import { type Conflict, findConflict } from '../../api/call.js'
 import {
   deleteQuestion,
   listSavedQuestions,
@@ -132,7 +132,7 @@ interface SaveDialogProps {
 
 /** Asks for a name; an opened question can be overwritten or saved as a new one. */
 function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialogProps) {
-  const [conflict, setConflict] = useState<{ id: string; name: string } | null>(null)
+  const [conflict, setConflict] = useState<{ kind: Conflict; id: string; name: string } | null>(null)
   const show = (question: object, display: Display, id: string) => {
     onSaved()
     navigate(linkToExplore(question, display, id), 'replace')
@@ -141,13 +141,15 @@ function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialog
     try {
       await saveQuestion({ id, revision, name, question, display })
     } catch (error) {
-      if (isConflict(error)) setConflict({ id, name })
+      const kind = await findConflict(error, () => readSavedQuestion(id))
+      if (kind) setConflict({ kind, id, name })
       throw error
     }
     show(question, display, id)
   }
+  const saveNew = (name: string) => save(name, { id: createId(), revision: 0 })
   if (conflict) {
-    const { id, name } = conflict
+    const { kind, id, name } = conflict
     const load = async () => {
       const theirs = await readSavedQuestion(id)
       show(theirs.question, parseDisplay(theirs.display), id)
@@ -155,13 +157,14 @@ function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialog
     return (
       <ConflictDialog
         what="question"
+        conflict={kind}
         onLoad={load}
         onOverwrite={() => save(name, { id, revision: null })}
+        onSaveNew={() => saveNew(name)}
         onClose={onClose}
       />
     )
   }
-  const saveNew = (name: string) => save(name, { id: createId(), revision: 0 })
   return (
     <NameDialog
       title="Save question"
