@@ -2,7 +2,7 @@ import { labelEvents, labelField, labelSeries } from '../../contract/labels.js'
 import type { Interval, SeriesQuestion } from '../../contract/questions.js'
 import { createDateFormat } from './intl.js'
 import { type Draft, parseDraft } from './question.js'
-import { addDays, countDays, findDays, findMonthEnd } from './range.js'
+import { addDays, countDays, type Days, findDays, findMonthEnd } from './range.js'
 
 /** The longest name that can be saved. */
 const MAX_NAME = 255
@@ -35,10 +35,9 @@ const YEAR = createDateFormat({ ...UTC, dateStyle: 'medium' })
 const MONTH = createDateFormat({ ...UTC, month: 'short', year: 'numeric' })
 const DAY = createDateFormat({ ...UTC, day: 'numeric', month: 'short' })
 const HOUR = createDateFormat({ ...UTC, hour: 'numeric', minute: '2-digit' })
+const SECOND = createDateFormat({ ...UTC, timeStyle: 'medium' })
+const MOMENT = createDateFormat({ ...UTC, dateStyle: 'medium', timeStyle: 'short' })
 const WEEKDAY = createDateFormat({ ...UTC, weekday: 'short' })
-
-/** The first and the last day of a range. */
-type Days = NonNullable<ReturnType<typeof findDays>>
 
 /** Everything that the label of a bucket depends on, apart from its start. */
 type Period = Pick<SeriesQuestion, 'from' | 'to' | 'interval' | 'timezone'>
@@ -64,21 +63,35 @@ function formatPart(at: string, days: Days | null, last: string): string | null 
   if (!days || (days.first <= first && last <= days.last)) return null
   const [, begin = first] = [first, days.first].toSorted()
   const [end = last] = [last, days.last].toSorted()
-  const part = { first: begin, last: end }
-  return `${formatDays(part)} (${countDays(part.first, part.last) + 1} of ${countDays(first, last) + 1} days)`
+  return `${formatDays(begin, end)} (${countDays(begin, end) + 1} of ${countDays(first, last) + 1} days)`
 }
 
 /**
  * Formats the buckets of a question. A week or month that its range only covers in part is labelled with the days that
- * count. When clocks go back, the UTC offset distinguishes the repeated hour.
+ * count, and a bucket in which the range begins or ends with that time. When clocks go back, the UTC offset
+ * distinguishes the repeated hour.
  */
 export function formatBuckets(ats: string[], period: Period): string[] {
   const days = findDays(period, period.timezone)
   const texts = ats.map((at) => formatBucket(at, period.interval, days))
   return texts.map((text, i) => {
     const isTwice = text === texts[i - 1] || text === texts[i + 1]
-    return isTwice ? `${text} (UTC${ats[i]?.slice(-6)})` : text
+    const name = isTwice ? `${text} (UTC${ats[i]?.slice(-6)})` : text
+    const hasPart = (time: string) => period.interval !== 'hour' || !time.endsWith(':00')
+    const begin = i === 0 && days && hasPart(days.begin) ? days.begin : ''
+    const end = i === texts.length - 1 && days && hasPart(days.end) ? days.end : ''
+    return name + formatTimes(begin, end)
   })
+}
+
+/** Formats the times of day of a range. @param begin empty for the beginning of a day; @param end empty for its end */
+function formatTimes(begin: string, end: string): string {
+  return (begin && `, from ${formatTimeOfDay(begin)}`) + (end && `, until ${formatTimeOfDay(end)}`)
+}
+
+function formatTimeOfDay(time: string): string {
+  const hasSeconds = time.length > 5
+  return (hasSeconds ? SECOND : HOUR).format(Date.parse(`1970-01-01T${time}Z`))
 }
 
 function parseLocal(at: string): number {
@@ -98,16 +111,22 @@ export function formatAxisLabels(ats: string[], period: Period): string[] {
   })
 }
 
-/** Formats the days that a question is about, such as `Oct 28 – Nov 26, 2026`. */
+/** Formats what a question is about, such as `Oct 28 – Nov 26, 2026` or `Nov 26, 2026, until 2:30 PM`. */
 export function formatPeriod({ from, to, timezone }: Pick<Period, 'from' | 'to' | 'timezone'>): string {
   const days = findDays({ from, to }, timezone)
-  return days ? formatDays(days) : `${from} – ${to}`
+  if (!days) return `${from} – ${to}`
+  const { first, last, begin, end } = days
+  if (begin && end) return formatRange(MOMENT, `${first}T${begin}`, `${last}T${end}`)
+  return formatDays(first, last) + formatTimes(begin, end)
 }
 
-function formatDays({ first, last }: Days): string {
-  const text = YEAR.formatRange(parseLocal(`${first}T00:00`), parseLocal(`${last}T00:00`))
+function formatDays(first: string, last: string): string {
+  return formatRange(YEAR, `${first}T00:00`, `${last}T00:00`)
+}
+
+function formatRange(format: typeof YEAR, from: string, to: string): string {
   // Thin spaces look like none in some fonts.
-  return text.replaceAll('\u2009', ' ')
+  return format.formatRange(parseLocal(from), parseLocal(to)).replace(/[\u2009\u202f]/g, ' ')
 }
 
 /** Formats a date without a time, such as that of a cohort. */

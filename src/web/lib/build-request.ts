@@ -28,7 +28,7 @@ export function buildRequestBefore(question: unknown, display: Display, moment: 
   const range = resolveRange({ ...draft, ...display }, moment)
   const interval = draft.interval ?? chooseInterval(range, draft.timezone)
   const preset = draft.from === undefined && draft.to === undefined ? display.range : undefined
-  const before = findRangeBefore(range, { timezone: draft.timezone, interval, preset })
+  const before = findRangeBefore(range, { timezone: draft.timezone, interval, preset, now: moment.now })
   if (!before) return null
   const { unit, ...dates } = before
   return { request: fillIn({ ...draft, interval }, dates), unit }

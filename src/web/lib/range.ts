@@ -51,6 +51,7 @@ export interface Moment {
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/
 const TIME = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}(?::?\d{2}){0,2})?$/i
+const MINUTE_MS = 60_000
 /** Questions cannot start earlier. */
 const EPOCH = '1970-01-01'
 
@@ -59,9 +60,10 @@ export function formatDateIn(timezone: string, now: number): string {
   return readClock(timezone, now).date
 }
 
-/** A local date and time; the time is empty at midnight. */
+/** A local date and time. */
 interface LocalTime {
   date: string
+  /** such as `14:30` or `14:30:05.123`; empty at midnight */
   time: string
 }
 
@@ -83,19 +85,25 @@ function readClock(timezone: string, instant: number): LocalTime {
     const format = createDateFormat({ ...CLOCK, timeZone: timezone })
     const parts = new Map(format.formatToParts(instant).map(({ type, value }) => [type, value]))
     const [year = '', month, day, hour, minute, second, ms] = CLOCK_PARTS.map((type) => parts.get(type))
-    const time = `${hour}:${minute}:${second}.${ms}`
-    return { date: `${year.padStart(4, '0')}-${month}-${day}`, time: time === '00:00:00.000' ? '' : time }
+    const time = shortenTime(`${hour}:${minute}:${second}.${ms}`)
+    return { date: `${year.padStart(4, '0')}-${month}-${day}`, time }
   } catch {
     const text = new Date(instant).toISOString()
-    return { date: text.slice(0, 10), time: text.slice(11, 23) }
+    return { date: text.slice(0, 10), time: shortenTime(text.slice(11, 23)) }
   }
+}
+
+/** A time of day without seconds that are 0; empty at midnight. */
+function shortenTime(time: string): string {
+  const short = time.replace(/\.0+$/, '').replace(/^(\d\d:\d\d):00$/, '$1')
+  return short === '00:00' ? '' : short
 }
 
 /** The local time of a bound of a range; null if it is invalid. */
 function toLocalTime(bound: string | number, timezone: string): LocalTime | null {
   if (isDate(bound)) return { date: bound, time: '' }
   const [, date = '', time = '', offset] = TIME.exec(String(bound)) ?? []
-  if (isDate(date) && offset === undefined) return { date, time: /^[0:.]+$/.test(time) ? '' : time }
+  if (isDate(date) && offset === undefined) return { date, time: shortenTime(time) }
   const instant = new Date(bound).getTime()
   return Number.isNaN(instant) ? null : readClock(timezone, Math.floor(instant))
 }
@@ -226,22 +234,33 @@ const SHIFTS: Partial<Record<Preset, Shift>> = {
   '12m': { unit: 'month', count: 12 },
 }
 
+interface Compared {
+  timezone: string
+  interval: Interval
+  /** of a relative range */
+  preset?: Preset | undefined
+  /** epoch ms */
+  now: number
+}
+
 /**
  * The previous period. It has the same shape: it is whole weeks earlier if the question counts by week, and whole
- * months if it counts by month or covers whole months. So its buckets are as long as those they are compared with.
- * @param preset of a relative range
+ * months if it counts by month or covers whole months. So its buckets are as long as those they are compared with. If
+ * the range is not over yet, it ends with the same minute as the part that is, or every number would seem to fall.
  * @returns null if there is none
  */
-export function findRangeBefore(
-  { from, to }: Range,
-  { timezone, interval, preset }: { timezone: string; interval: Interval; preset?: Preset | undefined },
-): RangeBefore | null {
+export function findRangeBefore({ from, to }: Range, compared: Compared): RangeBefore | null {
+  const { timezone, interval, preset, now } = compared
   const [begin, end] = [toLocalTime(from, timezone), toLocalTime(to, timezone)]
   if (preset === 'all' || !begin || !end || !isBefore(begin, end)) return null
+  const soFar = readClock(timezone, (Math.floor(now / MINUTE_MS) + 1) * MINUTE_MS)
+  // Nothing can be compared yet.
+  if (!isBefore(begin, soFar)) return null
   const isWhole = [begin, end].every(({ date, time }) => time === '' && date.endsWith('-01'))
   const usual = interval === 'month' || isWhole ? measureMonths(begin, end) : measureDays(begin, end, interval)
   const shift = (preset && SHIFTS[preset]) ?? usual
-  const earlier = { from: moveBack(begin, shift), to: moveEndBack(end, shift) }
+  const isOver = !isBefore(soFar, end)
+  const earlier = { from: moveBack(begin, shift), to: isOver ? moveEndBack(end, shift) : movePartBack(soFar, shift) }
   if (earlier.from.date < EPOCH) return null
   return { from: formatLocalTime(earlier.from), to: formatLocalTime(earlier.to), unit: shift.unit }
 }
@@ -278,11 +297,29 @@ function moveEndBack(end: LocalTime, shift: Shift): LocalTime {
   return { date: addDays(addMonthsToEnd(addDays(end.date, -1), -shift.count), 1), time: '' }
 }
 
+/** Moves the end of the part that is over back. A day that its month does not have comes after the whole month. */
+function movePartBack(end: LocalTime, shift: Shift): LocalTime {
+  const moved = moveBack(end, shift)
+  const isMissing = shift.unit === 'month' && moved.date.slice(8) !== end.date.slice(8)
+  return isMissing ? { date: addDays(moved.date, 1), time: '' } : moved
+}
+
+/** The days of a range in its time zone. */
+export interface Days {
+  first: string
+  last: string
+  /** the time of the first day at which it begins, such as `14:30`; empty if that is its beginning */
+  begin: string
+  /** the time of the last day at which it ends; empty if that is its end */
+  end: string
+}
+
 /** The first and the last day of a range in its time zone; null if a bound is invalid. */
-export function findDays({ from, to }: Range, timezone: string): { first: string; last: string } | null {
+export function findDays({ from, to }: Range, timezone: string): Days | null {
   const [begin, end] = [toLocalTime(from, timezone), toLocalTime(to, timezone)]
   if (!begin || !end) return null
-  return { first: begin.date, last: end.time === '' ? addDays(end.date, -1) : end.date }
+  const last = end.time === '' ? addDays(end.date, -1) : end.date
+  return { first: begin.date, last, begin: begin.time, end: end.time }
 }
 
 /** Up to this many days are counted by hour. */

@@ -36,7 +36,31 @@ t.test('formatPeriod names the first and the last day', async (t) => {
   t.equal(formatPeriod({ from: '2026-10-01', to: '2026-11-01', timezone: 'UTC' }), 'Oct 1 – 31, 2026')
   t.equal(formatPeriod({ from: '2026-10-01', to: '2026-10-02', timezone: 'UTC' }), 'Oct 1, 2026')
   const night = Date.parse('2026-10-01T16:00Z')
-  t.equal(formatPeriod({ from: night, to: night + 1, timezone: 'Asia/Tokyo' }), 'Oct 2, 2026')
+  t.equal(formatPeriod({ from: night, to: night + 1, timezone: 'Asia/Tokyo' }), 'Oct 2, 2026, 1:00 AM')
+})
+
+t.test('times of day are part of a period, and of the buckets in which it begins and ends', async (t) => {
+  const period = { from: '2026-11-25', to: '2026-11-26T14:30', timezone: 'UTC' }
+  t.equal(formatPeriod(period), 'Nov 25 – 26, 2026, until 2:30 PM')
+  t.equal(formatPeriod({ ...period, from: '2026-11-26' }), 'Nov 26, 2026, until 2:30 PM')
+  t.equal(
+    formatPeriod({ ...period, from: '2026-11-25T10:00:05', to: '2026-11-27' }),
+    'Nov 25 – 26, 2026, from 10:00:05 AM',
+  )
+  const both = { ...period, from: Date.parse('2026-11-25T10:00Z') }
+  t.equal(formatPeriod(both), 'Nov 25, 2026, 10:00 AM – Nov 26, 2026, 2:30 PM')
+  const at = (day: number, time = '00:00') => `2026-11-${day}T${time}:00+00:00`
+  t.strictSame(formatBuckets([at(25), at(26)], { ...both, interval: 'day' }), [
+    'Wed, Nov 25, 2026, from 10:00 AM',
+    'Thu, Nov 26, 2026, until 2:30 PM',
+  ])
+  t.strictSame(formatBuckets([at(25, '10:00'), at(26, '14:00')], { ...both, interval: 'hour' }), [
+    'Nov 25, 2026, 10:00 AM',
+    'Nov 26, 2026, 2:00 PM, until 2:30 PM',
+  ])
+  t.strictSame(formatBuckets([at(23)], { ...period, interval: 'week' }), [
+    'Nov 25 – 26, 2026 (2 of 7 days), until 2:30 PM',
+  ])
 })
 
 t.test('buildTables leaves out periods that have not begun, instead of showing 0', async (t) => {

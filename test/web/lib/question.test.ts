@@ -180,15 +180,15 @@ t.test('buildRequest resolves relative ranges in the time zone, also for the per
   ]
   t.match(both({}), [
     { from: '2026-04-22', to: '2026-05-22' },
-    { from: '2026-03-23', to: '2026-04-22' },
+    { from: '2026-03-23', to: '2026-04-21T07:31' },
   ])
   t.match(both({ range: 'today' }), [
     { from: '2026-05-21', to: '2026-05-22' },
-    { from: '2026-05-20', to: '2026-05-21' },
+    { from: '2026-05-20', to: '2026-05-20T07:31' },
   ])
   t.match(both({ range: '12m' }), [
     { from: '2025-05-22', to: '2026-05-22' },
-    { from: '2024-05-22', to: '2025-05-22' },
+    { from: '2024-05-22', to: '2025-05-21T07:31' },
   ])
   t.match(both({ range: '7d' }, { from: '2026-03-01', to: '2026-03-31' }), [
     { from: '2026-03-01', to: '2026-03-31' },

@@ -20,8 +20,9 @@ const resolve = (range: Preset, now: string, more: Partial<RangeChoice> = {}, fi
   )
   return `${from} ${to}`
 }
-const findBefore = (range: Range, interval: Interval = 'day', preset?: Preset, timezone = 'UTC') => {
-  const before = findRangeBefore(range, { timezone, interval, preset })
+const LATER = '2030-01-01T00:00Z'
+const findBefore = (range: Range, interval: Interval = 'day', preset?: Preset, timezone = 'UTC', now = LATER) => {
+  const before = findRangeBefore(range, { timezone, interval, preset, now: Date.parse(now) })
   return before && `${before.from} ${before.to}`
 }
 
@@ -103,11 +104,48 @@ t.test('findRangeBefore moves times by whole days of their time zone', async (t)
   const from = Date.parse('2026-10-25T10:00+01:00')
   const to = Date.parse('2026-10-25T16:00+01:00')
   // Clocks go back on 25 October.
-  t.equal(
-    findBefore({ from, to }, 'hour', undefined, 'Europe/Berlin'),
-    '2026-10-24T10:00:00.000 2026-10-24T16:00:00.000',
-  )
+  t.equal(findBefore({ from, to }, 'hour', undefined, 'Europe/Berlin'), '2026-10-24T10:00 2026-10-24T16:00')
   t.equal(findBefore({ from: '2026-05-01T10:00', to: '2026-05-03T09:00' }), '2026-04-29T10:00 2026-05-01T09:00')
+})
+
+t.test('findRangeBefore compares what is over with as much of the previous period', async (t) => {
+  const find = (range: Preset, now: string, interval: Interval = 'day', timezone = 'UTC') => {
+    const choice = { timezone, week_start: 'monday', range } as const
+    return findBefore(resolveRange(choice, { now: Date.parse(now), first: null }), interval, range, timezone, now)
+  }
+  const now = '2026-11-26T14:29:30Z'
+  t.equal(find('today', now, 'hour'), '2026-11-25 2026-11-25T14:30')
+  t.equal(find('yesterday', now, 'hour'), '2026-11-24 2026-11-25', 'it is over')
+  t.equal(find('this_week', now), '2026-11-16 2026-11-19T14:30')
+  t.equal(find('this_month', now), '2026-10-01 2026-10-26T14:30')
+  t.equal(find('last_month', now), '2026-09-01 2026-10-01', 'it is over')
+  t.equal(find('7d', now), '2026-11-13 2026-11-19T14:30')
+  t.equal(find('30d', now, 'month'), '2026-09-28 2026-10-26T14:30')
+  t.equal(find('this_year', now), '2025-01-01 2025-11-26T14:30')
+  t.equal(find('12m', now, 'month'), '2024-11-27 2025-11-26T14:30')
+  const fixed = (from: string, to: string, at = now) => findBefore({ from, to }, 'day', undefined, 'UTC', at)
+  t.equal(fixed('2026-11-01', '2026-12-01'), '2026-10-01 2026-10-26T14:30')
+  t.equal(fixed('2026-11-01', '2026-11-26'), '2026-10-07 2026-11-01', 'it is over')
+  t.equal(fixed('2026-11-26T10:00', '2026-11-26T12:00'), '2026-11-25T10:00 2026-11-25T12:00', 'it is over')
+  t.equal(fixed('2026-11-26T15:00', '2026-11-28'), null, 'it has not begun')
+  t.equal(fixed('2026-11-27', '2026-11-28', '2026-11-27T00:00:00Z'), '2026-11-26 2026-11-26T00:01', 'it begins')
+  // A month without the 29th, 30th and 31st is over by then.
+  t.equal(find('this_month', '2026-03-28T12:00Z'), '2026-02-01 2026-02-28T12:01')
+  for (const day of [29, 30, 31]) t.equal(find('this_month', `2026-03-${day}T12:00Z`), '2026-02-01 2026-03-01')
+  t.equal(find('this_month', '2026-02-28T12:00Z'), '2026-01-01 2026-01-28T12:01')
+  t.equal(find('this_year', '2028-02-29T12:00Z'), '2027-01-01 2027-03-01')
+})
+
+t.test('findRangeBefore compares up to the same time of day, also when clocks change', async (t) => {
+  const find = (now: string, timezone = 'Europe/Berlin') => {
+    const choice = { timezone, week_start: 'monday', range: 'today' } as const
+    return findBefore(resolveRange(choice, { now: Date.parse(now), first: null }), 'hour', 'today', timezone, now)
+  }
+  t.equal(find('2026-03-29T12:59:00Z'), '2026-03-28 2026-03-28T15:00', 'clocks went forward today')
+  t.equal(find('2026-03-30T12:59:00Z'), '2026-03-29 2026-03-29T15:00', 'and yesterday')
+  t.equal(find('2026-10-25T13:59:00Z'), '2026-10-24 2026-10-24T15:00', 'they went back today')
+  t.equal(find('2026-10-26T13:59:00Z'), '2026-10-25 2026-10-25T15:00', 'and yesterday')
+  t.equal(find('2026-11-26T23:59:00Z', 'Asia/Kolkata'), '2026-11-26 2026-11-26T05:30')
 })
 
 t.test('findRangeBefore finds none for all time, invalid ranges and times before 1970', async (t) => {
