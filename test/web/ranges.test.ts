@@ -132,6 +132,31 @@ t.test('a custom range keeps its dates and its dialog when a time zone is chosen
   await until('one day', async () => (await readDates(page)).some((date) => date.endsWith('5:00 PM')))
 })
 
+t.test('a custom range shows its times, and keeps them while something else is changed', async (t) => {
+  const day = (days: number) => formatDate(Date.now() - days * DAY_MS)
+  const range = { from: `${day(5)}T10:30`, to: `${day(2)}T09:00` }
+  const page = await site.visit(t, buildLink({ ...OPENED, ...range }, '&as=table'))
+  const [from, to] = [page.getByLabel('From', { exact: true }), page.getByLabel('To', { exact: true })]
+  t.equal(await from.inputValue(), `${day(5)} 10:30`)
+  t.equal(await to.inputValue(), `${day(2)} 09:00`)
+  await until('the days', async () => (await readDates(page)).length === 4)
+  const dates = await readDates(page)
+  t.match([dates[0], dates[3]], [/, from 10:30 AM$/, /, until 9:00 AM$/])
+  const isAsked = (bounds: object) =>
+    page.waitForRequest((request) => {
+      const question = request.url().endsWith('/query') && request.postDataJSON()
+      return question && Object.entries(bounds).every(([name, value]) => question[name] === value)
+    })
+  await Promise.all([isAsked(range), page.getByRole('combobox', { name: 'Interval' }).selectOption('hourly')])
+  await Promise.all([isAsked({ ...range, from: day(6) }), from.fill(day(6))])
+  await Promise.all([isAsked({ from: `${day(6)}T08:15`, to: range.to }), from.fill(`${day(6)} 08:15`)])
+  await from.fill(`${day(6)} 08:1`)
+  await from.blur()
+  t.equal(await from.inputValue(), `${day(6)} 08:15`, 'half a time is not applied')
+  await page.setViewportSize(NARROW)
+  t.ok(await from.evaluate((input) => input.scrollWidth <= input.clientWidth), 'the time is not cut off')
+})
+
 t.test('dates and numbers are English in an Egyptian browser', async (t) => {
   const more = '&range=last_month&compare=1&as=table'
   const page = await site.visit(t, buildLink({ ...OPENED, interval: 'week' }, more), undefined, 'ar-EG')

@@ -22,8 +22,14 @@ export function parseControls(value: unknown): BoardControls {
 
 /** Reads the controls of a board from its URL. @param saved the controls saved with the board */
 export function readControls(query: URLSearchParams, saved: BoardControls): BoardControls {
-  const { where, ...fields } = Object.fromEntries(query)
-  return mergeControls(saved, { ...fields, where: where === undefined ? undefined : parseJson(where) })
+  const { where, from = '', to = '', ...fields } = Object.fromEntries(query)
+  const parseTime = (text: string) => (/^\d+$/.test(text) ? Number(text) : text)
+  return mergeControls(saved, {
+    ...fields,
+    from: parseTime(from),
+    to: parseTime(to),
+    where: where === undefined ? undefined : parseJson(where),
+  })
 }
 
 /** The query of a URL for controls, the inverse of `readControls`. */

@@ -322,6 +322,30 @@ export function findDays({ from, to }: Range, timezone: string): Days | null {
   return { first: begin.date, last, begin: begin.time, end: end.time }
 }
 
+/** The bounds of a range as people type them: days, of which the last one counts, or times. */
+export function formatBounds(range: Range, timezone: string): { from: string; to: string } {
+  const { first, last, begin, end } = findDays(range, timezone) ?? { first: '', last: '', begin: '', end: '' }
+  return { from: `${first} ${begin}`.trim(), to: `${last} ${end}`.trim() }
+}
+
+/**
+ * Changes a bound of a range. The other one stays, unless the range would be empty, and is then one day.
+ * @param typed the bound in the form of `formatBounds`
+ * @returns null if it is not a date or time
+ */
+export function changeBound(range: Range, bound: keyof Range, typed: string, timezone: string): Range | null {
+  const [, date = '', time, offset] = isDate(typed) ? [typed, typed] : (TIME.exec(typed) ?? [])
+  // 24:00 would be the day after.
+  const isTime = new Date(`${date}T${time ?? '00:00'}Z`).getUTCDate() === Number(date.slice(8))
+  if (!isDate(date) || offset !== undefined || !isTime) return null
+  const local = { date: bound === 'to' && time === undefined ? addDays(date, 1) : date, time: shortenTime(time ?? '') }
+  const other = toLocalTime(range[bound === 'to' ? 'from' : 'to'], timezone)
+  const value = formatLocalTime(local)
+  if (bound === 'from') return { from: value, to: other && isBefore(local, other) ? range.to : addDays(date, 1) }
+  const last = local.time === '' ? addDays(local.date, -1) : local.date
+  return { from: other && isBefore(other, local) ? range.from : last, to: value }
+}
+
 /** Up to this many days are counted by hour. */
 const HOURLY_DAYS = 2
 /** From this many days on, a range is counted by month. */

@@ -7,9 +7,8 @@ import { formatPeriod } from '../lib/answer-labels.js'
 import { suggestTimeZones } from '../lib/intl.js'
 import { getProjectSettings } from '../lib/project-settings.js'
 import {
-  addDays,
-  findDays,
-  isDate,
+  changeBound,
+  formatBounds,
   type Moment,
   PRESETS,
   type Preset,
@@ -120,22 +119,18 @@ interface DatesProps {
   onChange: (choice: RangeChoice) => void
 }
 
-/** The first and the last day of a range. The service takes the day after the last one. */
+/** The bounds of a range: its first and last day, or times. */
 function Dates({ choice, onChange }: DatesProps) {
-  const { from, to, timezone } = choice
-  const days = findDays(choice, timezone) ?? { first: '', last: '' }
+  const { timezone } = choice
+  const bounds = formatBounds(choice, timezone)
+  const change = (bound: 'from' | 'to', typed: string) => {
+    const range = changeBound(choice, bound, typed, timezone)
+    if (range) onChange({ ...choice, ...range })
+  }
   return (
     <>
-      <DateField
-        label="From"
-        value={days.first}
-        onChange={(first) => onChange({ ...choice, from: first, to: first <= days.last ? to : addDays(first, 1) })}
-      />
-      <DateField
-        label="To"
-        value={days.last}
-        onChange={(last) => onChange({ ...choice, from: days.first <= last ? from : last, to: addDays(last, 1) })}
-      />
+      <DateField label="From" value={bounds.from} onChange={(typed) => change('from', typed)} />
+      <DateField label="To" value={bounds.to} onChange={(typed) => change('to', typed)} />
     </>
   )
 }
@@ -143,11 +138,15 @@ function Dates({ choice, onChange }: DatesProps) {
 interface DateFieldProps {
   label: string
   value: string
-  onChange: (date: string) => void
+  /** called with any text */
+  onChange: (typed: string) => void
 }
 
+const DATE_LENGTH = 'YYYY-MM-DD'.length
+
 /**
- * A date as a text field, because a date field would follow the language of the browser. A button opens the calendar.
+ * A date, with a time if the range has one, as a text field, because a date field would follow the language of the
+ * browser. A button opens the calendar, which keeps the time.
  */
 function DateField({ label, value, onChange }: DateFieldProps) {
   const id = useId()
@@ -156,7 +155,8 @@ function DateField({ label, value, onChange }: DateFieldProps) {
   useEffect(() => setText(value), [value])
   const change = (next: string) => {
     setText(next)
-    if (isDate(next) && next !== value) onChange(next)
+    const typed = next.trim()
+    if (typed !== value) onChange(typed)
   }
   return (
     <div>
@@ -165,10 +165,10 @@ function DateField({ label, value, onChange }: DateFieldProps) {
         <input
           id={id}
           value={text}
-          size={10}
+          size={Math.max(DATE_LENGTH, value.length)}
           placeholder="YYYY-MM-DD"
           autocomplete="off"
-          onInput={(event) => change(event.currentTarget.value.trim())}
+          onInput={(event) => change(event.currentTarget.value)}
           onBlur={() => setText(value)}
         />
         <Button
@@ -184,8 +184,8 @@ function DateField({ label, value, onChange }: DateFieldProps) {
           class={styles.calendar}
           tabIndex={-1}
           aria-hidden="true"
-          value={value}
-          onChange={(event) => change(event.currentTarget.value)}
+          value={value.slice(0, DATE_LENGTH)}
+          onChange={(event) => change(event.currentTarget.value + value.slice(DATE_LENGTH))}
         />
       </span>
     </div>

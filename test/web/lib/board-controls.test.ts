@@ -10,6 +10,7 @@ t.test('a URL has only the differences from the board, and is read back', async 
     {},
     { range: 'last_month' },
     { range: undefined, from: '2026-05-01', to: '2026-05-03' },
+    { range: undefined, from: 1_777_600_000_000, to: '2026-05-03T09:30' },
     { timezone: 'Europe/Berlin', week_start: 'sunday' },
     { where: null },
     { where: ['is', 'properties.a', ['x']] },

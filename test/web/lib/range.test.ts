@@ -1,10 +1,12 @@
 import t from 'tap'
 import type { Interval } from '../../../src/contract/questions.js'
 import {
+  changeBound,
   chooseInterval,
   findInstant,
   findRangeBefore,
   fitsInterval,
+  formatBounds,
   hasBegun,
   isDate,
   type Preset,
@@ -170,4 +172,25 @@ t.test('up to two days are counted by hour, and many years by month', async (t) 
   )
   for (const interval of ['day', 'week', 'month'] as const) t.notOk(fits(interval, 'today'), interval)
   t.notOk(fits('hour', '90d') || fits('hour', 'all') || fits('day', 'all'))
+})
+
+t.test('formatBounds and changeBound keep times of day', async (t) => {
+  const zone = 'Europe/Berlin'
+  const format = (from: string | number, to: string | number) => Object.values(formatBounds({ from, to }, zone))
+  t.strictSame(format('2026-05-01', '2026-05-03'), ['2026-05-01', '2026-05-02'])
+  t.strictSame(format('2026-05-01T10:30', '2026-05-03T09:00:05'), ['2026-05-01 10:30', '2026-05-03 09:00:05'])
+  t.strictSame(format(Date.parse('2026-05-01T08:00Z'), '2026-05-02T22:00Z'), ['2026-05-01 10:00', '2026-05-02'])
+  const times = { from: '2026-05-01T10:30', to: '2026-05-03T09:00' }
+  const change = (bound: 'from' | 'to', typed: string) => changeBound(times, bound, typed, zone)
+  t.strictSame(change('from', '2026-05-02'), { from: '2026-05-02', to: times.to })
+  t.strictSame(change('from', '2026-05-02 7:30'), null)
+  t.strictSame(change('from', '2026-05-02 07:30'), { from: '2026-05-02T07:30', to: times.to })
+  t.strictSame(change('from', '2026-05-03 09:00'), { from: '2026-05-03T09:00', to: '2026-05-04' }, 'later than the end')
+  t.strictSame(change('to', '2026-05-04'), { from: times.from, to: '2026-05-05' })
+  t.strictSame(change('to', '2026-05-04T00:00'), { from: times.from, to: '2026-05-04' })
+  t.strictSame(change('to', '2026-05-01 10:00'), { from: '2026-05-01', to: '2026-05-01T10:00' }, 'before the beginning')
+  t.strictSame(change('to', '2026-04-01'), { from: '2026-04-01', to: '2026-04-02' })
+  for (const typed of ['', '2026-05', '2026-02-30', '2026-05-01 25:00', '2026-05-01 24:00', '2026-05-01T10:00Z']) {
+    t.equal(change('to', typed), null, typed)
+  }
 })
