@@ -12,5 +12,16 @@ t.test('matchesProperty compares strings without quotes, and numbers by value', 
   t.ok(is('q', '"'))
   t.ok(is('a.b', 'dot'), 'the name itself comes first')
   t.ok(is('a.c.d', '[1]'))
+  t.notOk(is('none'), 'null is the same as not set')
+  t.ok(is('missing', 'null') && is('a.x', 'null'))
+  t.notOk(is('plan', 'null'))
   t.notOk(is('plan', 'free') || is('missing') || is('a.x') || is('plan.x') || is('toString'))
+})
+
+t.test('matchesProperty reads arrays and null as questions do', async (t) => {
+  const text = '{"tags":["pro",2,null],"a.b":null,"a":{"b":1},"nested":[["pro"]]}'
+  const is = (name: string, value = '') => matchesProperty(text, { name, value })
+  t.ok(is('tags') && is('tags', 'pro') && is('tags', '2.0') && is('tags', '["pro",2,null]'))
+  t.notOk(is('tags', 'free') || is('tags', 'null') || is('nested', 'pro'))
+  t.ok(is('a.b') && is('a.b', '1'), 'a path whose name is null')
 })
