@@ -290,7 +290,8 @@ async function preview(shards: Shards, id: string, { keep }: ProjectSettings, io
 
 function write(what: string, { count, from, to, bytes }: Expired, { stdout }: CommandIo): void {
   const time = (ms: number | null) => new Date(ms ?? 0).toISOString()
-  const more = from === null ? '' : `, from ${time(from)} to ${time(to)}, about ${Math.ceil(bytes / 1e6)} MB`
+  const size = bytes < 1e6 ? 'less than 1 MB' : `about ${Math.round(bytes / 1e6)} MB`
+  const more = from === null ? '' : `, from ${time(from)} to ${time(to)}, ${size}`
   stdout.write(`${counted(count, what)} would expire${more}.\n`)
 }
 
