@@ -1,4 +1,5 @@
 import type { PropertyName, PropertyType } from '../../contract/responses.js'
+import { readMembers } from './json-text.js'
 
 /** A property with its path of names from the top level. */
 export interface ListedProperty {
@@ -50,6 +51,13 @@ export function listUserProperties(profiles: readonly object[]): ListedProperty[
     })
   }
   return list(profiles, [])
+}
+
+/** The JSON of the values that objects have at a path of names; those without one are left out. */
+export function listValuesAt(objects: readonly string[], [name, ...inner]: readonly string[]): string[] {
+  if (name === undefined) return [...objects]
+  const values = objects.flatMap((object) => (object.startsWith('{') ? (readMembers(object).get(name) ?? []) : []))
+  return listValuesAt(values, inner)
 }
 
 function findType(value: unknown): PropertyType {

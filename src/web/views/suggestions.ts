@@ -3,7 +3,7 @@ import { useContext } from 'preact/hooks'
 import type { FieldName } from '../../contract/questions.js'
 import type { PropertyType } from '../../contract/responses.js'
 import { listEventNames, listProperties, listValues } from '../api/schema.js'
-import { listUsers } from '../api/users.js'
+import { type ListedUser, listUsers } from '../api/users.js'
 import { type Choice, filterChoices, filterEvents, MAX_CHOICES } from '../lib/choices.js'
 import { formatField, formatValue, isScalar, NUMBER_FIELDS, toField } from '../lib/fields.js'
 import { formatCompact, formatShare } from '../lib/format.js'
@@ -112,8 +112,12 @@ export class Suggestions {
   }
 
   async #userProperties(): Promise<ListedProperty[]> {
-    const { users } = await this.#once('users', () => listUsers({ limit: PROFILES }))
-    return listUserProperties(users.map(({ properties }) => properties))
+    return listUserProperties((await this.sampleUsers()).map(({ properties }) => properties))
+  }
+
+  /** The users that were seen last, with their profiles. */
+  protected async sampleUsers(): Promise<ListedUser[]> {
+    return (await this.#once('users', () => listUsers({ limit: PROFILES }))).users
   }
 
   /**
@@ -150,7 +154,7 @@ export class Suggestions {
 }
 
 /** Formats a value for a text field; null for lists and objects. */
-function formatPlain(json: string): string | null {
+export function formatPlain(json: string): string | null {
   const value: unknown = JSON.parse(json)
   return isScalar(value) ? formatValue(value) : null
 }

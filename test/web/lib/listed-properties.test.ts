@@ -1,6 +1,11 @@
 import t from 'tap'
 import type { PropertyName } from '../../../src/contract/responses.js'
-import { flattenProperties, listUserProperties, mergeProperties } from '../../../src/web/lib/listed-properties.js'
+import {
+  flattenProperties,
+  listUserProperties,
+  listValuesAt,
+  mergeProperties,
+} from '../../../src/web/lib/listed-properties.js'
 
 t.test('names within objects follow their parents', (t) => {
   const source: PropertyName = { property: 'source', share: 0.5, types: [{ type: 'string', share: 1 }], examples: [] }
@@ -33,4 +38,11 @@ t.test('the properties of profiles, with those within objects', (t) => {
   ])
   t.strictSame(listUserProperties([]), [])
   t.end()
+})
+
+t.test('listValuesAt lists the values at a path as they are', async (t) => {
+  const profiles = ['{"a":1.0,"b":{"c":"x"}}', '{"b":{"c":null}}', '{"a":"y","b":[]}', '{}']
+  t.strictSame(listValuesAt(profiles, ['a']), ['1.0', '"y"'])
+  t.strictSame(listValuesAt(profiles, ['b', 'c']), ['"x"', 'null'])
+  t.strictSame(listValuesAt(profiles, ['b', 'c', 'd']), [])
 })

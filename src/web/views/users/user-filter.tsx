@@ -1,8 +1,10 @@
 import { useMemo } from 'preact/hooks'
 import type { FieldName, Filter } from '../../../contract/filters.js'
+import type { ListedUser } from '../../api/users.js'
 import { type Choice, filterChoices } from '../../lib/choices.js'
+import { listValuesAt } from '../../lib/listed-properties.js'
 import { FilterEditor } from '../explore/filter-editor.js'
-import { type FieldsWanted, Suggestions, SuggestionsContext } from '../suggestions.js'
+import { type FieldsWanted, formatPlain, Suggestions, SuggestionsContext } from '../suggestions.js'
 
 interface UserFilterProps {
   value: Filter | null
@@ -27,8 +29,16 @@ export function UserFilter({ value, onChange }: UserFilterProps) {
 
 /** Suggests only fields of users, and values without counts, which would be of events. */
 class UserSuggestions extends Suggestions {
+  /** The service lists the values that events have, so those of users without events come from a sample of profiles. */
   override async suggestValues(...of: Parameters<Suggestions['suggestValues']>): Promise<Choice[]> {
-    return (await super.suggestValues(...of)).map(({ value }) => ({ value }))
+    const [fields, , text, , format = formatPlain] = of
+    const [ofEvents, users] = await Promise.all([super.suggestValues(...of), this.sampleUsers()])
+    const ofUsers = fields.flatMap((field) => listUserValues(users, field)).map(format)
+    const values = new Set([...ofEvents.map(({ value }) => value), ...ofUsers.filter((value) => value !== null)])
+    return filterChoices(
+      text,
+      [...values].map((value) => ({ value })),
+    )
   }
 
   override async suggestFields(wanted: FieldsWanted, text: string): Promise<Choice[]> {
@@ -38,6 +48,14 @@ class UserSuggestions extends Suggestions {
       choices.filter(({ value }) => /^(?:distinct_id$|user\.|\["user",)/.test(value)),
     )
   }
+}
+
+/** The JSON of the values that users have for a field. */
+function listUserValues(users: readonly ListedUser[], field: FieldName): string[] {
+  const [source, ...names] = typeof field === 'string' ? field.split('.') : field
+  if (source === 'distinct_id') return users.map(({ distinct_id }) => JSON.stringify(distinct_id))
+  const profiles = users.map(({ text }) => text)
+  return source === 'user' ? listValuesAt(profiles, names).filter((json) => json !== 'null') : []
 }
 
 /** A name without a source stands for a property, here of the user. */
