@@ -75,6 +75,22 @@ t.test('filters are part of the link, and apply to new events', async (t) => {
   await other.getByText('No matching events yet').waitFor()
 })
 
+t.test('a list of long values stays within a phone', async (t) => {
+  const key = await site.addKey('secret', 'phone')
+  const user = 'a-user-with-a-rather-long-name@shop.example.com'
+  await track(key, 'bought', user)
+  const page = await site.visit(t, '#/live', key)
+  await waitForEvents(page, ['bought'])
+  await page.setViewportSize({ width: 390, height: 844 })
+  await page.getByRole('combobox', { name: 'User', exact: true }).focus()
+  const option = page.getByRole('option', { name: user })
+  await option.waitFor()
+  const { x = 0, width = 0 } = (await option.boundingBox()) ?? {}
+  t.ok(x > 0 && x + width < 390, `from ${x} px, ${width} px wide`)
+  const overhang = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+  t.equal(overhang, 0, 'the page does not scroll to the side')
+})
+
 t.test('events of another project are never shown', async (t) => {
   const [mine, other] = [await site.addKey('secret', 'mine'), await site.addKey('secret', 'theirs')]
   await track(mine, 'mine', 'ada')

@@ -31,6 +31,8 @@ interface FieldEvent {
 
 /** Debounce while the user types, ms. */
 const TYPING_MS = 120
+/** Between a list and the edge of the page. */
+const EDGE_PX = 8
 /** `keyCode` of a key that an input method handles, for browsers that send it after the composition has ended. */
 const COMPOSING = 229
 
@@ -267,6 +269,15 @@ function ChoiceList({ id, label, rows, active, isShown, onChoose }: ChoiceListPr
   useLayoutEffect(() => {
     if (isShown) list.current?.children[active]?.scrollIntoView({ block: 'nearest' })
   }, [active, isShown])
+  // On a phone, a list that is wider than its field would make the page scroll to the side.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the rows determine the width
+  useLayoutEffect(() => {
+    const { current } = list
+    if (!current || !isShown) return
+    current.style.left = ''
+    const overhang = current.getBoundingClientRect().right + EDGE_PX - document.documentElement.clientWidth
+    if (overhang > EDGE_PX) current.style.left = `${-overhang}px`
+  }, [rows, isShown])
   return (
     <div
       ref={list}
