@@ -53,7 +53,7 @@ t.test('boards', async (t) => {
     await page.getByRole('button', { name: 'Save as board' }).click()
     await page.getByLabel('Name', { exact: true }).fill('Ours')
     await page.getByRole('button', { name: 'Save board' }).click()
-    await page.getByLabel('Name of the board').waitFor()
+    await page.getByRole('heading', { name: 'Edit board', level: 1 }).waitFor()
     t.match(page.url(), /#\/board\/[0-9a-f]+\?edit=1$/)
     t.match(await boards(), [{ name: 'Ours', count: 6 }])
   })

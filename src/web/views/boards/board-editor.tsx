@@ -65,6 +65,7 @@ export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSav
     })
   return (
     <>
+      <h1 class={textStyles.hidden}>Edit board</h1>
       <Toolbar
         name={draft.name}
         isBusy={isBusy}
