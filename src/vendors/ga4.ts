@@ -152,14 +152,18 @@ function findCountry(name: string | undefined): string | undefined {
   return name === undefined ? undefined : countries.get(toKey(name))
 }
 
-/** Names that differ from the names in ICU. */
+/** Names that differ from the names in ICU. Rows keep the name that was current when Google wrote them. */
 const OTHER_NAMES: Record<string, string> = {
+  'Cabo Verde': 'CV',
   'Cape Verde': 'CV',
   'Czech Republic': 'CZ',
+  'Falkland Islands (Islas Malvinas)': 'FK',
   Macau: 'MO',
+  'Macedonia (FYROM)': 'MK',
   Swaziland: 'SZ',
   'The Bahamas': 'BS',
   'The Gambia': 'GM',
+  Turkey: 'TR',
 }
 const LETTERS = Array.from({ length: 26 }, (_, i) => String.fromCharCode(65 + i))
 
