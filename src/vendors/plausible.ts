@@ -53,7 +53,7 @@ export const plausible: Vendor = {
 }
 
 const TOTALS =
-  'Plausible exports daily totals, which cannot become events: they do not say who came when. Keep its numbers there, and start counting here. If you run Plausible yourself, export its events instead: clickhouse-client --database plausible_events_db --query "SELECT * FROM events_v2 WHERE site_id = 1 FORMAT JSONEachRow".'
+  'Plausible exports daily totals, which cannot become events: they do not say who came when. Keep its numbers there, and start counting here. If you run Plausible yourself, export its events instead: clickhouse-client --database plausible_events_db --query "SELECT * FROM events_v2 WHERE site_id = 1 FORMAT JSONEachRow SETTINGS date_time_output_format = \'iso\'".'
 
 const PLACED = [...['name', 'timestamp', 'user_id', 'session_id', 'hostname', 'pathname', 'referrer'], ...UTM_FIELDS]
 
