@@ -11,6 +11,8 @@ import { makeWebEvent, PAGE_VIEW, readField, readUser, type WebContext, type Web
  * https://developer.matomo.org/api-reference/reporting-api#Live
  */
 export const matomo: Vendor = {
+  emptyFault:
+    'Matomo answers with [] if there were no visits, so the request has failed, often because PHP had too little memory or time. Send it again.',
   messages: (row, options) => {
     const actions = row.readElements('actionDetails')
     if (!actions) throw new RowFault(describeOther(row))
@@ -82,7 +84,8 @@ function readActions(row: JsonRow, values: readonly JsonValue[], origin: Origin)
 /** Describes a row that is not a visit, such as a saved error response. */
 function describeOther(row: JsonRow): string {
   const message = row.value('result') === 'error' ? row.value('message') : undefined
-  if (typeof message === 'string') return `Matomo answered with an error instead of visits: ${message.slice(0, 200)}`
+  if (typeof message === 'string')
+    return `Matomo answered with an error instead of visits: ${JSON.stringify(message.slice(0, 200))}.`
   return 'The row has no actionDetails, unlike visits of Live.getLastVisitsDetails with format=json. Other reports of Matomo are totals, which cannot become events.'
 }
 

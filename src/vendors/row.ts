@@ -205,6 +205,22 @@ export function timestampText(text: string | undefined, format: TimeFormat): str
   throw new RowFault(`The timestamp ${text.slice(0, 100)} is not ${TIME_WORDS[format]}.`)
 }
 
+/** Excel displays long numbers like this, and saves what it displays. */
+export const SHORTENED = /^(-?\d(?:[.,]\d*)?)e\+(\d{1,2})$/i
+
+/**
+ * Checks that a time is not one that a spreadsheet has shortened.
+ * @param content of a string
+ * @throws RowFault if its last digits are missing
+ */
+export function checkDigits(content: string): void {
+  const [, mantissa, exponent] = SHORTENED.exec(content) ?? []
+  if (mantissa === undefined || mantissa.replace(/\D/g, '').length > Number(exponent)) return
+  throw new RowFault(
+    `The timestamp ${content} is in scientific notation, as Excel writes long numbers, and its last digits are lost. Format the column as a number without decimals, and save the file again.`,
+  )
+}
+
 /** The formats, for messages about a time in another one. */
 export const TIME_WORDS: Record<TimeFormat, string> = {
   iso: 'an ISO 8601 time',

@@ -1,6 +1,6 @@
 import { looksLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
 import type { Decoded, SdkRequest } from './message.js'
-import { FieldFault, type JsonRow, TIME_WORDS } from './row.js'
+import { checkDigits, FieldFault, type JsonRow, TIME_WORDS } from './row.js'
 import { correctedTime, parseDecimal, type TimeFormat, toMilliseconds } from './time.js'
 
 /** Decodes the rows of another product's export, into the same messages as its SDKs' requests if we accept those. */
@@ -15,6 +15,8 @@ export interface Vendor {
    * @throws NoEvent if the row has nothing to store
    */
   messages(row: JsonRow, options?: ExportOptions): Decoded[]
+  /** why an empty file is not an export of this vendor; undefined if it may be one */
+  emptyFault?: string
 }
 
 interface ExportOptions {
@@ -48,7 +50,7 @@ const SECONDS_BELOW = 1e11
  * Reads the time of a message, in whole epoch ms, corrected if the sender's clock is wrong by more than a minute. A
  * live message without a time gets the time of its arrival.
  * @param text of a JSON value; undefined if the message has no time
- * @throws FieldFault if the text is not a time that can be stored; it is never replaced by another one
+ * @throws RowFault if the text is not a time that can be stored; it is never replaced by another one
  */
 export function readTimestamp(text: string | undefined, origin: Origin, unit: Unit): number {
   const { request, sentAt = null, time, toUtc } = origin
@@ -56,6 +58,7 @@ export function readTimestamp(text: string | undefined, origin: Origin, unit: Un
     if (request) return request.receivedAt
     throw new FieldFault('The row has no time.', 'timestamp', true)
   }
+  if (!request) checkDigits(readString(text) ?? '')
   const ms = readTime(text, unit, time)
   if (request) return correctedTime(ms, { sentAt, receivedAt: request.receivedAt })
   return toUtc && parseDecimal(readString(text) ?? text) !== null ? toUtc(ms) : ms

@@ -19,7 +19,7 @@ export function checkColumns(columns: string[], beginning: Buffer, options: Inpu
   const needed = (['event', 'distinct_id'] as const).filter((field) => field !== 'event' || event === undefined)
   const lacking = needed.find((field) => !columns.includes(names[field]))
   if (!mapped && typed === undefined && lacking === undefined) return
-  if (columns.length === 1) throw new Error(oneColumn(beginning, options.delimiter, input))
+  checkDelimiter(columns, beginning, options, input)
   const has = `Its columns are ${listed(columns)}.`
   if (mapped) throw new Error(`${input} has no column "${mapped[1]}", which --map names. ${has}`)
   if (typed !== undefined) throw new Error(`${input} has no column "${typed}", which --types names. ${has}`)
@@ -28,6 +28,14 @@ export function checkColumns(columns: string[], beginning: Buffer, options: Inpu
       ? 'Name the column with --map event=COLUMN, or the event of all rows with --event NAME.'
       : `Name the column with --map ${lacking}=COLUMN.`
   throw new Error(`${input} has no column "${lacking}". ${has} ${hint}`)
+}
+
+/**
+ * Checks that a table has more than one column, as all tables of events have.
+ * @throws Error that names the delimiter which would give more
+ */
+export function checkDelimiter(columns: string[], beginning: Buffer, options: InputOptions, input: string): void {
+  if (columns.length === 1) throw new Error(oneColumn(beginning, options.delimiter, input))
 }
 
 /**

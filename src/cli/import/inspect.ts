@@ -1,14 +1,15 @@
 import { isUtf8 } from 'node:buffer'
 import { RowFault, readRow } from '../../vendors/row.js'
 import type { TimeFormat } from '../../vendors/time.js'
+import { VENDORS } from '../../vendors/vendors.js'
 import { type CellType, guessType } from './cell-types.js'
-import { checkColumns, checkFields } from './column-checks.js'
+import { checkColumns, checkDelimiter, checkFields } from './column-checks.js'
 import { CsvReader } from './csv.js'
 import { EventSource, type Outcome } from './event-source.js'
 import { findEncodingFault, findTextFault, quote } from './find-text-fault.js'
 import { findFormat, type InputFormat } from './formats.js'
 import type { Head, Input } from './input.js'
-import { type Row, type RowReader, RowsError } from './lines.js'
+import { isBlank, type Row, type RowReader, RowsError } from './lines.js'
 import { FIXED_NAMES, type FieldNames, FirstTime, OWN_NAMES } from './native-rows.js'
 import type { InputOptions } from './options.js'
 import { readerFromStart } from './readers.js'
@@ -68,6 +69,10 @@ export async function inspect(input: Input, options: InputOptions): Promise<Insp
 function inspectHead(head: Head, input: Input, options: InputOptions): Inspected {
   const fault = findTextFault(head, input.name)
   if (fault) throw new Error(fault)
+  const emptyFault = options.from && VENDORS[options.from].emptyFault
+  if (emptyFault && head.isWhole && isBlank(head.bytes, 0, head.bytes.length)) {
+    throw new Error(`${input.name} is empty. ${emptyFault}`)
+  }
   const format = options.format ?? findFormat(head.bytes)
   if (Object.keys(options.types).length > 0 && format !== 'csv') {
     throw new Error(`--types is for CSV, but ${input.name} is ${format === 'json' ? 'a JSON array' : 'NDJSON'}.`)
@@ -78,7 +83,7 @@ function inspectHead(head: Head, input: Input, options: InputOptions): Inspected
   const columns = reader instanceof CsvReader ? reader.columns : null
   const encoding = findEncodingFault(sample.lines, input.name)
   if (encoding) throw new Error(encoding)
-  if (columns && !options.from) checkColumns(columns, head.bytes, options, input.name)
+  if (columns) (options.from ? checkDelimiter : checkColumns)(columns, head.bytes, options, input.name)
   if (!columns && !options.from && sample.read > 0) checkFields([...sample.cells.keys()], options.names, input.name)
   const guesses = guess(sample, columns, options)
   if (reader instanceof CsvReader) guesses.hasStrays = reader.strays > 0

@@ -1,4 +1,4 @@
-import { RowFault, timestampText } from '../../vendors/row.js'
+import { checkDigits, SHORTENED, timestampText } from '../../vendors/row.js'
 import { parseDecimal, type TimeFormat, toMilliseconds } from '../../vendors/time.js'
 import { localMilliseconds } from './local-time.js'
 
@@ -15,8 +15,6 @@ const LAST_SECOND = 4_102_444_800
 /** In milliseconds this is a time in 1973; in seconds, one in the year 5138. */
 export const FIRST_PLAUSIBLE_MS = 1e11
 const LAST_MS = 1e13
-/** Excel displays long numbers like this, and saves what it displays. */
-const SHORTENED = /^(-?\d(?:[.,]\d*)?)e\+(\d{1,2})$/i
 const SHOWN = 100
 /** A format must match this many times more values than any other format. */
 const MAJORITY = 9
@@ -86,15 +84,6 @@ export function timeText(
   if (format !== 'iso' || zone === undefined || !text.startsWith('"')) return timestampText(text, format)
   const ms = localMilliseconds(content, zone)
   return ms === null ? timestampText(text, format) : String(ms)
-}
-
-/** @throws RowFault if the last digits are missing */
-function checkDigits(content: string): void {
-  const [, mantissa, exponent] = SHORTENED.exec(content) ?? []
-  if (mantissa === undefined || mantissa.replace(/\D/g, '').length > Number(exponent)) return
-  throw new RowFault(
-    `The timestamp ${content} is in scientific notation, as Excel writes long numbers, and its last digits are lost. Format the column as a number without decimals, and save the file again.`,
-  )
 }
 
 function readContent(text: string): string {

@@ -121,9 +121,20 @@ t.test('the head of an input', async (t) => {
       /is not an event.* has no distinct_id, unlike events of PostHog/,
       ...['--from', 'posthog'],
     ],
+    "another product's table with another delimiter": [
+      'session_id;url_path;created_at\nv;/;2024-01-02 03:04:05\n',
+      /only one column: --delimiter ';' would give 3/,
+      ...['--from', 'umami'],
+    ],
+    'an empty answer of Matomo': ['\n', /is empty.*Matomo answers with \[\]/, '--from', 'matomo'],
     'times that Excel has shortened': [
       'event,distinct_id,timestamp\na,u,1.70E+12\n',
       /1\.70E\+12 is in scientific notation/,
+    ],
+    "times of another product's table that Excel has shortened": [
+      'session_id,url_path,created_at\nv,/,1.70E+12\n',
+      /1\.70E\+12 is in scientific notation/,
+      ...['--from', 'umami'],
     ],
   }
 
