@@ -1,9 +1,9 @@
 import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import type { IdUse } from '../journal/insert-id-memory.js'
+import { chooseLane } from '../model/choose-lane.js'
 import { INSERT_ID_BYTES, insertIdAt, listInsertIds } from '../model/insert-id.js'
 import { findDigests, findKey, type RequestIds } from '../model/request-ids.js'
 import type { Sender } from '../model/sender.js'
-import { chooseLane } from './choose-lane.js'
 import type { Lane } from './lane.js'
 
 /** The ids of a sender that one lane remembers. */

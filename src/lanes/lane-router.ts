@@ -4,11 +4,11 @@ import type { Appended, Appends, Submission } from '../ingest/group-commit.js'
 import { NOTHING_STORED, toRefusalCode } from '../ingest/refused-writes.js'
 import type { Append } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { chooseLane } from '../model/choose-lane.js'
 import { splitByLane } from '../model/identified-events.js'
 import { findInsertIdLane } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
 import { type EventIds, type IdempotencyKey, makeRequestIds, type RequestIds } from '../model/request-ids.js'
-import { chooseLane } from './choose-lane.js'
 import type { Lane, OtherLanes } from './lane.js'
 
 /**

@@ -1,10 +1,10 @@
 import { idempotencyConflict } from '../contract/errors.js'
+import { chooseLane } from '../model/choose-lane.js'
 import { toChangeId } from '../model/insert-id.js'
 import type { IdempotencyKey } from '../model/request-ids.js'
 import type { Sender } from '../model/sender.js'
 import { type StateKind, toStateKey } from '../model/state-key.js'
 import type { Change, Repetition, StateStore, States } from '../states/state-store.js'
-import { chooseLane } from './choose-lane.js'
 import type { Lane } from './lane.js'
 
 /** The profiles or sessions of several lanes: each is changed in the lane of its key, so by one compare-and-set. */

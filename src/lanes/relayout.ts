@@ -5,6 +5,7 @@ import type { Journal } from '../journal/journal.js'
 import type { JournalStatus, Relocation } from '../journal/relocation.js'
 import type { Log } from '../lib/log.js'
 import { using } from '../lib/using.js'
+import { chooseLane } from '../model/choose-lane.js'
 import { selectInsertIds } from '../model/insert-id.js'
 import { type Layout, layoutNumber } from '../model/layout.js'
 import { maxPosition, START } from '../model/position.js'
@@ -12,7 +13,6 @@ import { findLastPosition, type KnownJournal, readJournals, recordJournal } from
 import { type RecordedLayout, readLayouts, recordLayout } from '../store/layouts.js'
 import { readBases, writeBases } from '../store/ledger.js'
 import { openTables } from '../store/tables.js'
-import { chooseLane } from './choose-lane.js'
 import { describeLayout, WrongLayoutError } from './layout.js'
 
 /**

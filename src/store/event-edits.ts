@@ -19,11 +19,22 @@ export interface Edit extends EventName {
   properties: string | null
 }
 
+type Deletion = EventName & Pick<ShardEdit, 'isAway'>
+
 interface Update extends Edit {
   properties: string
 }
 
-interface WaitingEdit extends Edit {
+/** An edit of an event that one shard may have. */
+interface ShardEdit extends Edit {
+  /**
+   * whether another shard should have the event; then its dead letter may be on the first shard, where an import of a
+   * whole store puts all of them
+   */
+  isAway: boolean
+}
+
+interface WaitingEdit extends ShardEdit {
   resolve(found: boolean): void
   reject(error: unknown): void
 }
@@ -45,7 +56,7 @@ export class EventEdits {
 
   constructor(shards: Shards) {
     this.#shards = shards
-    this.#edits = shards.all.map(({ clickhouse }) => new ShardEdits(clickhouse))
+    this.#edits = shards.all.map(({ clickhouse }) => new ShardEdits(clickhouse, shards.first))
   }
 
   /**
@@ -54,7 +65,7 @@ export class EventEdits {
    */
   async apply(edit: Edit, home = 0): Promise<boolean> {
     const found = await this.#shards.find(home, async ({ number }) => {
-      return (await this.#edits[number]?.apply(edit)) || null
+      return (await this.#edits[number]?.apply({ ...edit, isAway: number !== home })) || null
     })
     return found !== null
   }
@@ -91,6 +102,7 @@ export class EventEdits {
  */
 class ShardEdits {
   readonly #clickhouse: ClickHouse
+  readonly #first: ClickHouse
   readonly #counter: DeletionCounter
   readonly #log: ChangeLog
   readonly #waiting: WaitingEdit[] = []
@@ -100,14 +112,16 @@ class ShardEdits {
   /** ends the wait for further edits; null while not waiting */
   #gathered: (() => void) | null = null
 
-  constructor(clickhouse: ClickHouse) {
+  /** @param first the first shard */
+  constructor(clickhouse: ClickHouse, first: ClickHouse) {
     this.#clickhouse = clickhouse
+    this.#first = first
     this.#counter = new DeletionCounter(clickhouse)
     this.#log = new ChangeLog(clickhouse)
   }
 
   /** @returns false if the project has no such event; resolves when every later read shows the change */
-  apply(edit: Edit): Promise<boolean> {
+  apply(edit: ShardEdit): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ...edit, resolve, reject })
       if (this.#areAllBack) this.#gathered?.()
@@ -231,7 +245,7 @@ class ShardEdits {
   }
 
   /** Deletes existing events, project by project. @returns by project: the error if it failed */
-  async #delete(deletes: EventName[], change: RunningChange): Promise<Map<string, unknown>> {
+  async #delete(deletes: Deletion[], change: RunningChange): Promise<Map<string, unknown>> {
     const failures = new Map<string, unknown>()
     for (const projectId of new Set(deletes.map((one) => one.projectId))) {
       const ofProject = deletes.filter((one) => one.projectId === projectId)
@@ -240,8 +254,7 @@ class ShardEdits {
       const { parameters } = fields
       const all = { ...parameters, ...change.parameters }
       const run = async () => {
-        const places = ofProject.map(({ eventId }) => parseEventId(eventId)).filter((place) => place !== null)
-        await eraseEventsFromDeadLetters(this.#clickhouse, projectId, places)
+        await this.#eraseFromDeadLetters(projectId, ofProject)
         await this.#clickhouse.command(`DELETE FROM events WHERE (${condition}) AND ${change.fence}`, all, SHARED_READS)
       }
       const left = { query: `SELECT count() AS count FROM events WHERE ${condition}`, parameters }
@@ -250,6 +263,17 @@ class ShardEdits {
         .catch((error: unknown) => failures.set(projectId, error))
     }
     return failures
+  }
+
+  async #eraseFromDeadLetters(projectId: string, deletes: Deletion[]): Promise<void> {
+    const isFirst = this.#first === this.#clickhouse
+    for (const [clickhouse, there] of [
+      [this.#clickhouse, deletes],
+      [this.#first, isFirst ? [] : deletes.filter(({ isAway }) => isAway)],
+    ] as const) {
+      const places = there.map(({ eventId }) => parseEventId(eventId)).filter((place) => place !== null)
+      if (places.length > 0) await eraseEventsFromDeadLetters(clickhouse, projectId, places)
+    }
   }
 
   /** The ids of the events that exist. */
@@ -280,13 +304,13 @@ function groupIds(events: EventName[]): Map<string, string[]> {
 }
 
 /** Combines edits, assuming that their events exist: the last properties of each event, unless it is deleted. */
-function combineEdits(edits: Edit[]): { updates: Update[]; deletes: EventName[] } {
+function combineEdits(edits: ShardEdit[]): { updates: Update[]; deletes: Deletion[] } {
   const updates = new Map<string, Update>()
-  const deletes = new Map<string, EventName>()
-  for (const { projectId, eventId, properties } of edits) {
+  const deletes = new Map<string, Deletion>()
+  for (const { projectId, eventId, properties, isAway } of edits) {
     if (properties === null) {
       updates.delete(eventId)
-      deletes.set(eventId, { projectId, eventId })
+      deletes.set(eventId, { projectId, eventId, isAway })
     } else if (!deletes.has(eventId)) {
       updates.set(eventId, { projectId, eventId, properties })
     }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { chooseLane } from '../../src/lanes/choose-lane.js'
+import { chooseLane } from '../../src/model/choose-lane.js'
 import { toStateKey } from '../../src/model/state-key.js'
 import { PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, startRedis, until } from '../helper.js'
 import { RedisCluster } from '../redis-cluster.js'

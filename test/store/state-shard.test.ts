@@ -1,6 +1,6 @@
 import t from 'tap'
 import { literal } from '../../src/clickhouse/parameters.js'
-import { chooseLane } from '../../src/lanes/choose-lane.js'
+import { chooseLane } from '../../src/model/choose-lane.js'
 import { type StateKind, toStateKey } from '../../src/model/state-key.js'
 import { VERSIONED_TABLES } from '../../src/store/newest-rows.js'
 import { stateShardSql } from '../../src/store/state-shard.js'

@@ -4,7 +4,10 @@ import { migrate } from '../../../src/clickhouse/migrate.js'
 import { Shards } from '../../../src/clickhouse/shards.js'
 import { replayDeadLetter } from '../../../src/ingest/replay.js'
 import type { Entry } from '../../../src/journal/journal.js'
+import { chooseLane } from '../../../src/model/choose-lane.js'
 import { formatEventId } from '../../../src/model/event-id.js'
+import { parseProperties } from '../../../src/model/properties.js'
+import { toStateKey } from '../../../src/model/state-key.js'
 import { eraseFromDeadLetters } from '../../../src/store/dead-letter-erasure.js'
 import {
   countDeadLetters,
@@ -15,6 +18,8 @@ import {
 import { readDisks } from '../../../src/store/disks.js'
 import { EventEdits } from '../../../src/store/event-edits.js'
 import { deleteEventsOfUsers, insertEvents } from '../../../src/store/events.js'
+import { recordLayout } from '../../../src/store/layouts.js'
+import { PROFILES } from '../../../src/store/profiles.js'
 import { Purge } from '../../../src/users/erasure/purge.js'
 import { freePort, silent, startClickHouse } from '../../helper.js'
 
@@ -153,6 +158,49 @@ t.test('dead letters of all shards are one list, and each is replayed on its sha
   t.strictSame(await replayDeadLetter(shards, other, 2), { isStored: true })
   t.strictSame(await stored(), [[], [{ distinct_id: 'ada' }], [{ distinct_id: 'ada' }]], 'once, on whichever shard')
   t.strictSame(await listed(shards, { limit: 10 }), all.slice(3))
+})
+
+t.test('states of a dead letter on another shard are stored where they are looked up', async (t) => {
+  const shards = await openShards(t, 'states', 3)
+  await recordLayout(shards.first, { version: 1, lanes: 3, shards: 3, state: 'active' }, 1)
+  const names = Array.from({ length: 12 }, (_, i) => `user ${i}`)
+  const row = (name: string) =>
+    PROFILES.row('p', name, { properties: parseProperties('{}'), createdAt: 1, updatedAt: 1 })
+  const body = Buffer.from(names.map(row).join(','))
+  const entry: Entry = { position: MINUTE, kind: 'profiles', projectId: '', count: 1, receivedAt: 1, body }
+  // As after the import of a whole store.
+  await insertDeadLetter(shards.first, 70, entry, 'a reason', 'letter')
+  const [letter] = await readDeadLetters(shards, { limit: 1 })
+  if (!letter) throw new Error('there is one')
+  t.strictSame(await replayDeadLetter(shards, letter, 1), { isStored: true })
+  const found = await shards.each(async ({ clickhouse }) => {
+    const rows = await clickhouse.rows<{ distinct_id: string }>('SELECT distinct_id FROM profiles')
+    return rows.map(({ distinct_id }) => distinct_id).sort()
+  })
+  const wanted = [0, 1, 2].map((number) =>
+    names.filter((name) => chooseLane(toStateKey('profiles', 'p', name), 3) === number).sort(),
+  )
+  t.strictSame(found, wanted)
+  t.ok(wanted.every(({ length }) => length > 0))
+})
+
+t.test('an event that is deleted on another shard than its dead letter leaves that, too', async (t) => {
+  const shards = await openShards(t, 'away', 3)
+  const entry = entryAt(MINUTE, 'ada', 'bob')
+  // As after the import of a whole store.
+  await insertDeadLetter(shards.first, 70, entry, 'a reason', 'letter')
+  await insertEvents(shards.at(2).clickhouse, 70, [entry], 'moved', signal)
+  const [letter] = await readDeadLetters(shards, { limit: 1 })
+  if (!letter) throw new Error('there is one')
+  t.strictSame(await replayDeadLetter(shards, letter, 1), { isStored: true })
+  const edits = new EventEdits(shards)
+  t.teardown(() => edits.close())
+  const eventId = formatEventId({ position: MINUTE, index: 0, journalId: 70 })
+  t.ok(await edits.apply({ projectId: 'p', eventId, properties: null }))
+  let body = ''
+  for await (const chunk of await readDeadLetterBody(letter)) body += chunk
+  t.notMatch(body, /ada/)
+  t.match(body, /bob/)
 })
 
 t.test('a replay that died after its INSERT leaves nothing of users who were erased meanwhile', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { chooseLane } from '../../src/lanes/choose-lane.js'
+import { chooseLane } from '../../src/model/choose-lane.js'
 import { toStateKey } from '../../src/model/state-key.js'
 
 t.test('chooseLane never changes, because stored data depends on it', async (t) => {
