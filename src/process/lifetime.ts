@@ -48,7 +48,7 @@ export class Lifetime {
     // Ctrl-C under npm sends the signal twice.
     if (this.#isEnding) return
     this.#isEnding = true
-    setTimeout(() => process.exit(1), CLOSE_LIMIT_MS).unref()
+    setTimeout(() => this.#abandon(), CLOSE_LIMIT_MS).unref()
     try {
       await this.#close?.()
     } catch (error) {
@@ -56,5 +56,11 @@ export class Lifetime {
       process.exit(1)
     }
     process.exit(code)
+  }
+
+  #abandon(): never {
+    const seconds = CLOSE_LIMIT_MS / 1_000
+    this.#log.warn(`the shutdown took longer than ${seconds} s and was abandoned; nothing acknowledged is lost`)
+    process.exit(1)
   }
 }
