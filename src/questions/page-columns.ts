@@ -12,11 +12,17 @@ export function isPageView(statement: Statement): string {
   return `event IN ${statement.texts(statement.context.pages.page_views)}`
 }
 
+/**
+ * The places that a text is looked for. `location` is `url`, and then `path`: as one text, it can be a column of facts
+ * that ClickHouse parses once for each distinct text.
+ */
+type Place = PagePlace | 'location'
+
 /** The places that each field of a page is read from. */
-const PLACES_OF: Record<PageName, readonly PagePlace[]> = {
+const PLACES_OF: Record<PageName, readonly Place[]> = {
   url: ['url'],
   host: ['url'],
-  path: ['url', 'path'],
+  path: ['location'],
   title: ['title'],
   referrer: ['url', 'referrer'],
   source: ['url', 'referrer', 'source'],
@@ -27,7 +33,7 @@ const PLACES_OF: Record<PageName, readonly PagePlace[]> = {
   channel: ['url', 'path', 'title', 'referrer', 'source', 'medium', 'campaign'],
 }
 /** The places that the channel of a page view is read from: the others only show that an event has a page. */
-const PLACES_OF_PAGE_VIEW: readonly PagePlace[] = ['url', 'referrer', 'source', 'medium']
+const PLACES_OF_PAGE_VIEW: readonly Place[] = ['url', 'referrer', 'source', 'medium']
 
 /** Fields whose texts are columns with a dictionary. */
 const DICTIONARIES: readonly PageName[] = ['host', 'path', 'referrer']
@@ -84,7 +90,7 @@ export class PageColumns {
     const same = this.#findTexts(places.filter((place) => columns.get(place) !== null))
     const given = [...same.find(same.parse('properties'), 'properties')].map(([place, found]) => {
       const text = kept?.isThere
-        ? columns.get(place as PagePlace)
+        ? columns.get(place as Place)
         : `toLowCardinality(${same.check(place, found, 'properties')})`
       return `${text} AS text_${place}`
     })
@@ -116,7 +122,7 @@ export class PageColumns {
       .reduce((from, columns) => `(SELECT *, ${columns.join(', ')} FROM ${from})`, rows)
   }
 
-  #findTexts(places: readonly PagePlace[]): FirstTexts {
+  #findTexts(places: readonly Place[]): FirstTexts {
     const lists = new Map(places.map((place) => [place, listPaths(this.#statement, place)]))
     return new FirstTexts(lists, (text) => this.#statement.text(text))
   }
@@ -153,7 +159,7 @@ export class PageColumns {
   #selectHosts(): string[] {
     const places = this.#places().filter((place) => place === 'url' || place === 'referrer')
     const hosts = places.map((place) => `${computeHost(`text_${place}`)} AS host_${place}`)
-    const path = computePath(`if(text_url = '', text_path, text_url)`)
+    const path = computePath('text_location')
     return [
       ...hosts,
       ...(this.#names.has('path') ? [`${path} AS path`] : []),
@@ -277,7 +283,7 @@ export class PageColumns {
     return name === 'url' || name === 'title' ? `text_${name}` : `utm_${name}`
   }
 
-  #places(): PagePlace[] {
+  #places(): Place[] {
     const placesOf = (name: PageName) => {
       return name === 'channel' && this.#ofPageViews ? PLACES_OF_PAGE_VIEW : PLACES_OF[name]
     }
@@ -285,7 +291,7 @@ export class PageColumns {
   }
 
   /** The column of facts with the text of a place; null without one, or if texts may have to be repaired. */
-  #findColumn(place: PagePlace, kept: KeptValues | null): string | null {
+  #findColumn(place: Place, kept: KeptValues | null): string | null {
     if (!kept || this.#statement.context.repairsTexts) return null
     return kept.find({ firstOf: listPaths(this.#statement, place) })
   }
@@ -315,8 +321,10 @@ export class PageColumns {
 const FIRST = String.raw`\\1`
 
 /** The properties that have the text of a place, by their paths. */
-function listPaths({ context }: Statement, place: PagePlace): string[][] {
-  return context.pages.page_fields[place].map((field) => splitField(field).slice(1))
+function listPaths({ context }: Statement, place: Place): string[][] {
+  const { url, path } = context.pages.page_fields
+  const fields = place === 'location' ? [...url, ...path] : context.pages.page_fields[place]
+  return fields.map((field) => splitField(field).slice(1))
 }
 
 const ORIGIN = '(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//'

@@ -238,7 +238,8 @@ t.test('pages are the same, whether their texts have columns or are in the prope
   const missing = await read(false)
   t.strictSame(missing.found, expected, 'no columns')
   const { sources } = missing.values
-  t.equal(sources.length, PAGE_PLACES.length)
+  // The path has one for the lists of the URL and of the path together.
+  t.equal(sources.length, PAGE_PLACES.length + 1)
   await clickhouse.command(insertFacts([], 'timestamp < 10', '1'))
   // Some get no column.
   await addValueColumns(clickhouse, [...sources.filter((_, i) => i % 3 !== 1), ['url']])
@@ -268,7 +269,9 @@ function describeError(error: unknown): unknown {
 /** The values with columns: properties of the generated events, and texts of pages. */
 const KEPT: ColumnSource[] = [
   ...['plan', 'n', 'o', 'a', 'url'].map((name) => [name]),
-  ...PAGE_PLACES.map((place) => ({ firstOf: PAGE_FIELDS[place].map((field) => splitField(field).slice(1)) })),
+  ...[...PAGE_PLACES.map((place) => PAGE_FIELDS[place]), [...PAGE_FIELDS.url, ...PAGE_FIELDS.path]].map((fields) => {
+    return { firstOf: fields.map((field) => splitField(field).slice(1)) }
+  }),
 ]
 
 /** Questions about the fields of pages, of events and of sessions. @param center time of the events, epoch ms */
