@@ -5,7 +5,13 @@ import { replayDeadLetter } from '../ingest/replay.js'
 import { formatPosition, isPositionText, type Position, parsePosition } from '../model/position.js'
 import { removeExpiredDeadLetters } from '../projects/expiry.js'
 import { readProjects } from '../projects/projects.js'
-import { countDeadLetters, type DeadLetter, readDeadLetterBody, readDeadLetters } from '../store/dead-letters.js'
+import {
+  countDeadLetters,
+  type DeadLetter,
+  readDeadLetterBody,
+  readDeadLetters,
+  walkDeadLetters,
+} from '../store/dead-letters.js'
 import { jsonLines, replaceControls } from './columns.js'
 import { type Command, type CommandIo, findAction, parseInteger, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
@@ -31,7 +37,7 @@ The service may be running. The store is the one that its settings name: CLICKHO
 DATA_DIR. Its address is printed to standard error. A dead letter is on the shard of its lane, and
 is replayed there. With several shards, all must be up.`
 
-/** Dead letters that `replay --all` reads at a time. */
+/** Dead letters of one position that `find` reads. */
 const PAGE = 100
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 10_000
@@ -95,7 +101,7 @@ async function show(shards: Shards, { positions }: Arguments, io: CommandIo): Pr
 async function replay(shards: Shards, { all, positions }: Arguments, io: CommandIo): Promise<number> {
   let stored = 0
   let refused = 0
-  for await (const letter of all ? waiting(shards) : await find(shards, positions)) {
+  for await (const letter of all ? walkDeadLetters(shards) : await find(shards, positions)) {
     if (io.signal.aborted) break
     const result = await replayDeadLetter(shards, letter, Date.now())
     if (result.isStored) stored++
@@ -105,15 +111,6 @@ async function replay(shards: Shards, { all, positions }: Arguments, io: Command
   }
   io.stdout.write(`${stored} stored, ${refused} still refused.\n`)
   return refused > 0 || io.signal.aborted ? 1 : 0
-}
-
-async function* waiting(shards: Shards): AsyncGenerator<DeadLetter> {
-  let after: DeadLetter | undefined
-  do {
-    const letters = await readDeadLetters(shards, { limit: PAGE, ...(after && { after }) })
-    yield* letters
-    after = letters.at(-1)
-  } while (after)
 }
 
 /**

@@ -19,10 +19,10 @@ import { StateStore } from '../states/state-store.js'
 import {
   openTables,
   type StateTable,
-  type StoredKeys,
   type StoredTable,
   type StoreTables,
   type Tables,
+  withDeadLetters,
 } from '../store/tables.js'
 
 /**
@@ -111,12 +111,12 @@ export function createLane(journal: Journal, config: Config, options: LaneOption
   const profiles = of(tables.profiles, everywhere.profiles)
   const sessions = of(tables.sessions, everywhere.sessions)
   const aliases = of(tables.aliases, everywhere.aliases)
-  const states = <Value>(table: StateTable<Value>, keys: StoredKeys, maxBytes: number) =>
+  const states = <Value>(table: StateTable<Value>, stored: StoredTable<Value>, maxBytes: number) =>
     new StateStore(journal, commits, table, {
       maxBytes,
       memory,
       turns,
-      known: new KnownStates(journal, keys, log, { closing }),
+      known: new KnownStates(journal, withDeadLetters(stored, shards), log, { closing }),
     })
   return {
     number,

@@ -3,7 +3,7 @@ import { BloomFilter } from '../lib/bloom-filter.js'
 import type { Log } from '../lib/log.js'
 import { type Position, START } from '../model/position.js'
 import type { StoredKeys } from '../store/tables.js'
-import { KEY_END_BYTES } from '../store/versioned-table.js'
+import { KEY_END_BYTES, toKeyEnd } from '../store/versioned-table.js'
 
 /**
  * How long the keys that were read from ClickHouse are relied on, ms. A state that is stored later is found in the
@@ -73,7 +73,8 @@ export interface KnownStatesOptions {
  * journal first lacks a state, and later extended with the rows that were stored since. Rows of other processes are
  * included: all of them went through this journal, and its `stored` position shows which rows the last read has seen. A
  * state that is missing in the journal is only new if the mark of the journal's states is still the one from before the
- * read.
+ * read. States that only dead letters have are included, too: after the import of a whole store, the journal does not
+ * have them, and a replay stores them with their old versions.
  *
  *     nothing ──first miss──▶ reading all ──▶ known ──30 s, and a miss──▶ reading new rows ──▶ known
  *        ▲                                      │
@@ -206,10 +207,6 @@ export class KnownStates {
     }
     if (rest.length > 0) throw new Error('ClickHouse sent an incomplete state key')
   }
-}
-
-function toKeyEnd(stateKey: string): Buffer {
-  return Buffer.from(stateKey.slice(-2 * KEY_END_BYTES), 'hex')
 }
 
 function subtractMargin(stored: Position): Position {

@@ -105,13 +105,18 @@ const WAITING = `${IS_CURRENT}
 /** Positions are passed as strings, because they exceed the numbers allowed in an array parameter. */
 const IS_AT = 'position IN (SELECT arrayJoin(arrayMap(text -> toUInt64(text), {at:Array(String)})))'
 
+/** Dead letters that `walkDeadLetters` reads at a time. */
+const PAGE = 100
+
 /** Limits of a page of dead letters. */
 interface DeadLetterRange {
   limit: number
-  after?: DeadLetter
+  after?: Pick<DeadLetter, 'position' | 'journalId'>
   at?: readonly Position[]
   /** default: all projects */
   projectId?: string
+  /** default: all kinds */
+  kind?: EntryKind
 }
 
 /**
@@ -123,6 +128,20 @@ export async function readDeadLetters(shards: Shards, page: DeadLetterRange): Pr
   return deadLetters.sort(compareByPosition).slice(0, page.limit)
 }
 
+/** The dead letters of all shards that were not replayed, oldest first, in pages that a replay may follow. */
+export async function* walkDeadLetters(
+  shards: Shards,
+  range: Pick<DeadLetterRange, 'after' | 'kind'> = {},
+): AsyncGenerator<DeadLetter> {
+  for (let page = range; ; ) {
+    const letters = await readDeadLetters(shards, { ...page, limit: PAGE })
+    yield* letters
+    const last = letters.at(-1)
+    if (!last) return
+    page = { ...range, after: last }
+  }
+}
+
 function compareByPosition(a: DeadLetter, b: DeadLetter): number {
   if (a.position !== b.position) return a.position < b.position ? -1 : 1
   return a.journalId - b.journalId
@@ -130,7 +149,7 @@ function compareByPosition(a: DeadLetter, b: DeadLetter): number {
 
 async function readShardDeadLetters(
   shard: Shard,
-  { limit, after, at, projectId }: DeadLetterRange,
+  { limit, after, at, projectId, kind }: DeadLetterRange,
 ): Promise<DeadLetter[]> {
   const rows = await shard.clickhouse.rows<LetterRow>(
     `SELECT position, journal_id, project_id, kind, reason, length(body) AS size, received_at
@@ -139,6 +158,7 @@ async function readShardDeadLetters(
        ${after ? 'AND (position, journal_id) > ({position:UInt64}, {journal:UInt32})' : ''}
        ${at ? `AND ${IS_AT}` : ''}
        ${projectId === undefined ? '' : 'AND project_id = {project:String}'}
+       ${kind === undefined ? '' : 'AND kind = {kind:String}'}
      ORDER BY position, journal_id
      LIMIT {limit:UInt32}`,
     {
@@ -146,6 +166,7 @@ async function readShardDeadLetters(
       ...(after && { position: after.position, journal: after.journalId }),
       ...(at && { at: at.map(String) }),
       ...(projectId !== undefined && { project: projectId }),
+      ...(kind !== undefined && { kind }),
     },
   )
   return rows.map((row) => ({

@@ -1,3 +1,4 @@
+import { buffer } from 'node:stream/consumers'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { Shards } from '../clickhouse/shards.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from '../journal/journal.js'
@@ -8,13 +9,13 @@ import { measureProperties, type Properties } from '../model/properties.js'
 import { formatSession, parseSession, type Session } from '../model/session.js'
 import { type StateKind, toStateKey } from '../model/state-key.js'
 import { ALIASES } from './aliases.js'
-import { insertDeadLetter, insertRejected } from './dead-letters.js'
+import { insertDeadLetter, insertRejected, readDeadLetterBody, walkDeadLetters } from './dead-letters.js'
 import { findLastStored, findStoredPositions, insertEvents } from './events.js'
 import { insertEntries, isInserting, versionedRows } from './insert.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 import { PROFILES } from './profiles.js'
 import { SESSIONS } from './sessions.js'
-import type { StoredValue, VersionedTable } from './versioned-table.js'
+import { type StoredValue, toKeyEnd, type VersionedTable } from './versioned-table.js'
 
 /** The tables that the writer stores blocks in. An INSERT with a token that was used before has no effect. */
 export interface Tables {
@@ -146,7 +147,24 @@ function stateTable<Value>(
   }
 }
 
-function statesIn(entries: Entry[]): StoredState[] {
+/**
+ * The keys of a table and of the waiting dead letters of all shards: a replay stores their rows with the versions that
+ * they had, so whoever looks for newer rows would miss them.
+ */
+export function withDeadLetters({ kind, count, stateKeys }: StoredTable<unknown>, shards: Shards): StoredKeys {
+  const read = async function* (after: Position, signal: AbortSignal): AsyncGenerator<Buffer> {
+    for await (const letter of walkDeadLetters(shards, { kind, after: { position: after, journalId: 0 } })) {
+      signal.throwIfAborted()
+      const body = await buffer(await readDeadLetterBody(letter))
+      for (const { stateKey } of statesIn([{ ...letter, body }])) yield toKeyEnd(stateKey)
+    }
+    // Read them last: a dead letter that is replayed meanwhile is one of them.
+    yield* await stateKeys(after, signal)
+  }
+  return { count, stateKeys: async (after, signal) => read(after, signal) }
+}
+
+function statesIn(entries: Pick<Entry, 'kind' | 'position' | 'body'>[]): StoredState[] {
   return entries.flatMap(({ kind, position: version, body }) => {
     if (kind === 'events' || kind === 'rejected') return []
     const rows = JSON.parse(`[${body}]`) as Record<string, string>[]

@@ -43,6 +43,11 @@ export interface VersionedTable<Value> {
 
 /** The last bytes of a state key identify it. The first bytes determine its lane, so they are similar within a lane. */
 export const KEY_END_BYTES = 16
+
+export function toKeyEnd(stateKey: string): Buffer {
+  return Buffer.from(stateKey.slice(-2 * KEY_END_BYTES), 'hex')
+}
+
 /**
  * Reads the key before the other columns, in one thread, which takes half the time for 32 of 100 000 profiles (chdb
  * 26.7, 2 cores).

@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { replayDeadLetter } from '../../src/ingest/replay.js'
 import type { EntryKind } from '../../src/journal/journal.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
+import { parseProperties } from '../../src/model/properties.js'
 import { toRequestContext } from '../../src/model/request-context.js'
 import { keepVerbatim } from '../../src/model/verbatim.js'
 import { eraseFromDeadLetters } from '../../src/store/dead-letter-erasure.js'
@@ -231,6 +233,24 @@ t.test('a session and a profile that only dead letters and the journal have', as
     complete: true,
   })
   t.strictSame(await found(), [404, 404])
+})
+
+t.test('a dead letter of a profile that a service did not find when it started', async (t) => {
+  const { client, projectId, shards, leave } = await start(openService(t))
+  const { app, call } = client
+  const ada = { properties: parseProperties('{"plan":"pro"}'), createdAt: 1, updatedAt: 1 }
+  await leave('profiles', PROFILES.row(projectId, 'ada', ada))
+  await until('the users to be known', async () => {
+    await call('GET', `/public/users/${randomUUID()}`)
+    const { body } = await app.inject('/metrics')
+    return /tallyhouse_state_reads_total\{.*kind="profiles".*source="new".*\} [1-9]/.test(body)
+  })
+  const read = () => call('GET', '/public/users/ada')
+  t.equal((await read()).statusCode, 404)
+  for (const letter of await readDeadLetters(shards, { limit: 1 })) await replayDeadLetter(shards, letter, Date.now())
+  t.match((await read()).body, '{"plan":"pro"}')
+  await call('POST', '/public/users/profile', { distinct_id: 'ada', operations: { $set: { name: 'Ada' } } })
+  t.match((await read()).body, '{"plan":"pro","name":"Ada"}')
 })
 
 t.test('a dead letter that lost many of its events', async (t) => {
