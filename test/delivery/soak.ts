@@ -62,13 +62,18 @@ class Chaos {
 
   async #run(): Promise<void> {
     const { signal } = this.#over
+    // On a busy machine, what was killed needs long to start: without as much peace, a call could fail for ever.
+    let disturbedMs = 0
     while (!signal.aborted) {
-      await wait(MIN_PEACE_MS + Math.random() * (MAX_PEACE_MS - MIN_PEACE_MS), undefined, { signal }).catch(() => {})
+      const peaceMs = MIN_PEACE_MS + Math.random() * (MAX_PEACE_MS - MIN_PEACE_MS) + disturbedMs
+      await wait(peaceMs, undefined, { signal }).catch(() => {})
       if (signal.aborted) return
+      const began = performance.now()
       const what = Math.random()
       if (this.#installation.redis.length === 0 || what < 0.6) await this.#kill()
       else if (what < 0.9) await this.#disturb()
       else await this.#pause()
+      disturbedMs = performance.now() - began
     }
   }
 
