@@ -34,8 +34,7 @@ replay  tries to store dead letters again, for example after an update of ClickH
         Rerun it after either: nothing is stored twice.
 
 The service may be running. The store is the one that its settings name: CLICKHOUSE_URL, or
-DATA_DIR. Its address is printed to standard error. A dead letter is on the shard of its lane, and
-is replayed there. With several shards, all must be up.`
+DATA_DIR. Its address is printed to standard error. With several shards, all must be up.`
 
 /** Dead letters of one position that `find` reads. */
 const PAGE = 100

@@ -128,7 +128,7 @@ export async function readDeadLetters(shards: Shards, page: DeadLetterRange): Pr
   return deadLetters.sort(compareByPosition).slice(0, page.limit)
 }
 
-/** The dead letters of all shards that were not replayed, oldest first, in pages that a replay may follow. */
+/** All dead letters that were not replayed, oldest first. They may be replayed in the meantime. */
 export async function* walkDeadLetters(
   shards: Shards,
   range: Pick<DeadLetterRange, 'after' | 'kind'> = {},

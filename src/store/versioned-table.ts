@@ -44,6 +44,7 @@ export interface VersionedTable<Value> {
 /** The last bytes of a state key identify it. The first bytes determine its lane, so they are similar within a lane. */
 export const KEY_END_BYTES = 16
 
+/** The last KEY_END_BYTES of a state key. @param stateKey hexadecimal */
 export function toKeyEnd(stateKey: string): Buffer {
   return Buffer.from(stateKey.slice(-2 * KEY_END_BYTES), 'hex')
 }

@@ -322,7 +322,7 @@ export function findDays({ from, to }: Range, timezone: string): Days | null {
   return { first: begin.date, last, begin: begin.time, end: end.time }
 }
 
-/** The bounds of a range as people type them: days, of which the last one counts, or times. */
+/** The bounds of a range as its fields show them: its first and last day, or times. */
 export function formatBounds(range: Range, timezone: string): { from: string; to: string } {
   const { first, last, begin, end } = findDays(range, timezone) ?? { first: '', last: '', begin: '', end: '' }
   return { from: `${first} ${begin}`.trim(), to: `${last} ${end}`.trim() }
