@@ -244,7 +244,7 @@ async function* decompress(chunks: Chunks, name: string): Chunks {
     case 'gzip':
       return yield* inflate(all, createGunzip({ chunkSize: CHUNK_BYTES }))
     case 'brotli':
-      return yield* inflate(all, createBrotliDecompress({ chunkSize: CHUNK_BYTES }))
+      return yield* unbrotli(all)
     case 'zstd':
       return yield* unzstd(all)
     case 'zip':
@@ -339,6 +339,19 @@ function joinChunks(chunks: readonly Buffer[], bytes: number): Buffer {
 async function* inflate(chunks: Chunks, inflating: Transform): Chunks {
   // The reader gets the error, so the callback has nothing to do.
   yield* pipeline(Readable.from(chunks), inflating, () => undefined) as unknown as Chunks
+}
+
+/** Decompresses Brotli. Node ignores what follows the end of the first stream, which may be more events. */
+async function* unbrotli(chunks: Chunks): Chunks {
+  const inflating = createBrotliDecompress({ chunkSize: CHUNK_BYTES })
+  let received = 0
+  const counted = map(chunks, (chunk) => {
+    received += chunk.length
+    return chunk
+  })
+  yield* inflate(counted, inflating)
+  if (inflating.bytesWritten === received) return
+  throw Object.assign(new Error('more data follows its end'), { code: 'ERR_BROTLI_TRAILING_DATA' })
 }
 
 /**

@@ -360,6 +360,11 @@ t.test('Brotli is detected by the file name', async (t) => {
   await t.rejects(batchesOf(await openFile(path)), { isTruncated: true, message: /ends in the middle/ })
   await writeFile(path, Buffer.concat([whole.subarray(0, 5), Buffer.alloc(100, 0xff)]))
   await t.rejects(batchesOf(await openFile(path)), { isTruncated: false, message: /damaged/ })
+  // Unlike gzip and zstd, Brotli has no format for several streams in a file, but `cat` makes one.
+  for (const rest of [whole, Buffer.from('more')]) {
+    await writeFile(path, Buffer.concat([whole, rest]))
+    await t.rejects(batchesOf(await openFile(path)), { isTruncated: false, message: /data follows its end/ })
+  }
 })
 
 t.test('truncated or damaged compressed data is an error that names the input', async (t) => {
