@@ -9,8 +9,9 @@ import type { WriteLimits } from './producer.js'
 /** Interval at which the memory of Redis is read, ms. */
 const MEMORY_READ_MS = 1_000
 
+const LISTPACKS = 'hash-max-listpack-entries'
 /**
- * Redis' default of hash-max-listpack-entries. The hashes of idempotency keys and insert_ids have up to this many
+ * Redis' default of LISTPACKS. The hashes of idempotency keys and insert_ids have up to this many
  * fields, and need little memory only as listpacks.
  */
 const LISTPACK_FIELDS = 512
@@ -74,7 +75,7 @@ export class MemoryLimit {
   async watch(): Promise<void> {
     const memory = await this.#tryRead()
     if (memory && mayEvict(memory)) throw new EvictionError(memory.policy)
-    await this.#warnOfListpacks()
+    await this.#warnOfSettings()
     this.#reads = setInterval(() => this.#tryRead(), MEMORY_READ_MS).unref()
   }
 
@@ -91,15 +92,19 @@ export class MemoryLimit {
     return new ApiError('overloaded', message, { cause: refusal, retryAfter: refusal.retryAfter })
   }
 
-  /** Warns if hash-max-listpack-entries is low. Some providers refuse CONFIG; then nothing is checked. */
-  async #warnOfListpacks(): Promise<void> {
+  /** Warns of settings that cost events or memory. Some providers refuse CONFIG; then nothing is checked. */
+  async #warnOfSettings(): Promise<void> {
     const { redis, log } = this.#options
-    const setting = 'hash-max-listpack-entries'
-    const reply = await redis.config('GET', setting).catch(() => [])
-    const fields = Number((reply as string[])[1] ?? LISTPACK_FIELDS)
+    const reply = (await redis.config('GET', 'appendonly', LISTPACKS).catch(() => [])) as string[]
+    const readSetting = (setting: string) => (reply.includes(setting) ? reply[reply.indexOf(setting) + 1] : undefined)
+    const appendonly = readSetting('appendonly')
+    if (appendonly === 'no') {
+      log.warn({ appendonly }, 'Redis loses accepted events when it ends: set its appendonly to yes')
+    }
+    const fields = Number(readSetting(LISTPACKS) ?? LISTPACK_FIELDS)
     if (fields >= LISTPACK_FIELDS) return
-    const message = `Redis needs several times the memory for idempotency keys and insert_ids: set its ${setting} to ${LISTPACK_FIELDS}`
-    log.warn({ [setting]: fields }, message)
+    const message = `Redis needs several times the memory for idempotency keys and insert_ids: set its ${LISTPACKS} to ${LISTPACK_FIELDS}`
+    log.warn({ [LISTPACKS]: fields }, message)
   }
 
   close(): void {
