@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 /** Sentences for errors of the file system, by the error's path. */
 const IN_WORDS: Record<string, (path: string) => string> = {
   ENOENT: (path) => describeMissing(path),
-  EACCES: (path) => `The user of this process may not access ${path}.`,
+  EACCES: describeDenied,
   EPERM: (path) => `The user of this process may not change ${path}.`,
   EISDIR: (path) => `${path} is a folder, but must be a file.`,
   ENOTDIR: (path) => `${path} cannot exist, because a parent of it is not a folder.`,
@@ -14,6 +14,11 @@ const IN_WORDS: Record<string, (path: string) => string> = {
   EROFS: (path) => `${path} is on a read-only file system.`,
   EMFILE: (path) => `Too many files are open for ${path}. Raise the limit: ulimit -n.`,
   ENAMETOOLONG: (path) => `The name ${path} is too long.`,
+}
+
+/** Also for what ClickHouse may not access: a command that root ran leaves files that the service's user may not read. */
+export function describeDenied(path: string): string {
+  return `The user of this process may not access ${path}. Run it as the owner of that file, or change its owner.`
 }
 
 /** If the file should have been created, its folder is missing. */

@@ -11,6 +11,7 @@ import {
   SECRET_KEY,
   startApp,
   startClickHouse,
+  startRedis,
   startService,
   temporaryFolder,
   until,
@@ -116,6 +117,36 @@ t.test('verify fails for lost settings, counts of usage and exclusions from fact
   for (const what of ['1 versions of settings', 'counts of usage', '1 exclusions from facts']) {
     t.match(printed, new RegExp(`WRONG: The store has lost the part .*${what} of the project default`))
   }
+})
+
+t.test('verify says what to do about a Redis that it may not use or cannot reach', async (t) => {
+  const { env } = await withEngine(t, await stopped(t))
+  const redis = await startRedis(t, ['--requirepass', 'right', '--user', 'reader', 'on', '>right', '~*', '+@read'])
+  const verify = async (login: string) => {
+    const { code, printed } = await run(command, ['--quick'], {
+      ...env,
+      REDIS_URL: redis.url.replace('//', `//${login}`),
+    })
+    t.equal(code, 1)
+    return printed
+  }
+  t.match(
+    await verify(':wrong@'),
+    /WRONG: The journal: Redis refuses the login .*"WRONGPASS .*Correct its user and pass/,
+  )
+  t.match(await verify('reader:right@'), /WRONG: The journal: .*"NOPERM .*~\* &\* \+@all/)
+  await redis.kill()
+  t.match(await verify(':right@'), /WRONG: The journal: Redis cannot be reached or used\. Check REDIS_URL\./)
+})
+
+t.test('verify does not call a journal missing that it cannot look for', async (t) => {
+  const { env } = await withEngine(t, await stopped(t))
+  const file = join(await temporaryFolder(t), 'file')
+  await writeFile(file, '')
+  const { printed } = await run(command, ['--quick'], { ...env, DATA_DIR: file })
+  t.match(printed, /WRONG: The journal: .*file\/journal cannot exist/)
+  const { printed: ofNone } = await run(command, ['--quick'], { ...env, DATA_DIR: `${file}-missing` })
+  t.match(ofNone, /WRONG: The journal is missing/)
 })
 
 t.test('verify neither compares nor accepts the ledger with the settings of fewer lanes', async (t) => {

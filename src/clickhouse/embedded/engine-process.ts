@@ -6,6 +6,7 @@ import { extname, join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { describeDenied } from '../../lib/failure-text.js'
 import type { LoadFailure } from './engine-child.js'
 import { USER } from './engine-config.js'
 
@@ -114,7 +115,7 @@ function toLoadError(reason: string): StartError {
   )
 }
 
-/** The engine always exits with the same code, so only stderr identifies the two cases that the caller can solve. */
+/** The engine always exits with the same code, so only stderr identifies what the caller, or an operator, can solve. */
 function toExitError(stderr: string, path: string, port: number, exit: string): StartError {
   if (stderr.includes('Another server instance in same directory')) {
     return new StartError('locked', `another ClickHouse owns the folder ${path}`)
@@ -122,6 +123,8 @@ function toExitError(stderr: string, path: string, port: number, exit: string): 
   if (stderr.includes('Net Exception: Address already in use')) {
     return new StartError('port', `port ${port} of 127.0.0.1, which ClickHouse must listen on, is in use`)
   }
+  const denied = /Permission denied \["([^"]+)"\]/.exec(stderr)?.[1]
+  if (denied !== undefined) return new StartError('other', describeDenied(denied))
   return new StartError('other', `ClickHouse exited (${exit})${stderr && `: ${stderr}`}`)
 }
 

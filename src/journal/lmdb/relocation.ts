@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { access } from 'node:fs/promises'
 import { pieces } from '../../lib/pieces.js'
 import { maxPosition, type Position, START } from '../../model/position.js'
 import type { Tally, WaitingEntry } from '../journal.js'
@@ -60,7 +61,7 @@ class LmdbRelocation implements Relocation {
   }
 
   async readStatus(): Promise<JournalStatus | null> {
-    if (!existsSync(this.#path)) return null
+    if (!(await isThere(this.#path))) return null
     if (!this.#tables) await checkDatabase(this.#path, false)
     const tables = this.#open()
     const found = readMeta(tables, this.#path)
@@ -184,5 +185,16 @@ class LmdbRelocation implements Relocation {
   async #put(meta: Meta): Promise<void> {
     const tables = this.#open()
     await transact(tables.root, () => putMeta(tables, meta))
+  }
+}
+
+/** @throws Error if it cannot be known, for example because another user's folder is in between */
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await access(path)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
   }
 }

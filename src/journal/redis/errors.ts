@@ -24,13 +24,20 @@ export function asRefusal(error: unknown): ApiError | null {
   return new ApiError('unavailable', 'The journal cannot be written now. Try again in a moment.', { cause: error })
 }
 
-/** Redis refuses the user or the password, or the user lacks rights. Only an operator can fix that. */
-const LOGIN_REFUSAL = /^(WRONGPASS|NOAUTH|NOPERM)\b/
+/** Redis refuses the user or the password. Only an operator can fix that. */
+const LOGIN_REFUSAL = /^(WRONGPASS|NOAUTH)\b/
+/** The user lacks rights. */
+const RIGHTS_REFUSAL = /^NOPERM\b/
 
-/** Explains a refused login or database, also if it is the cause of another error; null for any other failure. */
+/** Explains a refused login, right or database, also if it is the cause of another error; null for any other failure. */
 export function refusedAccess(error: unknown): Error | null {
   if (isReply(error) && LOGIN_REFUSAL.test(error.message)) {
     return new Error(`Redis refuses the login of REDIS_URL: "${error.message}". Correct its user and password.`)
+  }
+  if (isReply(error) && RIGHTS_REFUSAL.test(error.message)) {
+    return new Error(
+      `The user of REDIS_URL lacks rights: "${error.message}". Give it all keys, channels and commands: ACL SETUSER name ~* &* +@all.`,
+    )
   }
   if (isReply(error) && isDatabaseRefused(error)) {
     return new Error(
@@ -38,6 +45,11 @@ export function refusedAccess(error: unknown): Error | null {
     )
   }
   return error instanceof Error && error.cause !== undefined ? refusedAccess(error.cause) : null
+}
+
+/** Says what an operator has to do about a Redis that could not be opened. */
+export function describeFailedOpen(error: unknown): Error {
+  return refusedAccess(error) ?? new Error('Redis cannot be reached or used. Check REDIS_URL.', { cause: error })
 }
 
 /** Whether the journal was deleted from Redis or replaced by another one, or this Redis has not adopted it yet. */

@@ -40,7 +40,7 @@ import {
   toEntries,
   toLimits,
 } from './encoding.js'
-import { asRefusal, isGone, refusedAccess, unavailable } from './errors.js'
+import { asRefusal, describeFailedOpen, isGone, refusedAccess, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
 import { RedisInsertIds } from './insert-ids.js'
 import { type JournalKeys, journalKeys } from './keys.js'
@@ -86,7 +86,7 @@ export async function openRedisJournal(options: RedisJournalOptions): Promise<Jo
     await journal.watchMemory()
   } catch (error) {
     const wrong = wrongRedis(error) ?? refusedAccess(error)
-    const reason = wrong ?? new Error('Redis cannot be reached or used. Check REDIS_URL.', { cause: error })
+    const reason = wrong ?? describeFailedOpen(error)
     if (!options.late || wrong) {
       await journal.close()
       throw reason

@@ -11,7 +11,7 @@ import { parseGuard } from '../layout.js'
 import type { JournalStatus, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { CONNECTION_WAIT_MS, RedisConnection } from './connection.js'
 import { parseState, parseTally, positionFields } from './encoding.js'
-import { asRefusal, unavailable } from './errors.js'
+import { asRefusal, describeFailedOpen, refusedAccess, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
 import { FORMAT, type JournalKeys, journalKeys } from './keys.js'
 import type { RedisJournalOptions } from './options.js'
@@ -38,6 +38,7 @@ const PIECE = 500
 /**
  * Opens the Redis journal of a lane to inspect it or to change the layout. Creates nothing before `create`. Waits up to
  * 2 s for the connection.
+ * @throws Error that says what to do, if Redis cannot be reached or used
  */
 export async function openRedisRelocation(
   options: Pick<RedisJournalOptions, 'url' | 'prefix' | 'replicas' | 'log'>,
@@ -47,7 +48,7 @@ export async function openRedisRelocation(
     await relocation.opened()
   } catch (error) {
     await relocation.close()
-    throw error
+    throw describeFailedOpen(error)
   }
   return relocation
 }
@@ -251,7 +252,7 @@ class RedisRelocation implements Relocation {
       await this.#connection.connected(CONNECTION_WAIT_MS)
       return await command()
     } catch (error) {
-      throw asRefusal(error) ?? unavailable(error)
+      throw refusedAccess(error) ?? asRefusal(error) ?? unavailable(error)
     }
   }
 }
