@@ -1,23 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
-import { type ClickHouseClient, type ClickHouseSettings, EXCEPTION_TAG_HEADER_NAME } from '@clickhouse/client'
 import type { RecentOwners } from '../lib/recent-owners.js'
 import { ThreadLoad } from '../lib/thread-load.js'
-import { CONNECTIONS, type Connection, IN_MEMORY, INSERT_TIMEOUT_MS } from './connection.js'
-import {
-  assertIsFromClickHouse,
-  isStoreError,
-  isTimeout,
-  type NoSlotError,
-  StoreError,
-  StoreUnreachableError,
-} from './errors.js'
-import { untilException } from './exception-guard.js'
-import { isLongStatement, type Parameters, type Scalars } from './parameters.js'
+import { CONNECTIONS, type Connection, INSERT_TIMEOUT_MS, WITHOUT_DATABASE } from './connection.js'
+import { isStoreError, isTimeout, type NoSlotError, StoreError, StoreUnreachableError } from './errors.js'
+import { TAG_HEADER, untilException } from './exception-guard.js'
+import { assertFits, type ClickHouseSettings, fitsInField, type Parameters } from './parameters.js'
 import { ReadPriority } from './read-priority.js'
 import { BACKGROUND, ReadSlots, type Slot, type SlotLimits } from './read-slots.js'
-import { READ_SETTINGS, Replicas, type ReplicasOptions } from './replicas.js'
+import { Replicas, type ReplicasOptions } from './replicas.js'
 import { Spool, type SpoolLimits, SpoolMemory } from './spool.js'
 
 export interface StoreOptions extends ReplicasOptions {
@@ -68,8 +60,6 @@ export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 4, wait
 const SLOTS_BESIDE_OTHERS = 2
 /** A page of 10 000 ordinary events is 2 MB. */
 const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
-/** A query fails if its default database does not exist. */
-export const WITHOUT_DATABASE = { database: 'default' } as ClickHouseSettings
 /** ClickHouse cancels a query when its client disconnects, but only if it is read-only. */
 const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
 
@@ -179,7 +169,7 @@ export class ClickHouse {
     })
   }
 
-  /** Runs a statement without a result. Parameters go in the URL, so large values belong in the statement. */
+  /** Runs a statement without a result. */
   async command(
     query: string,
     parameters: Parameters = {},
@@ -187,23 +177,9 @@ export class ClickHouse {
     limitMs = QUERY_TIMEOUT_MS,
   ): Promise<void> {
     const run = async (paced: ClickHouseSettings) => {
-      await this.#write((connection) =>
-        connection.run(limitMs, async (abort_signal) => {
-          const { response_headers } = await connection.client.command({
-            query,
-            query_params: parameters,
-            clickhouse_settings: {
-              ...paced,
-              ...signsOfLife(limitMs),
-              ...settings,
-              ...IN_MEMORY,
-              max_query_size: MAX_QUERY_BYTES,
-            },
-            abort_signal,
-          })
-          assertIsFromClickHouse(response_headers)
-        }),
-      )
+      const all = { ...paced, ...signsOfLife(limitMs), ...settings, max_query_size: MAX_QUERY_BYTES }
+      const statement = { query, parameters, settings: all }
+      await this.#write((connection) => connection.run(limitMs, (abort) => connection.command(statement, abort)))
     }
     if (this.#project === undefined) await run({})
     else await this.#paced({ project: this.#project }, run)
@@ -267,33 +243,23 @@ export class ClickHouse {
       end = (id) => this.endQuery(id),
     }: Omit<ReadOptions, 'project' | 'slot'>,
   ): Promise<Row[]> {
-    const query_id = randomUUID()
-    const isLong = isLongStatement(query, parameters)
-    const long = isLong && { max_query_size: MAX_QUERY_BYTES }
+    assertFits(query, parameters)
+    const queryId = randomUUID()
     const all = {
       ...READ,
       ...signsOfLife(limitMs),
       ...settings,
-      ...long,
-      ...IN_MEMORY,
+      ...(!fitsInField(query) && { max_query_size: MAX_QUERY_BYTES }),
       output_format_json_quote_64bit_integers: 1,
-    } as const
-    const read = (connection: Connection, abort_signal: AbortSignal) =>
-      connection.rows<Row>({
-        query,
-        query_params: parameters,
-        use_multipart_params_auto: !isLong,
-        clickhouse_settings: all,
-        query_id,
-        abort_signal,
-      })
+      query_id: queryId,
+    }
+    const statement = { query, parameters, settings: all }
+    const read = (connection: Connection) =>
+      connection.run(limitMs, (abort) => connection.rows<Row>(statement, abort), signal)
     try {
-      return await this.#read(
-        (connection) => connection.run(limitMs, (abort) => read(connection, abort), signal),
-        signal,
-      )
+      return await this.#read(read, signal)
     } catch (error) {
-      if (!(error instanceof StoreError)) onLeft?.(end(query_id))
+      if (!(error instanceof StoreError)) onLeft?.(end(queryId))
       throw error
     }
   }
@@ -335,13 +301,12 @@ export class ClickHouse {
    */
   async bytes(
     query: string,
-    parameters: Scalars = {},
+    parameters: Parameters = {},
     settings: ClickHouseSettings = {},
     reading: ReadOptions = {},
   ): Promise<Readable> {
     const { signal, limitMs = QUERY_TIMEOUT_MS, project = this.#project, end = (id) => this.endQuery(id) } = reading
     const queryId = randomUUID()
-    const consistent = this.hasReplicas ? READ_SETTINGS : {}
     const priority = project !== undefined && (await this.#priority.settings(project))
     const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(throwUnreachable)
     if (project !== undefined) slot.onFree(this.#priority.begin(project))
@@ -349,18 +314,9 @@ export class ClickHouse {
       ...priority,
       ...(project !== undefined && { ...this.#threads(project), ...this.#ofProject(project) }),
     }
-    const all = {
-      database: this.database,
-      ...IN_MEMORY,
-      ...READ,
-      ...consistent,
-      ...paced,
-      ...settings,
-    } as const
-    const open = (connection: Connection) => {
-      const named = { ...all, query_id: queryId }
-      return connection.run(limitMs, (abort) => connection.streams.open(query, parameters, named, abort), signal)
-    }
+    const statement = { query, parameters, settings: { ...READ, ...paced, ...settings, query_id: queryId } }
+    const open = (connection: Connection) =>
+      connection.run(limitMs, (abort) => connection.stream(statement, abort), signal)
     const answer = await this.#read(open, signal).catch((error) => {
       if (!(error instanceof StoreError)) slot.holdUntil(end(queryId))
       slot.release()
@@ -371,14 +327,15 @@ export class ClickHouse {
       if (!answer.readableEnded) slot.holdUntil(end(queryId))
       slot.release()
     })
-    const tag = answer.headers[EXCEPTION_TAG_HEADER_NAME]
-    if (all.wait_end_of_query === 0 && typeof tag !== 'string') {
+    const tag = answer.headers[TAG_HEADER]
+    const isBuffered = settings.wait_end_of_query === 1
+    if (!isBuffered && typeof tag !== 'string') {
       // A proxy removed the header, so it might also make a broken transfer look complete. A full disk of ClickHouse
       // then goes unnoticed.
       answer.destroy()
       return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
     }
-    const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag)) : answer
+    const rows = isBuffered ? answer : untilException(answer, String(tag))
     const stream = new Spool(rows, this.#spooled, {
       onStall: (since) => slot.stalled(since),
       yields: () => project !== undefined && this.#yields(project),
@@ -391,30 +348,16 @@ export class ClickHouse {
 
   /** Sends rows unchanged, in the format that the INSERT names. Resolves when they are stored, throws when aborted. */
   async insert(query: string, values: Readable, settings: ClickHouseSettings, signal: AbortSignal): Promise<void> {
-    const insert = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
-      const { stream, response_headers } = await client.exec({
-        query,
-        values,
-        clickhouse_settings: { ...settings, ...IN_MEMORY },
-        abort_signal,
-      })
-      // An unread response would keep its connection.
-      for await (const _ of stream);
-      assertIsFromClickHouse(response_headers)
-    }
-    await this.#onOne(
-      (connection) => connection.run(this.#insertTimeoutMs, (abort) => insert(connection.client, abort), signal),
-      signal,
-    )
+    const statement = { query, settings, rows: values }
+    const insert = (connection: Connection) =>
+      connection.run(this.#insertTimeoutMs, (abort) => connection.command(statement, abort), signal)
+    await this.#onOne(insert, signal)
   }
 
   /** @throws if ClickHouse does not respond to a query within 2 s, or refuses the login */
   async ping(): Promise<void> {
-    const ping = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
-      const { response_headers } = await client.command({ query: 'SELECT 1', abort_signal })
-      assertIsFromClickHouse(response_headers)
-    }
-    await this.#onOne((connection) => connection.run(PING_TIMEOUT_MS, (abort) => ping(connection.client, abort)))
+    const statement = { query: 'SELECT 1', settings: {} }
+    await this.#onOne((connection) => connection.run(PING_TIMEOUT_MS, (abort) => connection.command(statement, abort)))
   }
 
   async close(): Promise<void> {

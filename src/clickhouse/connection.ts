@@ -1,24 +1,15 @@
 import { setMaxListeners } from 'node:events'
-import {
-  type ClickHouseClient,
-  ClickHouseError,
-  type ClickHouseSettings,
-  createClient,
-  type QueryParams,
-} from '@clickhouse/client'
-import { VERSION } from '../version.js'
-import {
-  assertHasEnd,
-  assertIsFromClickHouse,
-  StoreTimeoutError,
-  StoreUnreachableError,
-  toStoreError,
-} from './errors.js'
-import { QueryStreams } from './query-stream.js'
+import type { IncomingMessage } from 'node:http'
+import { StoreError, StoreTimeoutError, StoreUnreachableError } from './errors.js'
+import { readBytes } from './exception-guard.js'
+import type { ClickHouseSettings } from './parameters.js'
+import { Requests, type Statement } from './requests.js'
 
 /** The timeout of an INSERT, ms. */
 export const INSERT_TIMEOUT_MS = 120_000
 export const CONNECTIONS = 32
+/** A query fails if its default database does not exist. */
+export const WITHOUT_DATABASE = { database: 'default' }
 /** How long the server may be silent in the middle of a result, ms: a query that finds little sends little. */
 const SILENT_MS = 120_000
 /**
@@ -38,50 +29,43 @@ const IDLE_SOCKET_MS = 2_500
 /** ClickHouse's own errors always have a text; the client makes an error response's body the message. */
 const NO_TEXT = 'the response is an error without text, so it is not from ClickHouse: check CLICKHOUSE_URL'
 
-/** The sockets to one server. */
+/** The connections to one server. */
 export class Connection {
   /** URL with user and password */
   readonly url: string
   readonly database: string
-  readonly client: ClickHouseClient
-  readonly streams: QueryStreams
+  readonly #settings: ClickHouseSettings
+  readonly #statements: Requests
+  /** Apart from the others, because a slow reader may hold one for minutes. */
+  readonly #streams: Requests
   readonly #abandoned = new AbortController()
 
-  /** @param settings apply to every statement except streamed results */
+  /** @param settings of every statement */
   constructor(url: string, settings: ClickHouseSettings = {}) {
     const address = new URL(url)
     this.url = url
     this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
-    const user = decodeURIComponent(address.username) || 'default'
-    const password = decodeURIComponent(address.password)
+    this.#settings = {
+      database: this.database,
+      ...IN_MEMORY,
+      // 26.x buffers inserts by default; ours must not be acknowledged before they are parts.
+      async_insert: 0,
+      // Makes a DELETE write a patch part instead of a mutation; the table's setting of this name has no effect.
+      lightweight_delete_mode: 'lightweight_update_force',
+      ...settings,
+    }
     // Each request in flight has a listener. Without this, Node would warn of a leak at the eleventh.
     setMaxListeners(0, this.#abandoned.signal)
-    this.streams = new QueryStreams({
+    const options = {
       origin: address.origin,
-      user,
-      password,
+      user: decodeURIComponent(address.username) || 'default',
+      password: decodeURIComponent(address.password),
       connections: CONNECTIONS,
       idleMs: IDLE_SOCKET_MS,
       silentMs: SILENT_MS,
-    })
-    this.client = createClient({
-      url: address.origin,
-      username: user,
-      password,
-      database: this.database,
-      application: `tallyhouse/${VERSION}`,
-      max_open_connections: CONNECTIONS,
-      request_timeout: INSERT_TIMEOUT_MS,
-      keep_alive: { enabled: true, idle_socket_ttl: IDLE_SOCKET_MS },
-      clickhouse_settings: {
-        // 26.x buffers inserts by default; ours must not be acknowledged before they are parts.
-        async_insert: 0,
-        // Makes a DELETE write a patch part instead of a mutation; the table's setting of this name has no effect.
-        lightweight_delete_mode: 'lightweight_update_force',
-        ...settings,
-      },
-      log: { LoggerClass: Silent },
-    })
+    }
+    this.#statements = new Requests(options)
+    this.#streams = new Requests(options)
   }
 
   /**
@@ -105,7 +89,7 @@ export class Connection {
     try {
       return await request(controller.signal)
     } catch (error) {
-      if (error instanceof ClickHouseError) throw toStoreError(error)
+      if (error instanceof StoreError) throw error
       if (isOver) throw new StoreTimeoutError(`ClickHouse did not answer within ${limitMs} ms.`, { cause: error })
       const message = readText(error) || NO_TEXT
       // The error was truncated before its code, so its kind is unknown.
@@ -117,44 +101,42 @@ export class Connection {
     }
   }
 
+  /** Runs a statement without a result. An abort ends it at any time. */
+  async command(statement: Statement, signal: AbortSignal): Promise<void> {
+    await readBytes(await this.#open(this.#statements, statement, signal))
+  }
+
   /** The rows of a query as objects: all of them, or an error. An abort ends it at any time. */
-  async rows<Row>(query: Omit<QueryParams, 'format'> & { abort_signal: AbortSignal }): Promise<Row[]> {
-    const { abort_signal: signal } = query
-    const result = await this.client.query({ ...query, format: 'JSONEachRow' })
-    const close = () => result.close()
-    // The client itself listens only until the headers have arrived.
-    signal.addEventListener('abort', close)
-    if (signal.aborted) close()
-    try {
-      assertIsFromClickHouse(result.response_headers)
-      assertHasEnd(result.response_headers)
-      return await result.json<Row>()
-    } finally {
-      signal.removeEventListener('abort', close)
-      // An unread response would keep its connection.
-      close()
-    }
+  async rows<Row>({ query, ...statement }: Statement, signal: AbortSignal): Promise<Row[]> {
+    const asJson = { ...statement, query: `${query}\nFORMAT JSONEachRow` }
+    const bytes = await readBytes(await this.#open(this.#statements, asJson, signal))
+    const lines = bytes.toString().split('\n')
+    return lines.filter((line) => line !== '').map((line) => JSON.parse(line))
+  }
+
+  /** The result of a query, in its own format, once its first bytes have arrived. An abort breaks it. */
+  async stream(statement: Statement, signal: AbortSignal): Promise<IncomingMessage> {
+    return await this.#open(this.#streams, statement, signal)
+  }
+
+  async #open(
+    requests: Requests,
+    { settings, ...statement }: Statement,
+    signal: AbortSignal,
+  ): Promise<IncomingMessage> {
+    return await requests.open({ ...statement, settings: { ...this.#settings, ...settings } }, signal)
   }
 
   /** Aborts every request in flight, streamed results included, and refuses new ones. */
   async abandon(): Promise<void> {
     this.#abandoned.abort()
-    await this.close()
+    this.close()
   }
 
-  async close(): Promise<void> {
-    this.streams.close()
-    await this.client.close()
+  close(): void {
+    this.#statements.close()
+    this.#streams.close()
   }
-}
-
-/** Every failure reaches the caller as an exception; the caller logs it in context. */
-class Silent {
-  trace(): void {}
-  debug(): void {}
-  info(): void {}
-  warn(): void {}
-  error(): void {}
 }
 
 /** The text of an error. If no address of a host can be reached, Node.js reports one error for each address. */

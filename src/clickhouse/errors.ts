@@ -1,4 +1,3 @@
-import { ClickHouseError } from '@clickhouse/client'
 import { ApiError } from '../contract/errors.js'
 
 /** ClickHouse error codes (src/Common/ErrorCodes.cpp) that we depend on. No other file has one. */
@@ -206,13 +205,13 @@ export class StoreError extends Error {
    */
   readonly words: string
 
-  /** @param error not kept as `cause`, which would be logged */
-  constructor(code: number, error: Error & { type?: string | undefined }) {
+  /** @param words see above @param type the error's name */
+  constructor(code: number, words: string, type?: string) {
     // A message about a damaged part names files without quoting their contents.
-    const isLoggable = LOGGABLE.has(code) || (DAMAGE_ERRORS.has(code) && NAMED_PART.test(error.message))
-    super(`ClickHouse error ${code}${isLoggable ? `: ${error.message}` : error.type ? ` (${error.type})` : ''}`)
+    const isLoggable = LOGGABLE.has(code) || (DAMAGE_ERRORS.has(code) && NAMED_PART.test(words))
+    super(`ClickHouse error ${code}${isLoggable ? `: ${words}` : type ? ` (${type})` : ''}`)
     this.code = code
-    this.words = error.message
+    this.words = words
   }
 
   /** the code and the message, for dead letters */
@@ -300,9 +299,16 @@ export function findUnreadablePart(error: unknown): UnreadablePart | null {
   return part === undefined ? null : { part, table: NAMED_TABLE.exec(error.words)?.[1] ?? null }
 }
 
-/** Wraps an error that ClickHouse sent; returns any other error unchanged. */
-export function toStoreError(error: Error): Error {
-  return error instanceof ClickHouseError ? new StoreError(Number(error.code), error) : error
+/**
+ * Matches an error's number, its message and, unless the text was truncated, its name. A server that asks others repeats
+ * all three; the last message is the cause.
+ */
+const SENT = /(?:Code|Error): (\d+).*Exception: (.+?)(?:\(((?=[A-Z0-9_]*[A-Z]{3})[A-Z0-9_]+)\)|$)/s
+
+/** Reads the text of an error that ClickHouse or a proxy sent. @param code the number in the headers, if there is one */
+export function readError(text: string, code?: string | string[]): Error {
+  const [, number = code, message = text, type] = SENT.exec(text) ?? []
+  return number === undefined ? new Error(text) : new StoreError(Number(number), message, type)
 }
 
 /** Whether ClickHouse answered with one of these errors. */

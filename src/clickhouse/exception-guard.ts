@@ -1,8 +1,10 @@
+import type { IncomingMessage } from 'node:http'
 import { pipeline, type Readable, Transform, type TransformCallback } from 'node:stream'
-import { parseError } from '@clickhouse/client'
-import { MAX_ERROR_BYTES, toStoreError } from './errors.js'
+import { MAX_ERROR_BYTES, readError } from './errors.js'
 
 const CARRIAGE_RETURN = 0x0d
+/** The header of a response with the tag of an error in it. */
+export const TAG_HEADER = 'x-clickhouse-exception-tag'
 
 /**
  * Guards a result that is streamed while its query is still running. If the query fails after some rows were sent,
@@ -17,6 +19,30 @@ export function untilException(answer: Readable, tag: string): Readable {
   return pipeline(answer, new ExceptionGuard(tag), () => undefined)
 }
 
+/**
+ * All bytes of a response.
+ * @throws StoreError if the query failed after some of them were sent, or Node's error if the transfer broke
+ */
+export async function readBytes(answer: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let broken: unknown
+  try {
+    for await (const chunk of answer as AsyncIterable<Buffer>) chunks.push(chunk)
+  } catch (error) {
+    broken = error
+  }
+  const bytes = Buffer.concat(chunks)
+  const tag = answer.headers[TAG_HEADER]
+  const exception = typeof tag === 'string' ? bytes.indexOf(toMarker(tag)) : -1
+  if (exception >= 0) throw readError(bytes.toString('utf8', exception))
+  if (broken) throw broken
+  return bytes
+}
+
+function toMarker(tag: string): Buffer {
+  return Buffer.from(`__exception__\r\n${tag}\r\n`)
+}
+
 class ExceptionGuard extends Transform {
   readonly #marker: Buffer
   /** the last bytes that were passed on, which may contain the start of a marker */
@@ -26,7 +52,7 @@ class ExceptionGuard extends Transform {
 
   constructor(tag: string) {
     super()
-    this.#marker = Buffer.from(`__exception__\r\n${tag}\r\n`)
+    this.#marker = toMarker(tag)
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
@@ -60,6 +86,6 @@ class ExceptionGuard extends Transform {
   #error(): Error | null {
     if (this.#exception === null) return null
     // Drop the end of the row before the marker.
-    return toStoreError(parseError(this.#exception.toString('utf8', this.#exception.indexOf(this.#marker))))
+    return readError(this.#exception.toString('utf8', this.#exception.indexOf(this.#marker)))
   }
 }

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { OtherVersionError } from '../contract/errors.js'
-import { type ClickHouse, WITHOUT_DATABASE } from './client.js'
+import type { ClickHouse } from './client.js'
+import { WITHOUT_DATABASE } from './connection.js'
 import { isLocal, replicateStatement, withoutComments } from './replicate-statement.js'
 
 const SCHEMA_FOLDER = fileURLToPath(new URL('../../schema/', import.meta.url))

@@ -1,9 +1,9 @@
 import { StatementTooLargeError } from './errors.js'
 
-/** Values of `{name:Type}` in a query that go into its URL. */
-export type Scalars = Record<string, string | number | bigint>
+/** Settings of a statement. ClickHouse refuses a name that it does not know. */
+export type ClickHouseSettings = Record<string, string | number>
 /** Values of `{name:Type}` in a query. */
-export type Parameters = Record<string, Scalars[string] | string[] | number[]>
+export type Parameters = Record<string, string | number | bigint | string[] | number[]>
 
 /** ClickHouse refuses parameters over 128 KiB (http_max_field_value_size), whatever the settings of the query. */
 const MAX_FIELD_BYTES = 120_000
@@ -19,19 +19,33 @@ const MAX_CHARACTERS = 10_000
 /** Never splits a pair of surrogates. */
 const PIECES = new RegExp(`[^]{1,${MAX_CHARACTERS}}`, 'gu')
 
-/**
- * Whether a statement is too long for a form field. If so, it is the whole body of the request, and its parameters go
- * in the URL.
- * @throws StatementTooLargeError if they do not fit there
- */
-export function isLongStatement(query: string, parameters: Parameters): boolean {
+/** Whether a query is short enough for a form field. If not, it is the whole body, and its parameters go in the URL. */
+export function fitsInField(query: string): boolean {
+  return Buffer.byteLength(query) <= MAX_FIELD_BYTES
+}
+
+/** @throws StatementTooLargeError if the query and its parameters do not fit in a request */
+export function assertFits(query: string, parameters: Parameters): void {
   if (Object.keys(parameters).length > MAX_FIELDS) throw tooLarge()
-  if (Buffer.byteLength(query) <= MAX_FIELD_BYTES) return false
-  const fields = Object.entries(parameters).map(([name, value]): [string, string] => {
-    return [`param_${name}`, Array.isArray(value) ? JSON.stringify(value) : String(value)]
-  })
-  if (new URLSearchParams(fields).toString().length <= MAX_URL_BYTES) return true
-  throw tooLarge()
+  if (fitsInField(query)) return
+  if (new URLSearchParams(formatParameters(parameters)).toString().length > MAX_URL_BYTES) throw tooLarge()
+}
+
+/** The fields of a request for the parameters. */
+export function formatParameters(parameters: Parameters): [name: string, value: string][] {
+  return Object.entries(parameters).map(([name, value]) => [`param_${name}`, formatParameter(value)])
+}
+
+const ESCAPES: Record<string, string> = { '\t': '\\t', '\n': '\\n', '\r': '\\r', '\\': '\\\\', "'": "\\'" }
+
+/** ClickHouse parses a parameter like a field of TabSeparated, and the strings in an array like literals. */
+function formatParameter(value: Parameters[string]): string {
+  if (!Array.isArray(value)) return escapeText(String(value))
+  return `[${value.map((one) => (typeof one === 'string' ? `'${escapeText(one)}'` : String(one))).join(',')}]`
+}
+
+function escapeText(text: string): string {
+  return text.replace(/[\t\n\r\\']/g, (character) => ESCAPES[character] ?? character)
 }
 
 function tooLarge(): Error {

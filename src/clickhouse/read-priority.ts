@@ -1,4 +1,4 @@
-import type { ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouseSettings } from './parameters.js'
 
 /**
  * Nice values of the threads of a query. Accepting events has priority: a thread has a scheduling weight of 36 at 15,

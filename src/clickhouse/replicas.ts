@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { ClickHouseSettings } from '@clickhouse/client'
-import { Connection, IN_MEMORY } from './connection.js'
-import { assertIsFromClickHouse, isFatal, isStoreError, StoreUnreachableError } from './errors.js'
+import { Connection, WITHOUT_DATABASE } from './connection.js'
+import { isFatal, isStoreError, StoreUnreachableError } from './errors.js'
+import type { ClickHouseSettings } from './parameters.js'
 
 /**
  * Settings of a shard with replicas. An INSERT succeeds only when most replicas have it, because the journal then drops
@@ -24,7 +24,7 @@ const buildWriteSettings = (replicas: number): ClickHouseSettings => ({
  * A replica that lacks a block which others have, or has lost its Keeper, refuses the read. When reading from another
  * shard, the server uses the first replica that responds, as we do.
  */
-export const READ_SETTINGS: ClickHouseSettings = { select_sequential_consistency: '1', load_balancing: 'in_order' }
+const READ_SETTINGS: ClickHouseSettings = { select_sequential_consistency: '1', load_balancing: 'in_order' }
 
 /** How long a replica may take to respond to a probe, ms. */
 const PROBE_LIMIT_MS = 2_000
@@ -256,27 +256,21 @@ async function isUsable(connection: Connection): Promise<boolean> {
 /** Runs a query even if the database does not exist. */
 async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
   const { database } = connection
-  return await connection.run(PROBE_LIMIT_MS, (abort_signal) =>
-    connection.rows<Row>({
-      query: query.replaceAll('currentDatabase()', '{database:String}'),
-      query_params: { database },
-      clickhouse_settings: { ...IN_MEMORY, database: 'default' } as ClickHouseSettings,
-      abort_signal,
-    }),
-  )
+  const statement = {
+    query: query.replaceAll('currentDatabase()', '{database:String}'),
+    parameters: { database },
+    settings: WITHOUT_DATABASE,
+  }
+  return await connection.run(PROBE_LIMIT_MS, (abort) => connection.rows<Row>(statement, abort))
 }
 
 /** Resolves when a replica has fetched everything that the others had of a table at the time of the call. */
 async function sync(connection: Connection, table: string): Promise<void> {
-  const limitS = SYNC_LIMIT_MS / 1000
-  await connection.run(SYNC_LIMIT_MS, async (abort_signal) => {
-    const { response_headers } = await connection.client.command({
-      query: `SYSTEM SYNC REPLICA ${table} LIGHTWEIGHT`,
-      clickhouse_settings: { ...IN_MEMORY, receive_timeout: limitS },
-      abort_signal,
-    })
-    assertIsFromClickHouse(response_headers)
-  })
+  const statement = {
+    query: `SYSTEM SYNC REPLICA ${table} LIGHTWEIGHT`,
+    settings: { receive_timeout: SYNC_LIMIT_MS / 1000 },
+  }
+  await connection.run(SYNC_LIMIT_MS, (abort) => connection.command(statement, abort))
 }
 
 function formatHost({ url }: Connection): string {

@@ -1,8 +1,7 @@
 import type { Readable } from 'node:stream'
-import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse, ReadOptions } from './client.js'
 import { isShardLost, isTimeout, NoSlotError, ShardUnreachableError, StoreUnreachableError } from './errors.js'
-import type { Parameters, Scalars } from './parameters.js'
+import type { ClickHouseSettings, Parameters } from './parameters.js'
 
 /** A ClickHouse server, or several replicas, with its own tables. */
 export interface Shard {
@@ -113,7 +112,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
   /** Like `ClickHouse.bytes`, for the operands that `table` and `newestRows` return. @throws like `rows` */
   async bytes(
     query: string,
-    parameters: Scalars = {},
+    parameters: Parameters = {},
     settings: ClickHouseSettings = {},
     reading: ReadOptions = {},
   ): Promise<Readable> {

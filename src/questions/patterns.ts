@@ -1,5 +1,5 @@
-import type { ClickHouseSettings } from '@clickhouse/client'
 import { isStoreError } from '../clickhouse/errors.js'
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 import { ApiError, invalidFields } from '../contract/errors.js'
 import { parsePattern } from './pattern-syntax.js'

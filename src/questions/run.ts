@@ -1,4 +1,3 @@
-import type { ClickHouseSettings } from '@clickhouse/client'
 import {
   isServerOutOfMemory,
   isStoreError,
@@ -10,6 +9,7 @@ import {
   StoreTimeoutError,
   StoreUnreachableError,
 } from '../clickhouse/errors.js'
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
 import { ReadSlots, type Slot, type SlotLimits } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'

@@ -1,4 +1,4 @@
-import type { ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Backlog } from './backlog.js'

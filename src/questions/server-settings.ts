@@ -1,5 +1,5 @@
-import type { ClickHouseSettings } from '@clickhouse/client'
 import { orIfDenied } from '../clickhouse/errors.js'
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 
 export interface ServerSettingsOptions {

@@ -1,4 +1,4 @@
-import type { ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { DAY_MS } from '../contract/durations.js'

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { literal, QueryParameters, type Scalars } from '../clickhouse/parameters.js'
+import { literal, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { EntryKind } from '../journal/journal.js'
 import { elementTexts, memberText } from '../json/texts.js'
@@ -315,7 +315,7 @@ async function replaceBody(clickhouse: ClickHouse, at: LetterRevision, { body, e
 }
 
 /** Deletes by numbers only: a mutation's text stays on disk until a later one is done, so it must not name a user. */
-async function deleteRevisions(clickhouse: ClickHouse, revisions: string, at: Scalars): Promise<void> {
+async function deleteRevisions(clickhouse: ClickHouse, revisions: string, at: Parameters): Promise<void> {
   await clickhouse.command(`ALTER TABLE dead_letters DELETE WHERE ${IS_ENTRY} AND ${revisions}`, at, {
     mutations_sync: '1',
   })

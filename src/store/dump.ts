@@ -1,8 +1,7 @@
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import type { ClickHouseSettings } from '@clickhouse/client'
 import { type ClickHouse, SIGNS_OF_LIFE } from '../clickhouse/client.js'
-import type { Scalars } from '../clickhouse/parameters.js'
+import type { ClickHouseSettings, Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { ONE_PIECE } from './insert.js'
@@ -391,7 +390,7 @@ function buildCondition({ key }: DumpTable, { project, after, upTo }: Range): st
   return parts.join(' AND ')
 }
 
-function toParameters({ project, after, upTo }: Range): Scalars {
+function toParameters({ project, after, upTo }: Range): Parameters {
   return {
     ...(project !== null && { project }),
     ...(after !== null && { after }),
@@ -400,7 +399,7 @@ function toParameters({ project, after, upTo }: Range): Scalars {
 }
 
 /** Like `Shards.rows`, for queries that may take long. */
-async function scan<Row>(shards: Shards, query: string, values: Scalars = {}): Promise<Row[]> {
+async function scan<Row>(shards: Shards, query: string, values: Parameters = {}): Promise<Row[]> {
   const settings = { ...SCAN, output_format_json_quote_64bit_integers: 1 } as const
   const lines = await text(
     await shards.bytes(`${query} FORMAT JSONEachRow`, values, settings, { limitMs: SCAN_LIMIT_MS }),

@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ReadOptions } from '../clickhouse/client.js'
-import { LARGE_QUERY, literalArray, type Scalars } from '../clickhouse/parameters.js'
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
+import { LARGE_QUERY, literalArray, type Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Format, RowFormat } from '../contract/formats.js'
 import type { Order } from '../model/cursor.js'
@@ -286,7 +286,7 @@ interface Matching extends Omit<EventPage, 'offset' | 'limit'> {
 
 interface Select {
   from: string
-  parameters: Scalars
+  parameters: Parameters
 }
 
 /**
@@ -306,7 +306,7 @@ export function selectOrdered(shards: Shards, columns: string, page: Matching): 
 /** Like `selectOrdered`, without an order. */
 function selectMatching(shards: Shards, columns: string, page: Matching): Select {
   const conditions = ['project_id = {project:String}', idCondition('<=', 'upTo')]
-  const parameters: Scalars = { project: page.projectId, upTo: page.upTo }
+  const parameters: Parameters = { project: page.projectId, upTo: page.upTo }
   const where = (condition: string, name: string, value: string | number | null | undefined) => {
     if (value === undefined || value === null) return
     conditions.push(condition)

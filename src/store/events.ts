@@ -1,6 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { orIfDenied, StoreUnreachableError } from '../clickhouse/errors.js'
-import { type Parameters, QueryParameters, type Scalars } from '../clickhouse/parameters.js'
+import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
 import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
@@ -138,7 +138,7 @@ const OF_ENTRY = `project_id = {project:String}
   AND toUInt128(event_id) >= toUInt128({first:UUID}) AND toUInt128(event_id) <= toUInt128({last:UUID})
   AND bitAnd(toUInt128(event_id), 0xffffffff) = {journal:UInt32}`
 
-function toParameters({ projectId, position, journalId }: EntryPlace): Scalars {
+function toParameters({ projectId, position, journalId }: EntryPlace): Parameters {
   const first = formatEventId({ position, index: 0, journalId: 0 })
   return { project: projectId, first, last: lastIdAt(position), journal: journalId }
 }

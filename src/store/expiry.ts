@@ -1,6 +1,5 @@
-import { type ClickHouseSettings, SettingsMap } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
-import type { Parameters } from '../clickhouse/parameters.js'
+import type { ClickHouseSettings, Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { KeptTimes } from '../contract/project-settings.js'
 import type { Expired } from '../contract/responses.js'
@@ -29,12 +28,13 @@ const NAMES = {
  * these tables. Profiles are not hidden, because their rows do not say when the user was last seen.
  */
 export function hideExpired(kept: KeptTimes): ClickHouseSettings {
-  const filters: Record<string, string> = {}
+  const filters: string[] = []
   for (const table of ['events', 'sessions'] as const) {
     const since = kept[table]
-    if (since !== undefined) for (const name of NAMES[table]) filters[name] = IS_KEPT[table](Math.trunc(since))
+    if (since !== undefined)
+      filters.push(...NAMES[table].map((name) => `'${name}':'${IS_KEPT[table](Math.trunc(since))}'`))
   }
-  return Object.keys(filters).length === 0 ? {} : { additional_table_filters: SettingsMap.from(filters) }
+  return filters.length === 0 ? {} : { additional_table_filters: `{${filters.join(',')}}` }
 }
 
 /** Time limit for counting, ms, which reads the times of all events of a project. */

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
-import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
 import type { Entry } from '../journal/journal.js'
 
 /** Returns the text around the body of an entry that makes it a line of JSONEachRow. */

@@ -1,5 +1,5 @@
 import { pipeline, type Readable, Transform } from 'node:stream'
-import type { ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
 
 /** The id of the next page has a fixed length, so that it can be cut from the end of a stream without parsing. */
 const MARK_BYTES = 36

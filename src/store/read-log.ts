@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import type { ClickHouseSettings } from '@clickhouse/client'
 import { isStoreError } from '../clickhouse/errors.js'
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { HOUR_MS } from '../contract/durations.js'
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { literal, type Scalars } from '../clickhouse/parameters.js'
+import { literal, type Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { deduplicateBy } from './insert.js'
 import { buildPageQuery, PAGE_SETTINGS } from './page.js'
@@ -223,6 +223,6 @@ async function countSaved(clickhouse: ClickHouse, place: SavedPlace): Promise<{ 
   return { count: Number(row?.count ?? 0), bytes: Number(row?.bytes ?? 0) }
 }
 
-function toParameters({ projectId, kind, id }: SavedPlace): Scalars {
+function toParameters({ projectId, kind, id }: SavedPlace): Parameters {
   return { project: projectId, kind, id }
 }

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { LARGE_QUERY, literalArray, type Scalars } from '../clickhouse/parameters.js'
+import { LARGE_QUERY, literalArray, type Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Session } from '../model/session.js'
 import { allVersions, newestRows } from './newest-rows.js'
@@ -131,10 +131,10 @@ async function findNewest(
 
 function buildConditions({ projectId, distinctId, state, from, to }: SessionFilter & { projectId: string }): {
   where: string
-  parameters: Scalars
+  parameters: Parameters
 } {
   const conditions = [OF_PROJECT]
-  const parameters: Scalars = { project: projectId }
+  const parameters: Parameters = { project: projectId }
   const add = (condition: string, name: string, value: string | number | undefined) => {
     if (value === undefined) return
     conditions.push(condition)

@@ -1,6 +1,5 @@
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import type { DataFormat } from '@clickhouse/client'
 import { type ClickHouse, SIGNS_OF_LIFE } from '../clickhouse/client.js'
 import { isStoreError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
@@ -75,7 +74,7 @@ export async function readSql(
   const ofFirstShard = shards.areSeveral ? await findTablesElsewhere(first, tree) : []
   // 1 forbids file(), too.
   const readonly = readsFiles ? '2' : READ_ONLY.readonly
-  const settings = { ...READ_ONLY, readonly, max_execution_time: limitSeconds, default_format: format as DataFormat }
+  const settings = { ...READ_ONLY, readonly, max_execution_time: limitSeconds, default_format: format }
   const rows = await first.bytes(query, {}, settings, { signal, limitMs: limitSeconds * 1000 + GRACE_MS })
   return { rows, ofFirstShard }
 }
@@ -119,7 +118,7 @@ async function findTablesElsewhere(clickhouse: ClickHouse, tree: string): Promis
 /** Corrects the position in an error, which includes the prefix that was added to the query. */
 function withoutPrefix(error: StoreError): Error {
   const words = error.words.replace(/position (\d+)/, (_, at) => `position ${Number(at) - EXPLAIN.length}`)
-  return new StoreError(error.code, new Error(words))
+  return new StoreError(error.code, words)
 }
 
 /** Explains the failure of a query to its author in one sentence. */

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Position } from '../model/position.js'

@@ -243,7 +243,7 @@ t.test('PartsWatch compares checksums when three reads took too long, and finds 
   await watch.start(() => 0)
   watch.noteError(new Error('something else'))
   const shortage = `Cannot open file /store/${parts[0]?.name}/data.bin, errno: 24, strerror: Too many open files`
-  watch.noteError(new StoreError(76, new Error(`${shortage}: (while reading from part /store/${parts[0]?.name}/)`)))
+  watch.noteError(new StoreError(76, `${shortage}: (while reading from part /store/${parts[0]?.name}/)`))
   t.equal(watch.unreadable, null)
   const asked: string[] = []
   for (const { clickhouse } of shards.all) {
@@ -265,7 +265,7 @@ t.test('PartsWatch compares checksums when three reads took too long, and finds 
   // As after a read of several shards, of which another one has the damaged part.
   const elsewhere = { table: 'event_facts', part: '202611_9_9_0' }
   t.notOk(await repairs.repair(shards.at(0), elsewhere, { isSure: false }), 'this shard has no such damaged part')
-  watch.noteError(new StoreError(40, new Error(ofFacts)))
+  watch.noteError(new StoreError(40, ofFacts))
   await until('a request to copy the facts again', async () => {
     return (await shards.first.rows("SELECT 1 FROM event_changes WHERE kind = 'rebuild'")).length > 0
   })
@@ -274,17 +274,17 @@ t.test('PartsWatch compares checksums when three reads took too long, and finds 
   let refused = 0
   shards.first.command = async () => {
     refused++
-    throw new StoreError(497, new Error('not enough privileges'))
+    throw new StoreError(497, 'not enough privileges')
   }
   const failures = () => lines.filter(({ msg }) => /could not be replaced.*rights/.test(String(msg))).length
   for (let i = 0; i < 3; i++) {
-    watch.noteError(new StoreError(40, new Error(ofSessions)))
+    watch.noteError(new StoreError(40, ofSessions))
     await until('a failed repair', failures)
   }
   t.strictSame([failures(), refused], [1, 1], 'a failure is logged once, and not retried at once')
   shards.first.command = command
   await wait(RETRY_MS)
-  watch.noteError(new StoreError(40, new Error(ofSessions)))
+  watch.noteError(new StoreError(40, ofSessions))
   await until('a request to fill only the session facts again', async () => {
     return (await shards.first.rows("SELECT 1 FROM event_changes WHERE kind = 'calls' AND project_id = ''")).length > 0
   })

@@ -152,7 +152,7 @@ t.test('a copier halves a step that took too much memory', async (t) => {
   small.command = async (query, ...rest) => {
     if (query.startsWith('INSERT INTO event_facts')) {
       const copied = await countCopied(query)
-      if (copied > 100) throw new StoreError(241, new Error('Memory limit exceeded'))
+      if (copied > 100) throw new StoreError(241, 'Memory limit exceeded')
     }
     await command(query, ...rest)
   }
@@ -274,7 +274,7 @@ t.test('questions are answered although a table about facts is damaged, and it i
   const denied = shard.open()
   const command = denied.command.bind(denied)
   denied.command = async (query, ...rest) => {
-    if (query.includes('DROP DETACHED')) throw new StoreError(452, new Error('Setting should not be changed'))
+    if (query.includes('DROP DETACHED')) throw new StoreError(452, 'Setting should not be changed')
     await command(query, ...rest)
   }
   const { log, lines } = keepLog()

@@ -439,7 +439,7 @@ t.test('fills that are too large are split, and a day that fails alone is left o
     if (from !== undefined && to !== undefined) {
       if (to - from > 2 * DAY_MS || (from <= bad && to > bad)) {
         failures++
-        throw new StoreError(241, new Error('Query memory limit exceeded'))
+        throw new StoreError(241, 'Query memory limit exceeded')
       }
     }
     await command(query, ...rest)
@@ -464,11 +464,11 @@ t.test('a fill that was interrupted is soon tried again', async (t) => {
   const errors = [
     // ClickHouse has started in the meantime
     new StoreUnreachableError('the connection was lost'),
-    new StoreError(236, new Error('Server is shutting down')),
+    new StoreError(236, 'Server is shutting down'),
     // a ClickHouse that hangs
     new StoreTimeoutError('ClickHouse did not respond in time'),
     // a column that was dropped in the meantime
-    new StoreError(47, new Error('Unknown identifier')),
+    new StoreError(47, 'Unknown identifier'),
   ]
   interrupted.command = async (query, ...rest) => {
     const error = query.startsWith('INSERT INTO session_facts (') && errors.pop()

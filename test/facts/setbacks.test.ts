@@ -35,7 +35,7 @@ async function openRefusing(t: Test) {
   refusing.command = async (query, parameters, ...rest) => {
     if (refused?.test(`${query} ${JSON.stringify(parameters)}`)) {
       failures++
-      throw new StoreError(49, new Error('as if there were a fault in ClickHouse'))
+      throw new StoreError(49, 'as if there were a fault in ClickHouse')
     }
     await command(query, parameters, ...rest)
   }

@@ -505,7 +505,7 @@ t.test('while ClickHouse has memory for nothing, nothing is lost, and blocks do 
   )
 })
 
-const NO_MEMORY = new StoreError(241, new Error('no memory'))
+const NO_MEMORY = new StoreError(241, 'no memory')
 
 t.test('a block is not shrunk while an INSERT of it may be running', async (t) => {
   const sizes: number[] = []
@@ -627,7 +627,7 @@ t.test('a failover to a replica that has a block with other limits stores nothin
     async insert(kind, entries, token, signal) {
       // The block is frozen by now. It is refused in both spellings, so it will be split.
       if (inserts === 0) await pair.detach()
-      if (++inserts <= 2) throw new StoreError(27, new Error('cannot parse'))
+      if (++inserts <= 2) throw new StoreError(27, 'cannot parse')
       if (inserts > 3 && !isOver) throw new StoreUnreachableError('the rest has to wait')
       await tables.insert(kind, entries, token, signal)
     },

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import {
   type ClientRequestArgs,
   Agent as HttpAgent,
@@ -7,22 +8,23 @@ import {
 } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
-import type { Readable } from 'node:stream'
+import { pipeline, type Readable } from 'node:stream'
 import { urlToHttpOptions } from 'node:url'
-import { type ClickHouseSettings, parseError } from '@clickhouse/client'
 import { VERSION } from '../version.js'
-import { assertHasEnd, assertIsFromClickHouse, MAX_ERROR_BYTES } from './errors.js'
-import type { Scalars } from './parameters.js'
+import { assertHasEnd, assertIsFromClickHouse, MAX_ERROR_BYTES, readError } from './errors.js'
+import { type ClickHouseSettings, fitsInField, formatParameters, type Parameters } from './parameters.js'
 
 /** Size of the block that a socket reads into. A large result fills it between two reads. */
 const BLOCK_BYTES = 256 * 1024
+/** Maximum length of the parameters in a URL if they can be in the body instead: some proxies want less than 8 KiB. */
+const MAX_SEARCH = 4_096
 
-export interface StreamOptions {
+export interface RequestsOptions {
   /** http or https, the host and the port */
   origin: string
   user: string
   password: string
-  /** maximum number of connections; further queries wait for one */
+  /** maximum number of connections; further requests wait for one */
   connections: number
   /**
    * how long an idle connection is kept; less than the server's limit, so that no request meets a closing connection
@@ -32,17 +34,27 @@ export interface StreamOptions {
   silentMs: number
 }
 
+export interface Statement {
+  query: string
+  /** values of `{name:Type}` in the query */
+  parameters?: Parameters
+  /** also `database` and `query_id` */
+  settings: ClickHouseSettings
+  /** the rows of an INSERT, in the format that the query names */
+  rows?: Readable
+}
+
 /**
- * Streams query results without @clickhouse/client, which waits for a timer first and sends the query as a stream. That
- * takes 2 ms more per query, a fifth of the time of a page of 10 000 events.
+ * Sends statements to one server over HTTP, and keeps the connections. With @clickhouse/client, which waits for a timer
+ * first and sends each query as a stream, a statement took 3 ms longer and twice the CPU time of this process.
  */
-export class QueryStreams {
+export class Requests {
   readonly #silentMs: number
   readonly #address: RequestOptions
   readonly #request: typeof httpRequest
   readonly #agent: HttpAgent
 
-  constructor({ origin, user, password, connections, idleMs, silentMs }: StreamOptions) {
+  constructor({ origin, user, password, connections, idleMs, silentMs }: RequestsOptions) {
     this.#silentMs = silentMs
     const url = new URL(origin)
     const isSecure = url.protocol === 'https:'
@@ -56,23 +68,14 @@ export class QueryStreams {
   }
 
   /**
-   * Resolves with the response once its headers have arrived and it is not an error. An abort before that cancels the
-   * query.
-   * @param parameters go in the URL, which some proxies want below 8 KiB
-   * @throws ClickHouseError, or Node's error for a connection that was refused, reset or silent
+   * Resolves with the response once its headers have arrived and it is not an error. An abort cancels the request, or
+   * breaks the response. A response that is not read keeps its connection.
+   * @throws StoreError, or Node's error for a connection that was refused, reset or silent
    */
-  async open(
-    query: string,
-    parameters: Scalars,
-    settings: ClickHouseSettings & { database: string },
-    signal: AbortSignal,
-  ): Promise<IncomingMessage> {
-    const search = new URLSearchParams()
-    for (const [name, value] of Object.entries(settings)) search.set(name, String(value))
-    for (const [name, value] of Object.entries(parameters)) search.set(`param_${name}`, formatParameter(value))
-    const answer = await this.#send(`/?${search}`, query, signal)
-    const isError = answer.statusCode !== 200 || answer.headers['x-clickhouse-exception-code'] !== undefined
-    if (isError) throw parseError(await readErrorText(answer))
+  async open(statement: Statement, signal: AbortSignal): Promise<IncomingMessage> {
+    const answer = await this.#send(statement, signal)
+    const code = answer.headers['x-clickhouse-exception-code']
+    if (answer.statusCode !== 200 || code !== undefined) throw readError(await readErrorText(answer), code)
     try {
       assertIsFromClickHouse(answer.headers)
       assertHasEnd(answer.headers)
@@ -83,9 +86,18 @@ export class QueryStreams {
     return answer
   }
 
-  #send(path: string, query: string, signal: AbortSignal): Promise<IncomingMessage> {
+  #send({ query, parameters = {}, settings, rows }: Statement, signal: AbortSignal): Promise<IncomingMessage> {
+    const search = new URLSearchParams()
+    for (const [name, value] of Object.entries(settings)) search.set(name, String(value))
+    const fields = formatParameters(parameters)
+    const isForm = !rows && fitsInField(query) && new URLSearchParams(fields).toString().length > MAX_SEARCH
+    if (!isForm) for (const [name, value] of fields) search.set(name, value)
+    if (rows) search.set('query', query)
+    const form = isForm ? toForm([['query', query], ...fields]) : null
+    const headers = { ...this.#address.headers, ...form?.headers }
+    const path = `/?${search}`
     return new Promise((resolve, reject) => {
-      const request = this.#request({ ...this.#address, path, signal })
+      const request = this.#request({ ...this.#address, headers, path, signal })
       let answer: IncomingMessage | null = null
       request.on('response', (response) => {
         answer = response
@@ -101,13 +113,26 @@ export class QueryStreams {
         silent.destroy(new Error(`ClickHouse sent nothing for ${this.#silentMs} ms`))
       }
       request.on('timeout', onSilence)
-      request.end(query)
+      if (rows) pipeline(rows, request, (error) => error && reject(error))
+      else request.end(form?.body ?? query)
     })
   }
 
-  /** Closes all connections, active ones too. Call it when no query is waiting for one. */
+  /** Closes all connections, active ones too. Call it when no request is waiting for one. */
   close(): void {
     this.#agent.destroy()
+  }
+}
+
+/** The fields of a form, none of which has to be escaped: they cannot contain the random boundary. */
+function toForm(fields: [name: string, value: string][]): { headers: Record<string, string>; body: string } {
+  const boundary = randomUUID()
+  const parts = fields.map(([name, value]) => {
+    return `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
+  })
+  return {
+    headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+    body: `${parts.join('')}--${boundary}--\r\n`,
   }
 }
 
@@ -120,13 +145,6 @@ async function readErrorText(answer: Readable): Promise<string> {
     if (bytes >= MAX_ERROR_BYTES) break
   }
   return Buffer.concat(chunks).toString()
-}
-
-const ESCAPES: Record<string, string> = { '\t': '\\t', '\n': '\\n', '\r': '\\r', '\\': '\\\\' }
-
-/** Escapes a parameter: ClickHouse parses it like a field of TabSeparated. */
-function formatParameter(value: Scalars[string]): string {
-  return String(value).replace(/[\t\n\r\\]/g, (character) => ESCAPES[character] ?? character)
 }
 
 /**

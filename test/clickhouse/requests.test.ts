@@ -3,12 +3,12 @@ import { createServer as createHttpServer, request as httpRequest } from 'node:h
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { pipeline } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import type { ClickHouseSettings } from '@clickhouse/client'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreError, StoreUnreachableError } from '../../src/clickhouse/errors.js'
-import { QueryStreams } from '../../src/clickhouse/query-stream.js'
+import type { ClickHouseSettings } from '../../src/clickhouse/parameters.js'
+import { Requests } from '../../src/clickhouse/requests.js'
 import { codePoint } from '../fuzz/texts.js'
 import { until } from '../helper.js'
 import { emptyClickHouse } from '../shared-engine.js'
@@ -25,7 +25,7 @@ async function behind(t: Test, server: Server, url: string): Promise<ClickHouse>
   return clickhouse
 }
 
-t.test('query streams', async (t) => {
+t.test('Requests', async (t) => {
   const { url, clickhouse } = await emptyClickHouse()
 
   await t.test('parameters arrive as they are', async (t) => {
@@ -34,6 +34,20 @@ t.test('query streams', async (t) => {
       const query = 'SELECT {some:String}, {number:UInt64} FORMAT RawBLOB'
       const answer = await clickhouse.bytes(query, { some, number: 2n ** 63n })
       return (await text(answer)).startsWith(some)
+    })
+    await t.resolves(fc.assert(property))
+  })
+
+  await t.test('texts in an array arrive as they are, in the URL or in a form', async (t) => {
+    const anyText = fc.string({ unit: codePoint }).map((some) => some.toWellFormed())
+    const size = fc.constantFrom(1, 5_000)
+    const property = fc.asyncProperty(fc.array(anyText), size, async (texts, times) => {
+      const some = [...texts, 'long'.repeat(times)]
+      const [row] = await clickhouse.rows('SELECT {some:Array(String)} AS some, {one:Float64} AS one', {
+        some,
+        one: 1.5,
+      })
+      t.strictSame(row, { some, one: 1.5 })
     })
     await t.resolves(fc.assert(property))
   })
@@ -62,6 +76,9 @@ t.test('query streams', async (t) => {
     const error = await clickhouse.bytes('SELECT throwIf(1)').catch((error: unknown) => error)
     t.ok(error instanceof StoreError)
     t.match(error, { code: 395, message: /^ClickHouse error 395: .*non-zero/ })
+    // The rest of its text is not read.
+    const long = clickhouse.rows("SELECT toUInt8(materialize(repeat('x', 1000000)))")
+    await t.rejects(long, { name: 'StoreError', code: 6, words: /^Cannot parse string 'x{60000}/ })
   })
 
   await t.test('a refused password and a missing server count as unreachable', async (t) => {
@@ -80,10 +97,10 @@ t.test('query streams', async (t) => {
     const { origin, username, password } = new URL(url)
     // Longer than the engine ever takes for a byte on a slow machine; its own longest sleep is 3 s.
     const silentMs = 2_000
-    const streams = new QueryStreams({ origin, user: username, password, connections: 1, idleMs: 2_500, silentMs })
-    t.teardown(() => streams.close())
+    const requests = new Requests({ origin, user: username, password, connections: 1, idleMs: 2_500, silentMs })
+    t.teardown(() => requests.close())
     const open = (query: string, settings: ClickHouseSettings = {}) =>
-      streams.open(query, {}, { database: 'default', ...settings }, new AbortController().signal)
+      requests.open({ query, settings }, new AbortController().signal)
 
     for (const rows of [20, 60, 5000]) {
       const slow = await open(`SELECT repeat('x', 1000) FROM numbers(${rows})`)
