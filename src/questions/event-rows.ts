@@ -1,11 +1,11 @@
 import { StatementTooLargeError } from '../clickhouse/errors.js'
 import { DAY_MS } from '../contract/durations.js'
+import { splitField } from '../contract/filters.js'
 import { MAX_TIMESTAMP } from '../contract/limits.js'
 import type { PageName } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
 import { hashName, hashSession, toDay } from '../store/fact-columns.js'
 import { emptyToUnset, failIf, formatJson, formatNumber } from '../store/json-sql.js'
-import { splitField } from './field-name.js'
 import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { PageColumns } from './page-columns.js'
 import { type KeptValues, Paths } from './property-paths.js'
@@ -17,6 +17,8 @@ import { joinProfiles, joinUserHashes, joinUsers, userHashSql, userSql } from '.
  * grows faster than their number, to minutes for a hundred, and neither a time limit nor a disconnect ends it.
  */
 const MAX_PATHS = 32
+/** More rows than any store has. */
+const MAX_ROWS = '1000000000000000'
 
 /** The rows to read. */
 export interface RowRange {
@@ -161,35 +163,32 @@ export class EventRows implements FieldRows {
       conditions.push(...selectSessions(range, `session_id != ''`, SESSION_OF_EVENT), ...more)
       return this.#selectRaw(columns, { ...EVENTS, table: shards.table('events'), kept }, conditions)
     }
-    if (!facts) return this.#select(`(${this.#divide(selectEvents(null, []), () => selectEvents(null, ['0']))})`, null)
+    if (!facts) return this.#select(`(${this.#divide(selectEvents(null, []))})`, null)
     const conditions = [project, ...selectDays(statement, range), ...narrow]
     conditions.push(...selectSessions(range, 'session != 0', 'session'))
     if (facts.step !== null) conditions.push(`step <= ${statement.ofShard(facts.step, 'UInt32')}`)
     const kept = { find: facts.findColumn, isThere: true }
     const source = { ...FACTS, table: shards.table('event_facts'), kept }
-    const selectCopied = (more: readonly string[]) => this.#selectRaw(columns, source, [...conditions, ...more])
-    const copied = selectCopied([])
+    const copied = this.#selectRaw(columns, source, conditions)
     const isLater = `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`
     if (facts.hasLater && this.#hasJson) statement.set(SOON_CONCURRENT)
     const later = facts.hasLater ? ` UNION ALL ${selectEvents({ ...kept, isThere: false }, [isLater])}` : ''
     // Paths and hosts are computed once per distinct text of a block: with large blocks, fewer in total.
     if (!this.#page.isEmpty && !this.#needsProperties(kept)) statement.set(LARGE_BLOCKS)
-    const rows = `(${this.#divide(`${copied}${later}`, facts.hasLater ? null : () => selectCopied(['0']))})`
+    const rows = `(${this.#divide(`${copied}${later}`)})`
     const isRepaired = !this.#hasJson || statement.context.repairsTexts
     return this.#select(isRepaired ? rows : `(SELECT * FROM ${rows} WHERE ${failIf('refused')} = 0)`, kept)
   }
 
   /**
-   * Keeps a condition on fields of the page above the SELECTs that compute them. ClickHouse would push it down to the table,
-   * with each SELECT written out wherever the next one uses it: planning a filter by channel takes half a minute then.
-   * @param rows one or several SELECTs
-   * @param selectNone a SELECT of the same columns without rows, because nothing is pushed through UNION ALL with the
-   *   setting; null: `rows` are several
+   * Keeps a condition on fields of the page above the SELECTs that compute them. ClickHouse would push it down to the
+   * table, with each SELECT written out wherever the next one uses it: planning a filter by channel would take half a
+   * minute. Nothing is pushed through a LIMIT with the setting.
    */
-  #divide(rows: string, selectNone: (() => string) | null): string {
+  #divide(rows: string): string {
     if (this.#page.isEmpty) return rows
     this.statement.set({ query_plan_filter_push_down: 0 })
-    return selectNone ? `${rows} UNION ALL ${selectNone()}` : rows
+    return `SELECT * FROM (${rows}) LIMIT ${MAX_ROWS}`
   }
 
   /** The columns of the user. @param own SQL for the hash of `distinct_id` */
