@@ -8,6 +8,11 @@ export type Scalar = string | number | boolean | null
  */
 export type FieldName = string | string[]
 
+/** Splits a field into its source and the path to a value within it. */
+export function splitField(field: FieldName): string[] {
+  return typeof field === 'string' ? field.split('.') : field
+}
+
 /** The kind of value that each operator compares a field with. */
 export const OPERATORS = {
   is: 'values',

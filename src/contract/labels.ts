@@ -1,4 +1,4 @@
-import { type Comparison, type FieldName, type Filter, OPERATORS, type Operator } from './filters.js'
+import { type Comparison, type FieldName, type Filter, OPERATORS, type Operator, splitField } from './filters.js'
 import { SESSION } from './question-schemas.js'
 import type { SeriesDefinition, SeriesLine, SeriesQuestion } from './questions.js'
 
@@ -33,7 +33,7 @@ export function labelEvents(event: string | string[]): string {
 
 /** Labels a field for people: `price`, not `properties.price`. */
 export function labelField(field: FieldName): string {
-  const [source, ...names] = typeof field === 'string' ? field.split('.') : field
+  const [source, ...names] = splitField(field)
   if (names.length === 0) return source === 'distinct_id' ? 'user' : (source ?? '')
   switch (source) {
     case 'user':

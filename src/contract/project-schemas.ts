@@ -1,6 +1,6 @@
 import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { CONTEXT_MODES } from './context.js'
-import type { FieldName } from './filters.js'
+import { type FieldName, splitField } from './filters.js'
 import { isName, isTimeZone, UNPRINTABLE } from './limits.js'
 import { MAX_PAGE_VIEWS, MAX_PLACES, PAGE_PLACES, type PagePlace } from './page-fields.js'
 import {
@@ -114,7 +114,7 @@ const MAX_PLACE_NAMES = 5
 
 /** Whether a value is a property that a page field can be taken from, written as in questions. */
 function isPlace(value: unknown): value is FieldName {
-  const parts: unknown = typeof value === 'string' ? value.split('.') : value
+  const parts: unknown = typeof value === 'string' ? splitField(value) : value
   if (!Array.isArray(parts)) return false
   const [source, ...names] = parts
   return source === 'properties' && names.length > 0 && names.length <= MAX_PLACE_NAMES && names.every(isName)

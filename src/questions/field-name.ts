@@ -1,15 +1,10 @@
-import type { FieldName } from '../contract/filters.js'
+import { type FieldName, splitField } from '../contract/filters.js'
 import { CONTEXT_NAMES, PAGE_NAMES } from '../contract/page-fields.js'
 import { FIELD_MESSAGE } from '../contract/question-schemas.js'
 import { Faults } from './faults.js'
 
 const MAX_NAME_LENGTH = 1000
 const MAX_PATH = 64
-
-/** Splits a field into its source and the path to a value within it. */
-export function splitField(field: FieldName): string[] {
-  return typeof field === 'string' ? field.split('.') : field
-}
 
 /** Formats a field as in questions: as JSON if a name contains a dot. */
 export function formatPath(source: 'properties' | 'user', names: readonly string[]): string {

@@ -1,6 +1,6 @@
+import { splitField } from '../contract/filters.js'
 import type { CONTEXT_NAMES } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
-import { splitField } from './field-name.js'
 import type { Statement } from './statement.js'
 
 /** A field of a row as SQL, and its type in comparisons. */

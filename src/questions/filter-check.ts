@@ -1,7 +1,7 @@
-import { type FieldName, OPERATORS, type Operand, type Operator } from '../contract/filters.js'
+import { type FieldName, OPERATORS, type Operand, type Operator, splitField } from '../contract/filters.js'
 import { isName } from '../contract/limits.js'
 import { isObject, type Reader } from '../contract/read-fields.js'
-import { findFieldFault, splitField } from './field-name.js'
+import { findFieldFault } from './field-name.js'
 import { parseInstant } from './time.js'
 
 /** Maximum nesting of `and`, `or` and `not`. */

@@ -1,6 +1,6 @@
+import { splitField } from '../contract/filters.js'
 import type { FieldName, Filter, Scalar, SessionEvents } from '../contract/questions.js'
 import { decodeText, extractMembers, isArray, isText, parseNumber, toTextToken } from '../store/json-sql.js'
-import { splitField } from './field-name.js'
 import type { FieldRows, FieldSql } from './field-sql.js'
 import { joinPatterns } from './patterns.js'
 import type { QueryContext, Statement } from './statement.js'

@@ -1,11 +1,12 @@
 import { CONTEXT_TEXTS, DEVICES } from '../contract/context.js'
+import { splitField } from '../contract/filters.js'
 import { PAGE_NAMES } from '../contract/page-fields.js'
 import type { FieldName, Scalar } from '../contract/questions.js'
 import type { PropertyType } from '../contract/responses.js'
 import type { Warning } from '../contract/warning.js'
 import { createNearestFinder } from '../lib/nearest.js'
 import { CHANNELS } from './channels.js'
-import { isEventOfSession, splitField, toField } from './field-name.js'
+import { isEventOfSession, toField } from './field-name.js'
 
 /** The values that a set field can have. */
 interface KnownValues {

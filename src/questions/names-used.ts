@@ -1,8 +1,8 @@
-import { OPERATORS } from '../contract/filters.js'
+import { OPERATORS, splitField } from '../contract/filters.js'
 import { SESSION } from '../contract/question-schemas.js'
 import type { AnyQuestion, Comparison, Definition, FieldName, Filter, Question, Scalar } from '../contract/questions.js'
 import type { PropertyType } from '../contract/responses.js'
-import { isEventOfSession, splitField } from './field-name.js'
+import { isEventOfSession } from './field-name.js'
 import type { FieldUse, ValueUse } from './known-values.js'
 
 /** The name of an event in a question. */

@@ -1,9 +1,9 @@
+import { splitField } from '../contract/filters.js'
 import { AD_CLICKS, type PageName, type PagePlace } from '../contract/page-fields.js'
 import { SITES } from '../contract/sites.js'
 import { FirstTexts } from '../store/first-texts.js'
 import { emptyToUnset, failIf, repairText, unmarkHalves } from '../store/json-sql.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
-import { splitField } from './field-name.js'
 import type { KeptValues } from './property-paths.js'
 import type { Statement } from './statement.js'
 

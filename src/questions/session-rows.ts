@@ -1,6 +1,6 @@
+import { splitField } from '../contract/filters.js'
 import { SESSION } from '../contract/question-schemas.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
-import { splitField } from './field-name.js'
 import type { FieldRows, FieldSql } from './field-sql.js'
 import { Paths } from './property-paths.js'
 import type { Sessions } from './sessions.js'

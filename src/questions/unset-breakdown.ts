@@ -1,6 +1,7 @@
+import { splitField } from '../contract/filters.js'
 import type { FunnelLine, Question, SeriesLine } from '../contract/questions.js'
 import type { Warning } from '../contract/warning.js'
-import { formatPath, splitField } from './field-name.js'
+import { formatPath } from './field-name.js'
 
 /** Warns about fields of a breakdown that are unset everywhere in the answer, so that they split nothing. */
 export function warnOfUnsetBreakdowns(question: Question, results: unknown): Warning[] {

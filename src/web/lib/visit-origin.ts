@@ -1,4 +1,4 @@
-import type { FieldName } from '../../contract/filters.js'
+import { type FieldName, splitField } from '../../contract/filters.js'
 import { AD_CLICKS, type PagePlace } from '../../contract/page-fields.js'
 import { isObject } from '../../contract/read-fields.js'
 import { findSiteName } from '../../contract/sites.js'
@@ -30,7 +30,7 @@ export function findVisitOrigin(events: readonly Viewed[]): { path: string; sour
 /** The first of the properties with a text value. */
 function findText(properties: Record<string, unknown>, fields: readonly FieldName[]): string | null {
   for (const field of fields) {
-    const [, ...path] = typeof field === 'string' ? field.split('.') : field
+    const [, ...path] = splitField(field)
     const value = path.reduce<unknown>((inner, name) => (isObject(inner) ? inner[name] : undefined), properties)
     if (typeof value === 'string' && value !== '') return value
   }

@@ -1,6 +1,6 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
-import type { FieldName } from '../../contract/questions.js'
+import { type FieldName, splitField } from '../../contract/filters.js'
 import type { PropertyType } from '../../contract/responses.js'
 import { listEventNames, listProperties, listValues } from '../api/schema.js'
 import { type ListedUser, listUsers } from '../api/users.js'
@@ -90,7 +90,7 @@ export class Suggestions {
         return toChoice(toField('user', names), names.join('.'), note, findMisfit(types))
       }),
       ...fields.map((name) => {
-        const [source = ''] = name.split('.')
+        const [source = ''] = splitField(name)
         const misfit = findMisfit([NUMBER_FIELDS.includes(name) ? 'number' : 'string'])
         // Use the whole name, so that a property of the same name comes first.
         return toChoice(name, name, `of the ${source}`, misfit)

@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks'
-import type { FieldName, Filter } from '../../../contract/filters.js'
+import { type FieldName, type Filter, splitField } from '../../../contract/filters.js'
 import type { ListedUser } from '../../api/users.js'
 import { type Choice, filterChoices } from '../../lib/choices.js'
 import { listValuesAt } from '../../lib/listed-properties.js'
@@ -52,7 +52,7 @@ class UserSuggestions extends Suggestions {
 
 /** The JSON of the values that users have for a field. */
 function listUserValues(users: readonly ListedUser[], field: FieldName): string[] {
-  const [source, ...names] = typeof field === 'string' ? field.split('.') : field
+  const [source, ...names] = splitField(field)
   if (source === 'distinct_id') return users.map(({ distinct_id }) => JSON.stringify(distinct_id))
   const profiles = users.map(({ text }) => text)
   return source === 'user' ? listValuesAt(profiles, names).filter((json) => json !== 'null') : []
