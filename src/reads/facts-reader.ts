@@ -142,7 +142,8 @@ export class FactsReader {
       const readAt = readClocks()
       const found = await this.#shards.each(({ clickhouse }) => readFactsPoint(clickhouse, projectId))
       const isWaiting = found.some(({ point, isOpen }) => point && isOpen)
-      if (!isWaiting || performance.now() > deadline) {
+      // If the client is gone, the wait below throws.
+      if (!isWaiting || (performance.now() > deadline && !signal?.aborted)) {
         // Read the days after the point: whatever voids them is a later change, or was followed before the point.
         const sessionDays = await this.#readSessionDays(projectId)
         const next = await this.#note(projectId, found, { readAt, appended, sessionDays })

@@ -23,12 +23,15 @@ const NOT_REPLACED =
 export class FactRepairs {
   readonly #log: Pick<Log, 'warn'>
   readonly #pauses: RepairPauses
-  /** by shard and table or part: when it may be repaired, or checked, again, `performance.now()` */
+  readonly #now: () => number
+  /** by shard and table or part: when it may be repaired, or checked, again, in the time of `#now` */
   readonly #dueAt = new Map<string, number>()
 
-  constructor(log: Pick<Log, 'warn'>, pauses = PAUSES) {
+  /** @param now a clock that never goes back, ms */
+  constructor(log: Pick<Log, 'warn'>, pauses = PAUSES, now = () => performance.now()) {
     this.#log = log
     this.#pauses = pauses
+    this.#now = now
   }
 
   /**
@@ -69,10 +72,10 @@ export class FactRepairs {
   }
 
   #isPaused(key: string): boolean {
-    return performance.now() < (this.#dueAt.get(key) ?? Number.NEGATIVE_INFINITY)
+    return this.#now() < (this.#dueAt.get(key) ?? Number.NEGATIVE_INFINITY)
   }
 
   #pause(key: string, ms: number): void {
-    this.#dueAt.set(key, performance.now() + ms)
+    this.#dueAt.set(key, this.#now() + ms)
   }
 }

@@ -1,6 +1,5 @@
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { StoreError, StoreTimeoutError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
@@ -234,7 +233,8 @@ t.test('PartsWatch compares checksums when three reads took too long, and finds 
   const engine = await startClickHouse(t, join(folder, 'clickhouse'))
   const shards = openShards(engine.url, { log: silent } as never)
   const { log, lines } = keepLog()
-  const repairs = new FactRepairs(log, { repairedMs: 3_600_000, failedMs: RETRY_MS })
+  let now = 0
+  const repairs = new FactRepairs(log, { repairedMs: 3_600_000, failedMs: RETRY_MS }, () => now)
   const watch = new PartsWatch({ shards, log, isNoting: true, repairs })
   t.teardown(async () => {
     await watch.close()
@@ -283,7 +283,7 @@ t.test('PartsWatch compares checksums when three reads took too long, and finds 
   }
   t.strictSame([failures(), refused], [1, 1], 'a failure is logged once, and not retried at once')
   shards.first.command = command
-  await wait(RETRY_MS)
+  now += RETRY_MS
   watch.noteError(new StoreError(40, ofSessions))
   await until('a request to fill only the session facts again', async () => {
     return (await shards.first.rows("SELECT 1 FROM event_changes WHERE kind = 'calls' AND project_id = ''")).length > 0
