@@ -16,7 +16,7 @@ const LANES = 4
 
 const { url, clickhouse } = await emptyClickHouse()
 const HOUR_MS = 3_600_000
-const signal = AbortSignal.timeout(120_000)
+const { signal } = new AbortController()
 
 async function purgeAllEvents(): Promise<void> {
   for (const { id } of await findEventLeftovers(clickhouse)) await rewriteParts(clickhouse, id, signal)
