@@ -101,23 +101,40 @@ function shortenTime(time: string): string {
 
 /** The local time of a bound of a range; null if it is invalid. */
 function toLocalTime(bound: string | number, timezone: string): LocalTime | null {
-  if (isDate(bound)) return { date: bound, time: '' }
-  const [, date = '', time = '', offset] = TIME.exec(String(bound)) ?? []
-  if (isDate(date) && offset === undefined) return { date, time: shortenTime(time) }
-  const instant = new Date(bound).getTime()
-  return Number.isNaN(instant) ? null : readClock(timezone, Math.floor(instant))
+  const local = readLocalTime(bound)
+  if (local) return local
+  const instant = Math.floor(new Date(bound).getTime())
+  return Number.isNaN(instant) ? null : readClock(timezone, instant)
 }
 
-/** The first instant of a bound of a range, in epoch ms; null if the bound is invalid. */
+/** A date, or a time without an offset; null for any other bound. */
+function readLocalTime(bound: string | number): LocalTime | null {
+  if (isDate(bound)) return { date: bound, time: '' }
+  const [, date = '', time = '', offset] = TIME.exec(String(bound)) ?? []
+  return isDate(date) && offset === undefined ? { date, time: shortenTime(time) } : null
+}
+
+/**
+ * The first instant of a bound of a range, in epoch ms; null if the bound is invalid. Like the service, it takes a time
+ * that clocks repeat as the first one, and one that they skip as if they had not been changed yet.
+ */
 export function findInstant(bound: string | number, timezone: string): number | null {
-  const local = toLocalTime(bound, timezone)
-  if (!local) return null
+  const local = readLocalTime(bound)
+  if (!local) {
+    const instant = Math.floor(new Date(bound).getTime())
+    return Number.isNaN(instant) ? null : instant
+  }
   const wanted = readUtc(local)
+  const read = (instant: number) => readUtc(readClock(timezone, instant))
   // No zone is more than a day from UTC.
   let [low, high] = [wanted - DAY_MS, wanted + DAY_MS]
+  const [byOld, byNew] = [wanted - (read(low) - low), wanted - (read(high) - high)]
+  if (read(byOld) === wanted || (read(byNew) !== wanted && local.time !== '')) return byOld
+  if (read(byNew) === wanted) return byNew
+  // The day begins later.
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2)
-    if (readUtc(readClock(timezone, middle)) < wanted) low = middle
+    if (read(middle) < wanted) low = middle
     else high = middle
   }
   return high

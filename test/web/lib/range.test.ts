@@ -52,6 +52,13 @@ t.test('findInstant finds the first instant of a date, also when clocks change',
   t.equal(find('2026-04-24', 'Africa/Cairo'), '2026-04-23T22:00:00.000Z')
   t.equal(find('2026-05-01T12:30', 'Europe/Vienna'), '2026-05-01T10:30:00.000Z')
   t.equal(find('2026-05-01T12:30Z', 'Europe/Vienna'), '2026-05-01T12:30:00.000Z')
+  // Clocks show it twice, or skip it.
+  t.equal(find('2026-10-25T02:30', 'Europe/Vienna'), '2026-10-25T00:30:00.000Z')
+  t.equal(find('2026-10-25T02:30+01:00', 'Europe/Vienna'), '2026-10-25T01:30:00.000Z')
+  t.equal(find(Date.parse('2026-10-25T00:30Z'), 'Europe/Vienna'), '2026-10-25T00:30:00.000Z')
+  t.equal(find('2026-11-01', 'America/Havana'), '2026-11-01T04:00:00.000Z')
+  t.equal(find('2026-03-29T02:30', 'Europe/Vienna'), '2026-03-29T01:30:00.000Z')
+  t.equal(find('2026-03-29T03:30', 'Europe/Vienna'), '2026-03-29T01:30:00.000Z')
   t.equal(find(1_777_593_600_000, 'Asia/Tokyo'), '2026-05-01T00:00:00.000Z')
   t.equal(find('never', 'UTC'), null)
 })
