@@ -77,10 +77,12 @@ function buildPathQuery(statement: Statement, question: PathsQuestion): PathQuer
   const { start, end, steps, window, where, timezone } = question
   const { from, to } = parseRange(question)
   const first = start ?? end ?? ANY
-  const known = { where, timezone, sessions: parseSessions(question), user: 'known' } as const
-  const beginners = selectMatchingEvents(statement, { ...known, definitions: [first], from, to })
+  const known = { timezone, sessions: parseSessions(question), user: 'known' } as const
+  // This only leaves out users whose path cannot begin. To check `where`, too, might take as long as all the rest.
+  const beginners = selectMatchingEvents(statement, { ...known, where: null, definitions: [first], from, to })
   const events = selectMatchingEvents(statement, {
     ...known,
+    where,
     definitions: [first, ...listTaken(question)],
     ...widenRange(question),
     columns: ['id', 'event'],
