@@ -299,16 +299,17 @@ export function findUnreadablePart(error: unknown): UnreadablePart | null {
   return part === undefined ? null : { part, table: NAMED_TABLE.exec(error.words)?.[1] ?? null }
 }
 
-/**
- * Matches an error's number, its message and, unless the text was truncated, its name. A server that asks others repeats
- * all three; the last message is the cause.
- */
-const SENT = /(?:Code|Error): (\d+).*Exception: (.+?)(?:\(((?=[A-Z0-9_]*[A-Z]{3})[A-Z0-9_]+)\)|$)/s
+/** Matches an error's number, message and name. A server that asks others repeats all three; the last is the cause. */
+const SENT = /(?:Code|Error): (\d+).*Exception: (.+?)\(((?=[A-Z0-9_]*[A-Z]{3})[A-Z0-9_]+)\)/s
 
-/** Reads the text of an error that ClickHouse or a proxy sent. @param code the number in the headers, if there is one */
+/**
+ * Reads the text of an error that ClickHouse or a proxy sent.
+ * @param code the number in the headers, if there is one: the text may be truncated before the name
+ */
 export function readError(text: string, code?: string | string[]): Error {
-  const [, number = code, message = text, type] = SENT.exec(text) ?? []
-  return number === undefined ? new Error(text) : new StoreError(Number(number), message, type)
+  const [, number, message = '', type] = SENT.exec(text) ?? []
+  if (number !== undefined) return new StoreError(Number(number), message, type)
+  return code === undefined ? new Error(text) : new StoreError(Number(code), text)
 }
 
 /** Whether ClickHouse answered with one of these errors. */

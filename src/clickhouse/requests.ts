@@ -90,12 +90,12 @@ export class Requests {
     const search = new URLSearchParams()
     for (const [name, value] of Object.entries(settings)) search.set(name, String(value))
     const fields = formatParameters(parameters)
-    const isForm = !rows && fitsInField(query) && new URLSearchParams(fields).toString().length > MAX_SEARCH
-    if (!isForm) for (const [name, value] of fields) search.set(name, value)
+    const inUrl = new URLSearchParams(fields).toString()
+    const isForm = !rows && fitsInField(query) && inUrl.length > MAX_SEARCH
     if (rows) search.set('query', query)
     const form = isForm ? toForm([['query', query], ...fields]) : null
     const headers = { ...this.#address.headers, ...form?.headers }
-    const path = `/?${search}`
+    const path = `/?${isForm || inUrl === '' ? search : `${inUrl}&${search}`}`
     return new Promise((resolve, reject) => {
       const request = this.#request({ ...this.#address, headers, path, signal })
       let answer: IncomingMessage | null = null
@@ -124,7 +124,7 @@ export class Requests {
   }
 }
 
-/** The fields of a form, none of which has to be escaped: they cannot contain the random boundary. */
+/** A multipart form. No field has to be escaped, because none can contain the random boundary. */
 function toForm(fields: [name: string, value: string][]): { headers: Record<string, string>; body: string } {
   const boundary = randomUUID()
   const parts = fields.map(([name, value]) => {

@@ -82,6 +82,15 @@ t.test('Connection says that an error without text is not from ClickHouse', asyn
   await t.rejects(clickhouse.rows('SELECT 1'), expected)
 })
 
+t.test("Connection does not take a proxy's error for one of ClickHouse", async (t) => {
+  // 27 would mean that ClickHouse could not read the rows.
+  const page = 'Error: 27\njava.lang.NullPointerException: none\n'
+  const clickhouse = await sending(t, `HTTP/1.1 500 Oops\r\nContent-Length: ${page.length}\r\n\r\n${page}`, {
+    ends: true,
+  })
+  await t.rejects(clickhouse.rows('SELECT 1'), { name: 'StoreUnreachableError' })
+})
+
 t.test('Connection gives the reason for each address of a host', async (t) => {
   const connection = new Connection('http://127.0.0.1:1')
   t.teardown(() => connection.close())

@@ -78,7 +78,7 @@ t.test('Requests', async (t) => {
     t.match(error, { code: 395, message: /^ClickHouse error 395: .*non-zero/ })
     // The rest of its text is not read.
     const long = clickhouse.rows("SELECT toUInt8(materialize(repeat('x', 1000000)))")
-    await t.rejects(long, { name: 'StoreError', code: 6, words: /^Cannot parse string 'x{60000}/ })
+    await t.rejects(long, { name: 'StoreError', code: 6, words: /Cannot parse string 'x{60000}/ })
   })
 
   await t.test('a refused password and a missing server count as unreachable', async (t) => {
