@@ -1,6 +1,5 @@
 import { isStoreError } from '../clickhouse/errors.js'
-import type { ClickHouseSettings } from '../clickhouse/parameters.js'
-import { QueryParameters } from '../clickhouse/parameters.js'
+import { type ClickHouseSettings, QueryParameters } from '../clickhouse/parameters.js'
 import { ApiError, invalidFields } from '../contract/errors.js'
 import { parsePattern } from './pattern-syntax.js'
 import type { Query } from './statement.js'

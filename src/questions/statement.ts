@@ -1,5 +1,4 @@
-import type { ClickHouseSettings } from '../clickhouse/parameters.js'
-import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { type ClickHouseSettings, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { DAY_MS } from '../contract/durations.js'
 import type { PageSettings } from '../contract/page-fields.js'

@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../clickhouse/client.js'
-import type { ClickHouseSettings } from '../clickhouse/parameters.js'
-import { literal } from '../clickhouse/parameters.js'
+import { type ClickHouseSettings, literal } from '../clickhouse/parameters.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Entry, EntryKind } from '../journal/journal.js'
 import { type Position, START } from '../model/position.js'

@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream'
 import { nameShare, type ReadOptions } from '../clickhouse/client.js'
-import type { ClickHouseSettings } from '../clickhouse/parameters.js'
-import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
+import { type ClickHouseSettings, LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { idAfter } from '../model/event-id.js'
 import { type EventFilter, eventJson, type Names, selectOrdered } from './event-pages.js'

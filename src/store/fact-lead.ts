@@ -1,8 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { findUnreadablePart, orIfDenied, StoreError } from '../clickhouse/errors.js'
-import type { ClickHouseSettings } from '../clickhouse/parameters.js'
-import { literal, literalArray, literalRows, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import {
+  type ClickHouseSettings,
+  literal,
+  literalArray,
+  literalRows,
+  type Parameters,
+  QueryParameters,
+} from '../clickhouse/parameters.js'
 import { DAY_MS } from '../contract/durations.js'
 import type { Log } from '../lib/log.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'

@@ -1,7 +1,12 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { findUnreadablePart, isTimeout, orIfDenied, StoreError } from '../clickhouse/errors.js'
-import type { ClickHouseSettings } from '../clickhouse/parameters.js'
-import { literal, literalArray, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import {
+  type ClickHouseSettings,
+  literal,
+  literalArray,
+  type Parameters,
+  QueryParameters,
+} from '../clickhouse/parameters.js'
 import { DAY_MS } from '../contract/durations.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { ENDED, noteCalls } from './event-changes.js'

@@ -1,6 +1,5 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import type { ClickHouseSettings } from '../clickhouse/parameters.js'
-import { LARGE_QUERY, literalArray, type Parameters } from '../clickhouse/parameters.js'
+import { type ClickHouseSettings, LARGE_QUERY, literalArray, type Parameters } from '../clickhouse/parameters.js'
 import { DAY_MS } from '../contract/durations.js'
 import { CONTEXT_COLUMNS } from './context-sql.js'
 import { noteCalls } from './event-changes.js'

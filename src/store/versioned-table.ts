@@ -1,6 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { ClickHouseSettings } from '../clickhouse/parameters.js'
-import { QueryParameters } from '../clickhouse/parameters.js'
+import { type ClickHouseSettings, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Position } from '../model/position.js'
 import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
