@@ -9,6 +9,8 @@ import type { Store } from './store.js'
 const POLL_MS = 100
 const COPY_LIMIT_MS = 3_600_000
 const FOLLOW_LIMIT_MS = 10 * 60_000
+/** Between two fills of session facts. */
+const FILL_LIMIT_MS = 10 * 60_000
 /** Values get a column after a few slow questions. */
 const QUESTIONS_FOR_COLUMN = 4
 const COLUMN_LIMIT_MS = 60_000
@@ -78,9 +80,14 @@ export async function giveColumns(store: Store, url: string, asked: HttpRequest)
 export async function untilSessionsKept(bench: Bench, store: Store): Promise<void> {
   const missing = `SELECT count() FROM (SELECT DISTINCT day FROM event_facts WHERE session != 0) WHERE day NOT IN (
     SELECT day FROM session_fact_days GROUP BY day HAVING argMax(step, fill) > 0)`
-  const deadline = performance.now() + COPY_LIMIT_MS
-  while ((await store.number(missing)) > 0) {
-    if (performance.now() > deadline) throw new Error('the sessions are not complete')
+  let least = Number.POSITIVE_INFINITY
+  let deadline = 0
+  for (;;) {
+    const left = await store.number(missing)
+    if (left === 0) break
+    if (left < least) deadline = performance.now() + FILL_LIMIT_MS
+    least = Math.min(least, left)
+    if (performance.now() > deadline) throw new Error(`the sessions of ${left} days are not filled`)
     await wait(POLL_MS)
   }
   await store.quiet()

@@ -6,7 +6,7 @@ import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
 import type { Position } from '../model/position.js'
 import type { FactLead } from '../store/fact-lead.js'
-import { countSessionDays, type DayCount, type DayRange, WINDOW } from '../store/session-days.js'
+import { countSessionDays, type DayCount, type DayRange } from '../store/session-days.js'
 import {
   findFirstDay,
   readRequestingProjects,
@@ -42,9 +42,9 @@ const ASKED_MS = 5_000
 const PRUNE_FACTOR = 6
 /** Superseded and void rows are kept for this time, s, plus the time that a question may take until it reads them. */
 const KEPT_S = 600
-/** Limits of one statement: days, and events that it reads. That takes some seconds of CPU. */
+/** Limits of one statement: days, and their events. That takes some seconds of CPU, and 600 MB of memory. */
 const MAX_RANGE_DAYS = 8
-const MAX_RANGE_EVENTS = 2_000_000
+const MAX_RANGE_EVENTS = 500_000
 /**
  * After a fill has failed, its project gets smaller fills for this long, ms; a single day that failed twice is not
  * retried.
@@ -351,16 +351,17 @@ function findStale(
 
 /** Joins neighbouring days into ranges that fit one statement. @param days the newest first */
 function toRanges(days: readonly number[], counts: ReadonlyMap<number, DayCount>, maxDays: number): DayRange[] {
-  const read = ({ first, last }: DayRange) => {
+  const countEvents = ({ first, last }: DayRange) => {
     let sum = 0
-    for (let day = first - WINDOW.before; day <= last + WINDOW.after; day++) sum += counts.get(day)?.events ?? 0
+    for (let day = first; day <= last; day++) sum += counts.get(day)?.events ?? 0
     return sum
   }
   const ranges: DayRange[] = []
   for (const day of days) {
     const range = ranges.at(-1)
     const wider = range && { ...range, first: day }
-    const fits = wider && range.first === day + 1 && wider.last - day < maxDays && read(wider) <= MAX_RANGE_EVENTS
+    const fits =
+      wider && range.first === day + 1 && wider.last - day < maxDays && countEvents(wider) <= MAX_RANGE_EVENTS
     if (fits) range.first = day
     else ranges.push({ first: day, last: day })
   }

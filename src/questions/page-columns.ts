@@ -338,10 +338,13 @@ function computeHost(url: string): string {
   return `lower(replaceRegexpOne(replaceRegexpOne(${authority}, '(?s)^.*@', ''), ':[0-9]*$', ''))`
 }
 
-/** The path of a URL, `/` if the URL has none; empty without a URL. */
+/**
+ * The path of a URL, `/` if the URL has none; empty without a URL. Removing what is not the path takes half as long as
+ * extracting the path.
+ */
 function computePath(url: string): string {
   const having = `replaceRegexpOne(${toDictionary(url)}, '(?s)^(?:${ORIGIN}[^/?#]*(?:[?#].*)?|[?#].*)$', '/')`
-  return `extract(${having}, '^(?:${ORIGIN}[^/?#]*)?([^?#]*)')`
+  return `replaceRegexpOne(cutQueryStringAndFragment(${having}), '^${ORIGIN}[^/?#]*', '')`
 }
 
 /** The first non-empty value of a parameter, as written in the URL. */

@@ -48,6 +48,18 @@ export const NEEDLESS_REWRITES = [
  */
 const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
 
+/** Settings that turn off NEEDLESS_REWRITES, as far as all shards have them. */
+export async function findRewriteSettings(shards: Pick<Shards, 'each'>): Promise<ClickHouseSettings> {
+  const found = await shards.each(({ clickhouse }) =>
+    clickhouse.rows<{ name: string }>('SELECT name FROM system.settings WHERE name IN {names:Array(String)}', {
+      names: NEEDLESS_REWRITES,
+    }),
+  )
+  const known = found.map((rows) => new Set(rows.map(({ name }) => name)))
+  const taken = NEEDLESS_REWRITES.filter((name) => known.every((names) => names.has(name)))
+  return Object.fromEntries(taken.map((name) => [name, 0]))
+}
+
 /** The settings of every question that the server supports. It may be upgraded while the service runs. */
 export class ServerSettings {
   readonly #options: ServerSettingsOptions
@@ -84,20 +96,13 @@ export class ServerSettings {
   async #find(): Promise<ClickHouseSettings> {
     const { shards } = this.#options
     this.#memory = await this.#findMemory()
-    const found = await shards.each(({ clickhouse }) =>
-      clickhouse.rows<{ name: string }>('SELECT name FROM system.settings WHERE name IN {names:Array(String)}', {
-        names: NEEDLESS_REWRITES,
-      }),
-    )
-    const known = found.map((rows) => new Set(rows.map(({ name }) => name)))
-    const taken = NEEDLESS_REWRITES.filter((name) => known.every((names) => names.has(name)))
     return {
       max_memory_usage: String(this.#memory),
       max_result_bytes: String(MAX_RESULT_BYTES),
       result_overflow_mode: 'throw',
       output_format_json_escape_forward_slashes: 0,
       ...(shards.areSeveral && OVER_SHARDS),
-      ...Object.fromEntries(taken.map((name) => [name, 0])),
+      ...(await findRewriteSettings(shards)),
     }
   }
 

@@ -259,6 +259,7 @@ export class Sessions implements SessionTable {
    */
   selectFacts({ from, to }: { from: number; to: number }): string {
     this.#isCut = false
+    this.#only = this.#selectKeys({ from, to })
     const columns = this.#nameFacts()
     const span = this.#addFact('span', 'max(at) - min(at)')
     const { names, areMany } = groupNames(this.#moment('name', 'event', `''`), 'is_event')
@@ -278,6 +279,16 @@ export class Sessions implements SessionTable {
     )
     return `SELECT addDays(toDate32('1970-01-01'), arrayJoin(${days})) AS day, session_key AS key, ${list.join(', ')},
       is_irregular FROM ${rows}`
+  }
+
+  /** SELECT of the keys of all sessions that have an event or a call on these days. */
+  #selectKeys({ from, to }: { from: number; to: number }): string {
+    const { context, project } = this.#statement
+    const rows = this.#events.sql({ from, to, hasSession: true }, [], ['session'])
+    const started = `started_at >= ${this.#statement.number(from)} AND started_at < ${this.#statement.number(to)}`
+    // Old versions of calls, and deleted calls, only add keys.
+    const calls = `SELECT ${hashName('session_id')} FROM ${context.shards.table('sessions')} WHERE project_id = ${project} AND ${started}`
+    return `(SELECT session FROM ${rows} UNION ALL ${calls})`
   }
 
   /** The columns of `session_facts`, each with the column that has its value. */

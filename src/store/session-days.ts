@@ -38,11 +38,16 @@ type Change = (statement: string, parameters?: Parameters, settings?: ClickHouse
  * Filling a day reads events from one day before it to two days after it. So a fact can affect the sessions that start
  * from two days before its own day to one day after.
  */
-export const WINDOW = { before: 1, after: 2 }
+const WINDOW = { before: 1, after: 2 }
 /** Numbers of fills are ordered by epoch, as versions of `facts_state` are. */
 const FILLS_OF_EPOCH = 2n ** 32n
 /** Limits of a fill. If it exceeds them, the next fills are smaller; a single day that is too large gets no rows. */
-const FILL_LIMITS: ClickHouseSettings = { max_execution_time: 60, max_memory_usage: String(1024 ** 3) }
+const FILL_LIMITS: ClickHouseSettings = {
+  max_execution_time: 60,
+  max_memory_usage: String(1024 ** 3),
+  // A day of more than a million events needs more memory to group its sessions.
+  max_bytes_before_external_group_by: String(640 * 1024 ** 2),
+}
 /** For TRUNCATE: by default, ClickHouse refuses to empty a table of more than 50 GB. */
 export const ANY_SIZE = { max_table_size_to_drop: '0' } as ClickHouseSettings
 /** Maximum number of pairs of fill and day whose rows one statement deletes. */
