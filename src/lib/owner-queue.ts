@@ -17,6 +17,18 @@ export class OwnerQueue<T> {
     else this.#byOwner.set(owner, [item])
   }
 
+  /** Adds an item before all others of its owner. */
+  addFirst(owner: string, item: T): void {
+    const queue = this.#byOwner.get(owner)
+    if (queue) queue.unshift(item)
+    else this.#byOwner.set(owner, [item])
+  }
+
+  /** Whether no other owner has items. */
+  hasOnly(owner: string): boolean {
+    return this.#byOwner.size === Number(this.#byOwner.has(owner))
+  }
+
   /** Takes the first item of the owner whose turn it is. */
   next(): T | undefined {
     for (const [owner, queue] of this.#byOwner) {

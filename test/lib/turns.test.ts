@@ -62,3 +62,28 @@ t.test('if there is time, nobody waits, and the owner is not looked up', async (
   for (let i = 0; i < 1000; i++) t.equal(turns.take(ownerOf as never), null)
   t.end()
 })
+
+t.test("an owner's requests that have begun end one after another, and let new ones in between", async (t) => {
+  let now = 0
+  const turns = new Turns({ clock: () => now })
+  const done: string[] = []
+  const long = async (name: string) => {
+    await turns.take(() => 'many')
+    for (let piece = 0; piece < 10; piece++) {
+      await turns.resume(() => 'many')
+      now += 1
+      done.push(name)
+    }
+  }
+  const all = ['a', 'b', 'c'].map(long)
+  while (done.length < 4) await wait(0)
+  const before = done.length
+  await turns.take(() => 'many')
+  t.ok(done.length - before <= 8, `${done}`)
+  await Promise.all(all)
+  t.equal(done.length, 30)
+  for (let end = 1; end <= done.length; end++) {
+    const counts = ['a', 'b', 'c'].map((name) => done.slice(0, end).filter((other) => other === name).length)
+    if (counts.filter((pieces) => pieces > 4 && pieces < 10).length > 1) return t.fail(`two are in progress: ${done}`)
+  }
+})

@@ -7,7 +7,7 @@ import type { RecentOwners } from '../../lib/recent-owners.js'
 import { Turns } from '../../lib/turns.js'
 import type { ClientLimits } from '../socket/connection-limits.js'
 import { Authentication, setDefaultAccess } from './authenticate.js'
-import { acceptJson, type Intake, takeTurn } from './body.js'
+import { acceptJson, type Intake, resumeTurn, takeTurn } from './body.js'
 import { BodyBudget } from './body-budget.js'
 import { type BrowserLimitSettings, BrowserLimits, limitWrongKeys } from './browser-limits.js'
 import { acceptLines } from './line-body.js'
@@ -104,7 +104,7 @@ export class Admission {
    * @returns when the request may continue; null: immediately
    */
   turn(request: FastifyRequest): Promise<void> | null {
-    return takeTurn(this.#intake.turns, request)
+    return resumeTurn(this.#intake.turns, request)
   }
 
   /** Whether a key that has admitted a request is still valid. */

@@ -98,7 +98,7 @@ export function acceptBodies(
       request.rawBody = raw
       if (scanned) return scanned
       if (raw.length === 0 && request.method === 'DELETE') return undefined
-      const value = () => parse(raw, request, () => takeTurn(turns, request))
+      const value = () => parse(raw, request, () => resumeTurn(turns, request))
       return await (account ? account.during(value) : value())
     } catch (error) {
       // A body that cannot be read has no key, so the key in the header decides.
@@ -122,11 +122,16 @@ export function takeTurn(
   request: FastifyRequest,
   findProject: () => string | null = () => null,
 ): Promise<void> | null {
-  return turns.take(() => {
-    const { keyKind, projectId, account } = request
-    if (keyKind !== null) return `${projectId} ${keyKind}`
-    return account?.owner ?? findProject() ?? clientAddress(request)
-  })
+  return turns.take(() => findOwner(request) ?? findProject() ?? clientAddress(request))
+}
+
+/** Like `takeTurn`, between the pieces of a request's work. */
+export function resumeTurn(turns: Turns, request: FastifyRequest): Promise<void> | null {
+  return turns.resume(() => findOwner(request) ?? clientAddress(request))
+}
+
+function findOwner({ keyKind, projectId, account }: FastifyRequest): string | undefined {
+  return keyKind === null ? account?.owner : `${projectId} ${keyKind}`
 }
 
 function announcesBody({ headers }: FastifyRequest): boolean {

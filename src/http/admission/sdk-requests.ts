@@ -4,7 +4,7 @@ import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../../json/complexity.js'
 import type { JsonValue } from '../../json/value.js'
 import { isBrowserKey } from '../../keys/keys.js'
 import { type Authentication, continueBody } from './authenticate.js'
-import { type Intake, readBody, readBodyInTurns, takeTurn } from './body.js'
+import { type Intake, readBody, readBodyInTurns, resumeTurn, takeTurn } from './body.js'
 import { SMALL_BODY } from './body-budget.js'
 import { findBodyKey, type KeyPath } from './body-key.js'
 import { openAccount } from './body-watch.js'
@@ -91,7 +91,7 @@ export function acceptSdkRequests(
     const { json, fields } = await unwrap(raw, query, request.routeOptions.bodyLimit ?? 0, grow)
     const turn = takeTurn(intake.turns, request)
     if (turn) await turn
-    const reading = () => readBodyInTurns(json, MAX_BATCH_WEIGHT, request, () => takeTurn(intake.turns, request))
+    const reading = () => readBodyInTurns(json, MAX_BATCH_WEIGHT, request, () => resumeTurn(intake.turns, request))
     const value = await (request.account?.during(reading) ?? reading())
     const payload = { json, value, fields }
     if (!request.key) await keys.admit(request, reply, candidates(request, payload, keyPaths))

@@ -156,7 +156,10 @@ function addEvent(message: SdkEvent, { texts, identities, faults, expired, since
   // The values are used only after `formatEvent` has validated them.
   const identity = { distinct_id: distinct_id as string, insert_id }
   try {
-    const text = formatEvent({ ...parts, insert_id, context: findContext(source) })
+    // A spread would take a tenth of the time of the whole message.
+    const { event, properties, session_id } = parts
+    const context = findContext(source)
+    const text = formatEvent({ event, distinct_id, timestamp, properties, insert_id, session_id, context })
     if (isDailyVisitor(distinct_id as string))
       throw new EventFault(`distinct_id ${DAILY_VISITOR_REASON}.`, 'distinct_id')
     if (since !== undefined && timestamp !== undefined && Number(timestamp) < since) {
