@@ -53,7 +53,7 @@ export class Turns {
     const hasTime = this.#hasTime()
     if (hasTime && this.#areNoneWaiting) return null
     const owner = findOwner()
-    if (hasTime && this.#new.hasOnly(owner) && this.#begun.hasOnly(owner)) return null
+    if (hasTime && this.#new.isEmpty && this.#begun.hasOnly(owner)) return null
     return new Promise((resolve) => {
       if (this.#wasNew) this.#begun.add(owner, resolve)
       else this.#begun.addFirst(owner, resolve)

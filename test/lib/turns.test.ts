@@ -87,3 +87,26 @@ t.test("an owner's requests that have begun end one after another, and let new o
     if (counts.filter((pieces) => pieces > 4 && pieces < 10).length > 1) return t.fail(`two are in progress: ${done}`)
   }
 })
+
+t.test('new requests get half of the turns, also beside a long one of the same owner', async (t) => {
+  let now = 0
+  const turns = new Turns({ clock: () => now })
+  let pieces = 0
+  const long = async () => {
+    await turns.take(() => 'one')
+    for (; pieces < 200; pieces++) {
+      await turns.resume(() => 'one')
+      now += 0.1
+    }
+  }
+  const short = async () => {
+    await turns.take(() => 'one')
+    now += 0.1
+  }
+  const ending = long()
+  while (pieces < 10) await wait(0)
+  const before = pieces
+  await Promise.all(Array.from({ length: 50 }, short))
+  t.ok(pieces - before <= 60, `${pieces - before}`)
+  await ending
+})

@@ -1,4 +1,4 @@
-import { EventFault, formatEvent } from '../../contract/event-text.js'
+import { EventFault, type EventParts, formatEvent } from '../../contract/event-text.js'
 import { isName, MAX_BATCH } from '../../contract/limits.js'
 import { DAILY_VISITOR_REASON, isDailyVisitor, isPlaceholder } from '../../contract/user-names.js'
 import type { Appends } from '../../ingest/group-commit.js'
@@ -159,7 +159,8 @@ function addEvent(message: SdkEvent, { texts, identities, faults, expired, since
     // A spread would take a tenth of the time of the whole message.
     const { event, properties, session_id } = parts
     const context = findContext(source)
-    const text = formatEvent({ event, distinct_id, timestamp, properties, insert_id, session_id, context })
+    const all = { event, distinct_id, timestamp, properties, insert_id, session_id, context }
+    const text = formatEvent(all satisfies Record<keyof EventParts, unknown>)
     if (isDailyVisitor(distinct_id as string))
       throw new EventFault(`distinct_id ${DAILY_VISITOR_REASON}.`, 'distinct_id')
     if (since !== undefined && timestamp !== undefined && Number(timestamp) < since) {
