@@ -128,7 +128,8 @@ t.test('a client that reads too slowly is disconnected', async (t) => {
     })
     socket.write(`GET /public/events?limit=1000 HTTP/1.1\r\n${HOST}x-api-key: ${SECRET_KEY}\r\n\r\n`)
     await until('the whole response', () => /"pending":\d+\}/.test(answer().slice(-100)))
-    t.ok(Date.now() - startedAt > 2 * SHORT)
+    // Eight pauses at least.
+    t.ok(Date.now() - startedAt > SHORT)
   })
 })
 
