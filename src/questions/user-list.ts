@@ -2,7 +2,6 @@ import { DAY_MS, HOUR_MS } from '../contract/durations.js'
 import { splitField } from '../contract/filters.js'
 import type { FieldName, Filter } from '../contract/questions.js'
 import { groupSql } from '../contract/user-names.js'
-import { ARE_LINKS } from '../store/aliases.js'
 import { decodeText, isText, repairText, unmarkToken } from '../store/json-sql.js'
 import { allVersions, newestRows } from '../store/newest-rows.js'
 import { EventRows } from './event-rows.js'
@@ -13,7 +12,7 @@ import { FilterCheck } from './filter-check.js'
 import { findPatterns } from './patterns.js'
 import type { Questions } from './run.js'
 import { type Query, type QueryContext, Statement } from './statement.js'
-import { joinAliases, NOBODY, userSql } from './users-join.js'
+import { joinAliases, NOBODY, selectAliasEnds, userSql } from './users-join.js'
 
 /** Which users to list, and the page of the list. */
 export interface UserList {
@@ -84,57 +83,56 @@ function queryUsers(context: QueryContext, { text, where, offset, limit }: UserL
   const statement = new Statement(context)
   const rows = new EventRows(statement)
   const sought = text === '' ? null : statement.text(text)
-  const conditions = [
-    'has_data',
-    // The zone is only for `timestamp`, which a filter of users cannot use.
-    ...(where ? [buildCondition({ rows, timezone: 'UTC' }, where)] : []),
-    ...(sought ? [`(is_named OR distinct_id ${statement.global}IN (${selectNamesByText(statement, sought)}))`] : []),
-  ]
   const users = selectUsers(statement, sought, since)
-  const columns = ['distinct_id', 'timestamp', 'has_data', 'is_exact', 'is_named']
-  const sql = `SELECT distinct_id AS name, timestamp AS last_seen FROM ${rows.ofUsers(users, columns, since === null)} AS rows
-    WHERE ${conditions.join(' AND ')}
-    ORDER BY is_exact DESC, last_seen DESC, name LIMIT ${statement.count(offset)}, ${statement.count(limit)}`
+  // The zone is only for `timestamp`, which a filter of users cannot use.
+  const filter = where ? `WHERE ${buildCondition({ rows, timezone: 'UTC' }, where)}` : ''
+  const sql = `SELECT distinct_id AS name, timestamp AS last_seen
+    FROM ${rows.ofUsers(users, ['distinct_id', 'timestamp'], since === null)} AS rows ${filter}
+    ORDER BY ${sought ? `${isNamed(statement, 'name', sought)} DESC, ` : ''}last_seen DESC, name
+    LIMIT ${statement.count(offset)}, ${statement.count(limit)}`
   return statement.query(sql)
 }
 
-/**
- * Operand of FROM: the users, with the columns `distinct_id`, `timestamp` of the latest event, `has_data`, which is 0
- * for a name that only an alias leads to, and whether one of the user's names is or contains the text.
- */
+/** Operand of FROM: the users who have the text, with the columns `distinct_id` and `timestamp` of the latest event. */
 function selectUsers(statement: Statement, sought: string | null, since: number | null): string {
-  const { context, project } = statement
-  const { shards, hasAliases } = context
+  const { shards } = statement.context
   const isUser = `distinct_id != '${NOBODY}' AND NOT ${groupSql('distinct_id')}`
-  const keys = `project_id = ${project}`
+  const keys = `project_id = ${statement.project}`
   const recent = since === null ? '' : ` AND timestamp >= ${statement.number(since)}`
   const sources = [
-    `SELECT distinct_id, max(timestamp) AS seen, 1 AS has_row FROM ${shards.table('events')}
+    `SELECT distinct_id, max(timestamp) AS seen FROM ${shards.table('events')}
       PREWHERE ${keys}${recent} WHERE ${isUser} GROUP BY distinct_id`,
   ]
   if (since === null) {
     const profiles = newestRows(shards, 'profiles', { keys, columns: ['created_at'] })
-    sources.push(
-      `SELECT distinct_id, toFloat64(${NEVER}) AS seen, 1 AS has_row FROM ${profiles} WHERE ${keys} AND ${isUser}`,
-    )
-    if (hasAliases && sought) {
-      const aliases = newestRows(shards, 'aliases', { keys, columns: ['distinct_id'] })
-      sources.push(`SELECT alias AS distinct_id, toFloat64(${NEVER}) AS seen, 0 AS has_row FROM ${aliases}
-        WHERE ${keys} AND ${ARE_LINKS}`)
-    }
+    sources.push(`SELECT distinct_id, toFloat64(${NEVER}) AS seen FROM ${profiles} WHERE ${keys} AND ${isUser}`)
   }
-  const names = `SELECT ${userSql(statement)} AS person, e.distinct_id AS called, e.seen AS seen, e.has_row AS has_row
+  const names = `SELECT ${userSql(statement)} AS person, e.seen AS seen
     FROM (${sources.join(' UNION ALL ')}) AS e ${joinAliases(statement)}`
-  return `(SELECT person AS distinct_id, max(seen) AS timestamp, max(has_row) AS has_data,
-      ${sought ? `max(called = ${sought})` : '0'} AS is_exact, ${sought ? `max(${holds('called', sought)})` : '0'} AS is_named
-    FROM (${names}) GROUP BY person)`
+  return `(SELECT person AS distinct_id, max(seen) AS timestamp FROM (${names})
+    ${sought ? `WHERE ${hasSought(statement, 'person', sought)}` : ''} GROUP BY person)`
 }
 
-function selectNamesByText(statement: Statement, sought: string): string {
+/** SQL for whether the text is a user's name or alias. */
+function isNamed(statement: Statement, user: string, sought: string): string {
+  const isName = `${user} = ${sought}`
+  if (!statement.context.hasAliases) return isName
+  return `(${isName} OR ${user} ${statement.global}IN (${selectByAlias(statement, `alias = ${sought}`)}))`
+}
+
+/** SQL for whether a user's name, aliases or properties contain the text. */
+function hasSought(statement: Statement, user: string, sought: string): string {
   const { context, project } = statement
   const keys = `project_id = ${project}`
   const profiles = newestRows(context.shards, 'profiles', { keys, columns: ['properties'] })
-  return `SELECT distinct_id FROM ${profiles} WHERE ${keys} AND ${hasText('properties', sought)}`
+  const users = [`SELECT distinct_id FROM ${profiles} WHERE ${keys} AND ${hasText('properties', sought)}`]
+  if (context.hasAliases) users.push(selectByAlias(statement, holds('alias', sought)))
+  return `(${holds(user, sought)} OR ${user} ${statement.global}IN (${users.join(' UNION ALL ')}))`
+}
+
+/** @param condition on `alias` */
+function selectByAlias(statement: Statement, condition: string): string {
+  return `SELECT user FROM (${selectAliasEnds(statement)}) WHERE ${condition}`
 }
 
 function holds(text: string, sought: string): string {
