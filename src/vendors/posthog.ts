@@ -133,8 +133,10 @@ function readOperations(row: JsonRow, inner: JsonRow, { request }: Origin): stri
   for (const name of ['$set', '$set_once']) {
     // An export has columns of these names, too.
     const column = request ? undefined : row.readObject(name.slice(1), true)
-    const given = [column, row.readObject(name), inner.readObject(name)]
-    const merged = new Map(given.flatMap((text) => (text === undefined ? [] : [...memberTexts(text)])))
+    const given = [column, row.readObject(name), inner.readObject(name)].filter((text) => text !== undefined)
+    // Hardly any message has one, and a Map is slow to create.
+    if (given.length === 0) continue
+    const merged = new Map(given.flatMap((text) => [...memberTexts(text)]))
     if (merged.size > 0) operations.push([name, objectText([...merged])])
   }
   const unset = namesIn(inner.readText('$unset') ?? row.readText('$unset'))
