@@ -2,7 +2,7 @@ import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { getKind } from '../../src/questions/kinds.js'
-import { parseQuestion } from '../../src/questions/parse.js'
+import { readQuestion } from '../../src/questions/parse.js'
 import { NEEDLESS_REWRITES } from '../../src/questions/server-settings.js'
 import type { FactsBounds } from '../../src/questions/statement.js'
 import { type Bench, type Benchmark, eachRound, get, untilVisible } from '../benchmark.js'
@@ -161,7 +161,7 @@ async function whileIngesting(bench: Bench, url: string, store: Store, asked: Ht
 /** The service's own SQL for a question, as a request to ClickHouse. @param facts default: only events are read */
 export function directly(store: Store, body: object, facts: FactsBounds | null = null): HttpRequest {
   const now = Date.now()
-  const question = parseQuestion(body, now)
+  const question = readQuestion(body, now).question
   const shards = Shards.of(null as unknown as ClickHouse)
   const { sql, parameters, settings } = getKind(question).query(question, {
     projectId: PROJECT,

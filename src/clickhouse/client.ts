@@ -23,8 +23,6 @@ export interface StoreOptions extends ReplicasOptions {
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
   /** settings of a project's own reads; default: none */
   readSettings?: ((project: string) => ClickHouseSettings) | undefined
-  /** how much may be buffered for slow clients; default: `SPOOL_LIMITS` */
-  spoolLimits?: SpoolLimits
   /** default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'>
 }
@@ -126,13 +124,13 @@ export class ClickHouse {
       this.#life = of.#life
       this.#project = project
     } else {
-      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, readSettings, load, ...replicas } = options
+      const { url, insertTimeoutMs, slotLimits, owners, readSettings, load, ...replicas } = options
       this.#owners = owners
       this.#load = load ?? new ThreadLoad()
       this.#readSettings = readSettings
       const limits = slotLimits ?? SLOT_LIMITS
       this.#slots = new ReadSlots(limits, (project) => this.#countAllowed(project, limits.perProject))
-      this.#spooled = new SpoolMemory(spoolLimits ?? SPOOL_LIMITS)
+      this.#spooled = new SpoolMemory(SPOOL_LIMITS)
       this.#insertTimeoutMs = insertTimeoutMs ?? INSERT_TIMEOUT_MS
       this.#replicas = new Replicas(url.split(/\|(?=[a-z]+:\/\/)/), replicas)
       this.#priority = new ReadPriority(this)

@@ -27,11 +27,10 @@ export interface PartsWatchOptions {
   repairs?: Pick<FactRepairs, 'repair'>
   /** interval of the checks, ms */
   everyMs?: number
-  /** delay until new parts are recorded, ms */
-  noteMs?: number
 }
 
 const EVERY_MS = 60_000
+/** Delay until new parts are recorded, ms. */
 const NOTE_MS = 5_000
 /** Time limit of one check of a shard, ms; the first may count all rows by project. */
 const LIMIT_MS = 5 * 60_000
@@ -182,10 +181,10 @@ export class PartsWatch {
   }
 
   async #watch(): Promise<void> {
-    const { everyMs = EVERY_MS, noteMs = NOTE_MS } = this.#options
+    const { everyMs = EVERY_MS } = this.#options
     const { signal } = this.#stop
     let lookedAt = Date.now()
-    while (await pause(Math.min(everyMs, noteMs), signal)) {
+    while (await pause(Math.min(everyMs, NOTE_MS), signal)) {
       if (Date.now() - lookedAt >= everyMs) {
         lookedAt = Date.now()
         await this.#lookAtAll()

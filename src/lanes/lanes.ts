@@ -120,9 +120,8 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
         barrier: new LevelBarrier(all, { log, closing }),
       }
     : only
-  const { commits, profiles, sessions, barrier } = parts
+  const { commits, profiles, sessions, aliases: states, barrier } = parts
   const lateClockReads = barrier instanceof LevelBarrier ? barrier.lateClockReads : [0]
-  const { aliases: states } = parts
   const projects = new AliasProjects({ lanes: all, home, shards, isShared: config.REDIS_URL !== undefined })
   const aliases = new Aliases({ states, projects, shards })
   const settling = new AliasSettling({ aliases, states, barrier, shards, log })

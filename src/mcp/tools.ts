@@ -22,7 +22,7 @@ const MAX_EVENTS = 200
 /** Unknown arguments are refused: a mistyped filter must not return everything. */
 const args = <T extends TProperties>(properties: T) => Type.Object(properties, { additionalProperties: false })
 
-/** For the model only. `parseQuestion` checks the question, because its errors say more. */
+/** For the model only. `readQuestion` checks the question, because its errors say more. */
 const Question = Type.Any({
   anyOf: AnyQuestionOutline.anyOf,
   description: 'The question, a JSON object.',

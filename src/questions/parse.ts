@@ -13,16 +13,12 @@ type CountingKind = keyof typeof COUNTING
 const KINDS = Object.keys(COUNTING)
 
 /**
- * Parses a question and fills in every default.
+ * Reads a question and fills in every default. Warns about ignored fields, times in seconds, and values that a field
+ * never has.
  * @param body of the request, already parsed as JSON
  * @param now epoch ms
  * @throws ApiError `invalid_request` that names every field at fault
  */
-export function parseQuestion(body: unknown, now: number, defaults: Partial<QuestionDefaults> = {}): Question {
-  return readQuestion(body, now, defaults).question
-}
-
-/** Like `parseQuestion`, but also returns warnings about ignored fields, times in seconds, and values that a field never has. */
 export function readQuestion(
   body: unknown,
   now: number,
@@ -32,7 +28,7 @@ export function readQuestion(
   const reader = new StrictReader(faults, { checked: defaults.sessions })
   const question = readAny(fill(withoutKey(body), defaults), '', reader, now)
   faults.throwIfAny()
-  if (question === null) throw new Error('a question without faults has been read')
+  if (question === null) throw new Error('the question cannot be read, but has no fault')
   const ofRange = question.kind === 'users' ? warnOfSeconds(question.of, '/of') : warnOfSeconds(question, '')
   const { values, fields } = findNames(question, body)
   const ofFields = [...warnOfUnknownValues(values), ...warnOfUses(fields)]

@@ -22,7 +22,7 @@ export interface ReadPoint {
   isAging?: boolean
 }
 
-/** Progress of accepting and storing. */
+/** How far the service has accepted and stored what was sent. */
 export interface Reach {
   /** the greatest position accepted so far; everything accepted later has a greater one */
   accepted: Position

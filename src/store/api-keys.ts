@@ -136,7 +136,7 @@ export function openKeyTable(clickhouse: ClickHouse, now = Date.now): KeyTable {
       // A claim that was made at the end of a turn is valid for the whole next one.
       return (await claimFirst(clickhouse, turn - 1, id)) && (await claimFirst(clickhouse, turn, id))
     },
-    insert: (keys) => insertKeys(clickhouse, keys, Date.now()),
+    insert: (keys) => insertKeys(clickhouse, keys, now()),
     audit: (entries) => insertAuditEntries(clickhouse, entries),
   }
 }

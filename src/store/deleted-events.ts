@@ -59,7 +59,7 @@ const inTurn = oneAtATime()
  * refuses a deletion, or a process is killed at any step of it.
  *
  * Not promised: events are counted twice if they are deleted concurrently, or if a deletion is repeated after a kill
- * and still running half a minute later, or repeated at once by another process that deletes single events. The ledger
+ * and still running half a minute later, or repeated immediately by another process that deletes single events. The ledger
  * reports such events as not received, without raising an alarm.
  *
  * A counter runs one deletion at a time. One that was unused for half a day is replaced, so that it can be summed.

@@ -63,7 +63,7 @@ const FENCE = `(SELECT throwIf(NOT (${IS_BEGUN}), 'This change of events took to
  * time.
  */
 const END_DELAY_MS = 20
-/** How long `close` waits for all ends to be logged, ms. */
+/** How long `close` waits until the ends of all changes are logged, ms. */
 const CLOSE_MS = 2_000
 /** Pauses between attempts to record that a change is over, while ClickHouse does not respond. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 10_000 }

@@ -7,7 +7,7 @@ export class RowFault extends Error {
   override readonly name = 'RowFault'
 }
 
-/** A field of a message is at fault. */
+/** A `RowFault` because of one field. */
 export class FieldFault extends RowFault {
   readonly field: string
   readonly isMissing: boolean

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import type { Command } from '../../src/cli/command.js'
 import { runProgram } from '../../src/cli/program.js'
 import { CLI, SECRET_KEY } from '../helper.js'
 
@@ -62,4 +63,21 @@ export async function runCommand(
   stderr.end()
   const [out, notes] = await printed
   return { code, stdout: out, stderr: notes }
+}
+
+/** Runs a command in this process. Unlike `runCommand`, it rejects with the command's own error. */
+export async function callCommand(command: Command, args: string[], env: NodeJS.ProcessEnv) {
+  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
+  const printed = Promise.all([text(stdout), text(stderr)])
+  try {
+    const { signal } = new AbortController()
+    const code = await command.run(args, { env, stdin, stdout, stderr, signal })
+    stdout.end()
+    stderr.end()
+    const [out, err] = await printed
+    return { code, out, err }
+  } finally {
+    stdout.end()
+    stderr.end()
+  }
 }

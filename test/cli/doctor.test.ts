@@ -1,29 +1,13 @@
-import { PassThrough } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { command } from '../../src/cli/doctor.js'
 import { TEST_NAME } from '../../src/cli/doctor-sdks.js'
 import { addressOf } from '../live-stream.js'
 import { addSdkProject } from '../routes/vendors/sdk-app.js'
+import { callCommand } from './command-line.js'
 
 const NAMES = ['segment', 'rudder', 'jitsu', 'posthog', 'mixpanel', 'amplitude', 'openpanel']
 
-/** Runs the command and returns its output and exit code. */
-async function doctor(args: string[], env: NodeJS.ProcessEnv = {}) {
-  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
-  const printed = Promise.all([text(stdout), text(stderr)])
-  try {
-    const { signal } = new AbortController()
-    const code = await command.run(args, { env, stdin, stdout, stderr, signal })
-    stdout.end()
-    stderr.end()
-    const [out, err] = await printed
-    return { code, out, err }
-  } finally {
-    stdout.end()
-    stderr.end()
-  }
-}
+const doctor = (args: string[], env: NodeJS.ProcessEnv = {}) => callCommand(command, args, env)
 
 t.test('doctor prints the change for each SDK', async (t) => {
   for (const sdk of NAMES) {

@@ -1,33 +1,16 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { PassThrough } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import type { Command } from '../../src/cli/command.js'
-import { command as keys } from '../../src/cli/keys.js'
+import { command } from '../../src/cli/keys.js'
 import type { KeysFound } from '../../src/keys/key-refresh.js'
 import { type KeyRecord, makeKey } from '../../src/keys/keys.js'
 import { listAuditEntries } from '../../src/store/audit.js'
 import type { StoredKeyUse } from '../../src/store/key-usage.js'
 import { openStore } from '../../src/store/open.js'
 import { type Client, SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder, until } from '../helper.js'
+import { callCommand } from './command-line.js'
 
-/** Runs the command in this process, and returns its output and exit code. */
-async function run(command: Command, args: string[], env: NodeJS.ProcessEnv) {
-  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
-  const printed = Promise.all([text(stdout), text(stderr)])
-  try {
-    const { signal } = new AbortController()
-    const code = await command.run(args, { env, stdin, stdout, stderr, signal })
-    stdout.end()
-    stderr.end()
-    const [out, err] = await printed
-    return { code, out, err }
-  } finally {
-    stdout.end()
-    stderr.end()
-  }
-}
+const run = (args: string[], env: NodeJS.ProcessEnv) => callCommand(command, args, env)
 
 const NO_KEY = /[ps]k_[\w-]{43}/
 
@@ -40,7 +23,7 @@ function printedKeys(out: string): { publicKey: string; secretKey: string } {
 }
 
 async function listed(env: NodeJS.ProcessEnv, ...args: string[]): Promise<(Omit<KeyRecord, 'hash'> & StoredKeyUse)[]> {
-  const { out } = await run(keys, ['list', '--json', ...args], env)
+  const { out } = await run(['list', '--json', ...args], env)
   return out
     .split('\n')
     .filter((line) => line !== '')
@@ -62,7 +45,7 @@ t.test('keys of a running service', async (t) => {
   const options = { keysRefreshMs: 200 }
   const clients = [await startApp(t, env, options), await startApp(t, env, options)]
 
-  const created = await run(keys, ['create', '--project', 'shop'], env)
+  const created = await run(['create', '--project', 'shop'], env)
   t.equal(created.code, 0)
   const first = printedKeys(created.out)
   t.ok(first.publicKey && first.secretKey, 'a pair')
@@ -72,7 +55,7 @@ t.test('keys of a running service', async (t) => {
   t.equal((await listed(env)).length, 2)
 
   t.test('a rotation has no gap', async (t) => {
-    const rotated = await run(keys, ['rotate', '--project', 'shop', '--kind', 'secret'], env)
+    const rotated = await run(['rotate', '--project', 'shop', '--kind', 'secret'], env)
     const second = printedKeys(rotated.out)
     t.notOk(second.publicKey, 'the other kind stays')
     await answers(t, clients, second.secretKey, 200)
@@ -80,51 +63,48 @@ t.test('keys of a running service', async (t) => {
     const [old] = (await listed(env, '--kind', 'secret')).filter(({ id }) => first.secretKey.startsWith(id))
     t.ok(Math.abs((old?.revokedAt ?? 0) - Date.now() - 86_400_000) < 60_000, 'until tomorrow')
 
-    const again = printedKeys((await run(keys, ['rotate', '--project', 'shop', '--grace', '0'], env)).out)
+    const again = printedKeys((await run(['rotate', '--project', 'shop', '--grace', '0'], env)).out)
     for (const key of [first.secretKey, second.secretKey]) await answers(t, clients, key, 401)
     await answers(t, clients, again.secretKey, 200)
     await answers(t, clients, again.publicKey, 403)
     await answers(t, clients, SECRET_KEY, 200)
 
-    const last = printedKeys((await run(keys, ['rotate', '--project', 'shop', '--grace', '1s'], env)).out)
+    const last = printedKeys((await run(['rotate', '--project', 'shop', '--grace', '1s'], env)).out)
     await answers(t, clients, again.secretKey, 401)
     await answers(t, clients, last.secretKey, 200)
   })
 
   t.test("a revoked key stops working on every instance, and the project's other keys still work", async (t) => {
-    const [one, two] = [
-      await run(keys, ['create', '--project', 'a'], env),
-      await run(keys, ['create', '--project', 'a'], env),
-    ]
+    const [one, two] = [await run(['create', '--project', 'a'], env), await run(['create', '--project', 'a'], env)]
     const [mine, other] = [printedKeys(one.out), printedKeys(two.out)]
     await answers(t, clients, mine.secretKey, 200)
-    const revoked = await run(keys, ['revoke', mine.secretKey.slice(0, 11)], env)
+    const revoked = await run(['revoke', mine.secretKey.slice(0, 11)], env)
     t.match(revoked.err, `Refused within 10 s: ${mine.secretKey.slice(0, 11)}.`)
     await answers(t, clients, mine.secretKey, 401)
     await answers(t, clients, mine.publicKey, 403)
     await answers(t, clients, other.secretKey, 200)
     const both = [other.secretKey, mine.publicKey]
-    await t.rejects(run(keys, ['revoke', ...both], env), {
+    await t.rejects(run(['revoke', ...both], env), {
       message: `${other.secretKey.slice(0, 11)} is the last secret key of the project a;`,
     })
     await answers(t, clients, other.secretKey, 200)
-    const whole = await run(keys, ['revoke', '--last', ...both], env)
+    const whole = await run(['revoke', '--last', ...both], env)
     t.notMatch(whole.err, NO_KEY)
     await answers(t, clients, other.secretKey, 401)
     await answers(t, clients, mine.publicKey, 401)
     const masked = `${other.secretKey.slice(0, 11)}…`
-    await t.rejects(run(keys, ['revoke', other.secretKey], env), {
+    await t.rejects(run(['revoke', other.secretKey], env), {
       message: new RegExp(`^${masked} is not a valid key, .* It was revoked on 20`),
     })
-    await t.rejects(run(keys, ['revoke', other.publicKey, 'sk_unknown'], env), {
+    await t.rejects(run(['revoke', other.publicKey, 'sk_unknown'], env), {
       message: /^sk_unknown is not a valid key, so none was revoked\. See: keys list\.$/,
     })
-    await t.rejects(run(keys, ['revoke', 'a secret without a prefix'], env), { message: /^a s… is not a valid key/ })
+    await t.rejects(run(['revoke', 'a secret without a prefix'], env), { message: /^a s… is not a valid key/ })
     await answers(t, clients, other.publicKey, 403)
   })
 
   t.test('a list shows no key', async (t) => {
-    const { out } = await run(keys, ['list'], env)
+    const { out } = await run(['list'], env)
     t.match(out, /^ID +KIND +CREATED +REVOKED +LAST USED +REFUSED +PROJECT\n/)
     t.match(out, /^sk_[\w-]{8} +secret +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d{4}.*Z +\S+ +\d+ +a$/m)
     t.match(out, /^pk_[\w-]{8} +public +\S+ +- +\S+ +\d+ +a$/m)
@@ -133,7 +113,7 @@ t.test('keys of a running service', async (t) => {
   })
 
   t.test('limits of a key are stored with it, and a rotation keeps them', async (t) => {
-    const create = (...args: string[]) => run(keys, ['create', '--project', 'limits', ...args], env)
+    const create = (...args: string[]) => run(['create', '--project', 'limits', ...args], env)
     const shop = ['--origin', 'https://shop.example', '--origin', 'https://www.shop.example']
     await create('--kind', 'write', '--events-only', ...shop)
     await create(
@@ -150,12 +130,12 @@ t.test('keys of a running service', async (t) => {
     const origins = ['https://shop.example', 'https://www.shop.example']
     const [first] = await listed(env, '--project', 'limits')
     t.match(first, { kind: 'write', origins, eventsOnly: true })
-    const { out } = await run(keys, ['list', '--project', 'limits'], env)
+    const { out } = await run(['list', '--project', 'limits'], env)
     t.match(out, /^ID +KIND .* PROJECT +LIMITS\n/)
     t.match(out, /^wk_\S+ +write .* limits +https:\/\/shop\.example, https:\/\/www\.shop\.example, events only$/m)
     t.match(out, /^wk_\S+ +write .* limits$/m)
 
-    const rotated = await run(keys, ['rotate', '--project', 'limits', '--grace', '1h'], env)
+    const rotated = await run(['rotate', '--project', 'limits', '--grace', '1h'], env)
     t.equal(rotated.out.match(/^WRITE_KEY=/gm)?.length, 2, 'one for each grant of the write keys')
     t.match(rotated.err, /wk_\S+ \(https:\/\/shop\.example, https:\/\/www\.shop\.example, events only\)/)
     const all = await listed(env, '--project', 'limits')
@@ -190,7 +170,7 @@ t.test('keys of a running service', async (t) => {
   })
 
   t.test('limits that a kind of key does not have are refused', async (t) => {
-    const create = (...args: string[]) => run(keys, ['create', '--project', 'refused', ...args], env)
+    const create = (...args: string[]) => run(['create', '--project', 'refused', ...args], env)
     await t.rejects(create('--events-only'), { message: /--events-only is only for write keys\. .*--kind/ })
     await t.rejects(create('--events-only', '--kind', 'public'), {
       message: /--events-only is only for write keys\.$/,
@@ -203,15 +183,15 @@ t.test('keys of a running service', async (t) => {
   })
 
   t.test('a label names a key, and a rotation gives each label its own key', async (t) => {
-    const create = (...args: string[]) => run(keys, ['create', '--project', 'labels', ...args], env)
+    const create = (...args: string[]) => run(['create', '--project', 'labels', ...args], env)
     const made = await create('--label', '  Checkout server ')
     t.match(made.err, /sk_\S+ \(Checkout server\)/)
     await create('--kind', 'secret', '--label', 'Größe 5')
     await create('--kind', 'secret', '--label', 'Größe 5')
-    const { out } = await run(keys, ['list', '--project', 'labels'], env)
+    const { out } = await run(['list', '--project', 'labels'], env)
     t.match(out, /^ID .* PROJECT +LABEL\n/)
     t.match(out, /^sk_.* labels +Checkout server$/m)
-    const rotated = await run(keys, ['rotate', '--project', 'labels', '--kind', 'secret'], env)
+    const rotated = await run(['rotate', '--project', 'labels', '--kind', 'secret'], env)
     t.equal(rotated.out.match(/^SECRET_KEY=/gm)?.length, 2)
     const kept = (await listed(env, '--project', 'labels', '--kind', 'secret')).filter(
       ({ revokedAt }) => revokedAt === null,
@@ -223,8 +203,8 @@ t.test('keys of a running service', async (t) => {
   })
 
   t.test('a second rotation names the end of each key, and replaces only the newest', async (t) => {
-    const rotate = (...args: string[]) => run(keys, ['rotate', '--project', 'twice', ...args], env)
-    await run(keys, ['create', '--project', 'twice', '--kind', 'secret'], env)
+    const rotate = (...args: string[]) => run(['rotate', '--project', 'twice', ...args], env)
+    await run(['create', '--project', 'twice', '--kind', 'secret'], env)
     const first = await rotate('--grace', '1h')
     t.match(first.err, /^Valid until \S+Z: sk_\S+\.$/m)
     const second = await rotate('--grace', '7d')
@@ -248,7 +228,7 @@ t.test('keys of a running service', async (t) => {
   })
 
   t.test('a project without keys has none to rotate', async (t) => {
-    await t.rejects(run(keys, ['rotate', '--project', 'q'], env), { message: /no such key to rotate/ })
+    await t.rejects(run(['rotate', '--project', 'q'], env), { message: /no such key to rotate/ })
   })
 
   t.test('no key is stored in plain text', async (t) => {
@@ -262,7 +242,7 @@ t.test('keys of a running service', async (t) => {
   t.test('a new key works immediately on every instance', async (t) => {
     const clients = [await startApp(t, env), await startApp(t, env)]
     for (const client of clients) t.equal(await answer(client, makeKey('secret')), 401, 'a wrong key is looked up')
-    const { out } = await run(keys, ['create', '--project', 'p'], env)
+    const { out } = await run(['create', '--project', 'p'], env)
     // Wrong keys trigger at most one read per second.
     for (const client of clients) {
       await until('a look-up', async () => (await answer(client, printedKeys(out).secretKey)) === 200)
@@ -272,10 +252,10 @@ t.test('keys of a running service', async (t) => {
 
 t.test('without a service, keys can only be created in an existing store', async (t) => {
   const env = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent', FACTS: 'off' }
-  const command = (...args: string[]) => run(keys, args, env)
-  await t.rejects(command('create', '--project', 'p'), { message: /no store in .*DATA_DIR/ })
+  const call = (...args: string[]) => run(args, env)
+  await t.rejects(call('create', '--project', 'p'), { message: /no store in .*DATA_DIR/ })
   const DATA_DIR = join(env.DATA_DIR, 'nowhere')
-  await t.rejects(run(keys, ['list'], { DATA_DIR }), { message: /no store in .*nowhere.*DATA_DIR/ })
+  await t.rejects(run(['list'], { DATA_DIR }), { message: /no store in .*nowhere.*DATA_DIR/ })
   const left = await readdir(env.DATA_DIR)
   t.notOk(left.includes('nowhere') || left.includes('clickhouse'), 'nothing is created')
 
@@ -287,11 +267,11 @@ t.test('without a service, keys can only be created in an existing store', async
     return { status, valid: found[0]?.valid, isFirst: found[0]?.makeFirst !== null }
   }
   t.strictSame(await start(SECRET_KEY), { status: 401, valid: 0, isFirst: true })
-  const created = await command('create', '--project', 'p')
+  const created = await call('create', '--project', 'p')
   t.match(created.err, env.DATA_DIR, 'it names the store')
   const { secretKey } = printedKeys(created.out)
   t.strictSame(await start(secretKey), { status: 200, valid: 2, isFirst: false })
-  for (const { id } of await listed(env)) await command('revoke', '--last', id)
+  for (const { id } of await listed(env)) await call('revoke', '--last', id)
   t.strictSame(
     await start(secretKey),
     { status: 401, valid: 0, isFirst: false },
@@ -304,12 +284,12 @@ t.test('commands refuse a database without the tables', async (t) => {
   const other = new URL(url)
   other.pathname = '/mistyped'
   const env = { CLICKHOUSE_URL: other.href }
-  await t.rejects(run(keys, ['create', '--project', 'p'], env), {
+  await t.rejects(run(['create', '--project', 'p'], env), {
     message: /database mistyped of http:\S+ does not exist\. Set CLICKHOUSE_URL/,
   })
   other.pathname = '/default'
   const tables = { message: /database default of .* has no tables of Tallyhouse/ }
-  await t.rejects(run(keys, ['create', '--project', 'p'], { CLICKHOUSE_URL: other.href }), tables)
+  await t.rejects(run(['create', '--project', 'p'], { CLICKHOUSE_URL: other.href }), tables)
 })
 
 t.test('usage errors are reported before anything is opened', async (t) => {
@@ -337,6 +317,6 @@ t.test('usage errors are reported before anything is opened', async (t) => {
     [['revoke', 'sk_Ab3dE9xY', '--project', 'p'], /--project/],
   ]
   for (const [args, message] of bad) {
-    await t.rejects(run(keys, args, { DATA_DIR: '/dev/null/nowhere' }), { name: 'UsageError', message }, args.join(' '))
+    await t.rejects(run(args, { DATA_DIR: '/dev/null/nowhere' }), { name: 'UsageError', message }, args.join(' '))
   }
 })

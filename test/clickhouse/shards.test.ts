@@ -8,7 +8,7 @@ import { type Alias, HAS_NAMES } from '../../src/model/alias.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
 import { getKind } from '../../src/questions/kinds.js'
 import { type IdRange, queryEventNames, queryFieldValues, queryPropertyNames } from '../../src/questions/names.js'
-import { parseQuestion } from '../../src/questions/parse.js'
+import { readQuestion } from '../../src/questions/parse.js'
 import { CHAINED_MS, Questions } from '../../src/questions/run.js'
 import { type QueryContext, Statement } from '../../src/questions/statement.js'
 import { selectAliasEnds } from '../../src/questions/users-join.js'
@@ -457,7 +457,7 @@ t.test('questions have the same answers over several shards as over one', async 
     { kind: 'paths', start: 'e0' },
   ]
   for (const question of questions) {
-    const parsed = parseQuestion({ ...common, ...question }, 2000)
+    const parsed = readQuestion({ ...common, ...question }, 2000).question
     const [many, alone] = await Promise.all(
       both.map(async (shards) => {
         const asked = {
@@ -477,7 +477,7 @@ t.test('questions have the same answers over several shards as over one', async 
     t.not(JSON.stringify(many?.results).match(/[1-9]/), null)
   }
   const [first] = questions
-  const parsed = parseQuestion({ ...common, ...first }, 2000)
+  const parsed = readQuestion({ ...common, ...first }, 2000).question
   const asked = {
     projectId: 'p',
     now: 2000,

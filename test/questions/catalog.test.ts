@@ -2,7 +2,7 @@ import t from 'tap'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { Catalog } from '../../src/questions/catalog.js'
-import { parseQuestion } from '../../src/questions/parse.js'
+import { readQuestion } from '../../src/questions/parse.js'
 import { Questions } from '../../src/questions/run.js'
 import { until } from '../helper.js'
 import { emptyClickHouse } from '../shared-engine.js'
@@ -277,7 +277,7 @@ t.test('preparing waits for ClickHouse, until the service ends', async (t) => {
 t.test('a name that a replayed dead letter may have brought is not reported as unknown', async (t) => {
   const { projectId, catalog, point, insert } = project()
   const named = (name: string) => {
-    const question = parseQuestion({ kind: 'series', series: [{ event: name }] }, START)
+    const question = readQuestion({ kind: 'series', series: [{ event: name }] }, START).question
     return catalog.review(projectId, { question, body: {}, point })
   }
   await insert(1, `'a'`, 10)
@@ -295,7 +295,7 @@ t.test('in a large project, a few of the newest events are read in addition to a
   const { projectId, catalog, point, insert } = project()
   const warnings = async (event: string, property: string) => {
     const body = { kind: 'series', series: [{ event, metric: 'sum', property: `properties.${property}` }] }
-    const found = await catalog.review(projectId, { question: parseQuestion(body, START), body, point })
+    const found = await catalog.review(projectId, { question: readQuestion(body, START).question, body, point })
     return found.map(({ message }) => message)
   }
   await insert(10, `'rare'`, 10, `'{"price":1}'`)

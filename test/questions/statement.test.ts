@@ -2,7 +2,7 @@ import t from 'tap'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { getKind } from '../../src/questions/kinds.js'
-import { parseQuestion } from '../../src/questions/parse.js'
+import { readQuestion } from '../../src/questions/parse.js'
 
 const NOW = Date.parse('2026-05-01T00:00:00Z')
 const shards = Shards.of(null as never)
@@ -69,7 +69,7 @@ const QUESTIONS = [
 
 /** The SQL; equal values share a parameter, so their numbers are left out. */
 function sqlOf(question: unknown, isFull: boolean): string {
-  const parsed = parseQuestion(question, NOW)
+  const parsed = readQuestion(question, NOW).question
   return getKind(parsed)
     .query(parsed, {
       projectId: 'p',

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Warning } from '../../src/contract/warning.js'
 import { findNames } from '../../src/questions/names-used.js'
-import { parseQuestion, readQuestion } from '../../src/questions/parse.js'
+import { readQuestion } from '../../src/questions/parse.js'
 import { LANES, settingsFor, startApp, until } from '../helper.js'
 
 const START = Date.parse('2026-04-20T00:00:00Z')
@@ -438,7 +438,7 @@ t.test('fields that a session does not have are named', (t) => {
   ])
   t.match(
     findNames(
-      parseQuestion({ kind: 'series', series: sessions, where: ['session_has', { event: '$session' }] }, START),
+      readQuestion({ kind: 'series', series: sessions, where: ['session_has', { event: '$session' }] }, START).question,
       {},
     ),
     { events: [{ path: '/where/1/event', name: '$session' }] },
@@ -463,7 +463,7 @@ t.test('findNames finds the names in every kind of question', (t) => {
   }
   const body = { kind: 'users', of, cell: { step: 1, breakdown: ['x', 'y'] } }
   const property = { source: 'properties', types: null, values: [] }
-  t.strictSame(findNames(parseQuestion(body, START), body), {
+  t.strictSame(findNames(readQuestion(body, START).question, body), {
     events: [
       { path: '/of/steps/0/event', name: 'e' },
       { path: '/of/steps/1/event/0', name: 'f' },

@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
-import { Transform } from 'node:stream'
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { countInflated } from '../http/count-inflated.js'
 import { zstdFrame } from '../zstd-frame.js'
 
 const gunzip = promisify(zlib.gunzip)
@@ -190,17 +190,3 @@ t.test('the rest of a body that is not read does not block its connection', asyn
     })
   }
 })
-
-/** @returns a function that reports the bytes inflated in this process since */
-function countInflated(t: Test): () => number {
-  let bytes = 0
-  const push = Transform.prototype.push
-  Transform.prototype.push = function (this: Transform, chunk: unknown, encoding?: BufferEncoding) {
-    if ('bytesWritten' in this && Buffer.isBuffer(chunk)) bytes += chunk.length
-    return push.call(this, chunk, encoding)
-  }
-  t.teardown(() => {
-    Transform.prototype.push = push
-  })
-  return () => bytes
-}

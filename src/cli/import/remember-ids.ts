@@ -19,13 +19,12 @@ interface Some {
  * Adds the `insert_id`s of the stored events to the journals for the rest of their lifetime, so that a client that
  * resends an event does not store it twice. The class of key that sent an event is not stored, so the id is added for
  * both. Running it again has no effect.
- * @param now epoch milliseconds
  */
-export async function rememberInsertIds(store: WholeStore, now = Date.now()): Promise<void> {
+export async function rememberInsertIds(store: WholeStore): Promise<void> {
   const journals: Relocation[] = []
   try {
     for (const { number } of store.lanes) journals.push(await store.openRelocation(number))
-    const since = (idBucketAt(now) - OLD_ID_BUCKETS) * INSERT_ID_BUCKET_MS
+    const since = (idBucketAt(Date.now()) - OLD_ID_BUCKETS) * INSERT_ID_BUCKET_MS
     const waiting = new Map<string, Some>()
     let count = 0
     for await (const events of readNamedEvents(store.shards, since)) {

@@ -119,8 +119,8 @@ export function formatAgo(instant: number, now = Date.now()): string {
 }
 
 /** Formats a day relative to today, such as `yesterday`. @param day in UTC, such as `2026-11-26` */
-export function formatDaysAgo(day: string, now = Date.now()): string {
-  const days = Math.floor((now - Date.parse(day)) / DAY_MS)
+export function formatDaysAgo(day: string): string {
+  const days = Math.floor((Date.now() - Date.parse(day)) / DAY_MS)
   // Avoid -0, which would be formatted as a day ahead.
   return RELATIVE_TIME.format(days === 0 ? 0 : -days, 'day')
 }

@@ -1,15 +1,15 @@
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
-import { Transform } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import type { FastifyRequest } from 'fastify'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { readBodyInTurns } from '../../../src/http/admission/body.js'
 import { BodyBudget } from '../../../src/http/admission/body-budget.js'
 import { CLIENT_LIMITS } from '../../../src/http/socket/connection-limits.js'
 import { WEIGHT_BYTES } from '../../../src/json/complexity.js'
 import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, until } from '../../helper.js'
+import { countInflated } from '../count-inflated.js'
 
 const MIB = 1024 * 1024
 const OVERLOADED = { code: 'overloaded' }
@@ -102,20 +102,6 @@ t.test('BodyBudget keeps counting a body without a valid key for a while', async
   await until('its end', () => budget.unknown.bytes === 0)
   budget.ofAddress('a').take(1)
 })
-
-/** @returns a function for the bytes that zlib has inflated in this process since the call */
-function countInflated(t: Test): () => number {
-  let bytes = 0
-  const push = Transform.prototype.push
-  Transform.prototype.push = function (this: Transform, chunk: unknown, encoding?: BufferEncoding) {
-    if ('bytesWritten' in this && Buffer.isBuffer(chunk)) bytes += chunk.length
-    return push.call(this, chunk, encoding)
-  }
-  t.teardown(() => {
-    Transform.prototype.push = push
-  })
-  return () => bytes
-}
 
 t.test('BodyBudget limits clients without a valid key', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS }

@@ -2,15 +2,14 @@ import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'no
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import type { Append, Commit, Journal } from '../../../src/journal/journal.js'
+import type { Journal } from '../../../src/journal/journal.js'
 import { EntryLog } from '../../../src/journal/lmdb/entry-log.js'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
 import { openLmdbRelocation } from '../../../src/journal/lmdb/relocation.js'
 import { START } from '../../../src/model/position.js'
-import { NO_IDS } from '../../../src/model/request-ids.js'
 import { randomName, temporaryFolder } from '../../helper.js'
+import { ALL, append, commit } from '../writes.js'
 
-const ALL = 1e9
 /** Small, so that a file holds only a few entries. */
 const SEGMENT_BYTES = 300
 const folder = await temporaryFolder(t)
@@ -22,29 +21,7 @@ async function newFolder(): Promise<string> {
 }
 
 const openAt = (path: string) => openLmdbJournal({ path, maxBytes: ALL, segmentBytes: SEGMENT_BYTES })
-const append = (text: string): Append => ({
-  type: 'append',
-  keyClass: 'secret',
-  projectId: 'p',
-  count: 1,
-  body: Buffer.from(text),
-  ids: NO_IDS,
-})
-const commit = (journal: Journal, name: string): Promise<unknown> => {
-  const change: Commit = {
-    type: 'commit',
-    keyClass: 'secret',
-    projectId: 'p',
-    kind: 'profiles',
-    stateKey: Buffer.from(name).toString('hex'),
-    expected: START,
-    readAt: Date.now(),
-    state: '{}',
-    row: '{}',
-    ids: NO_IDS,
-  }
-  return journal.write([change])
-}
+const commitProfile = (journal: Journal) => journal.write([commit('a', START, '{}')])
 
 async function filesOf(path: string): Promise<string[]> {
   const names = (await readdir(path)).filter((name) => name.startsWith('entries-'))
@@ -93,7 +70,7 @@ t.test('the journal does not open without its oldest file', async (t) => {
 })
 
 t.test('the journal does not open without the entries of a frozen block, or of a change that LMDB has', async (t) => {
-  for (const step of [(journal: Journal) => journal.claim(ALL), (journal: Journal) => commit(journal, 'a')]) {
+  for (const step of [(journal: Journal) => journal.claim(ALL), (journal: Journal) => commitProfile(journal)]) {
     const path = await newFolder()
     const journal = await openAt(path)
     await journal.write([append('one')])
@@ -157,7 +134,7 @@ t.test('the journal refuses writes after a transaction with an unknown outcome',
   await journal.write([append('one')])
   breakWrites(join(path, 'data.mdb'), O_DSYNC)
   // A value that was just read may still be returned as it was before the transaction.
-  const failed = commit(journal, 'a')
+  const failed = commitProfile(journal)
   let reading = setImmediate(function read() {
     journal.readStates(['aa'], 1).catch(() => undefined)
     reading = setImmediate(read)
@@ -171,7 +148,7 @@ t.test('the journal refuses writes after a transaction with an unknown outcome',
   journal = await openAt(path)
   t.teardown(() => journal.close())
   t.equal((await journal.depth()).entries, 1)
-  await commit(journal, 'a')
+  await commitProfile(journal)
   t.equal((await journal.depth()).entries, 2)
 })
 

@@ -3,15 +3,14 @@ import { appendFile, cp, readdir, readFile, truncate, writeFile } from 'node:fs/
 import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
-import type { Append, Journal, WaitingEntry } from '../../../src/journal/journal.js'
+import type { WaitingEntry } from '../../../src/journal/journal.js'
 import { EntryLog, readEntryLog } from '../../../src/journal/lmdb/entry-log.js'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
 import { HEADER_BYTES } from '../../../src/journal/lmdb/segment.js'
 import { type Position, START } from '../../../src/model/position.js'
-import { NO_IDS } from '../../../src/model/request-ids.js'
 import { randomName, temporaryFolder } from '../../helper.js'
+import { ALL, append } from '../writes.js'
 
-const ALL = 1e9
 const SEGMENT_BYTES = 400
 const RUNS = 12
 const folder = await temporaryFolder(t)
@@ -169,20 +168,6 @@ t.test('EntryLog never takes bytes of a client for a record, and detects entries
   await truncate(join(path, names[1] ?? ''), 60)
   await t.rejects(EntryLog.open(options), /entries before .* are missing/)
 })
-
-const append = (text: string): Append => ({
-  type: 'append',
-  keyClass: 'secret',
-  projectId: 'p',
-  count: 1,
-  body: Buffer.from(text),
-  ids: NO_IDS,
-})
-
-async function _textsOf(journal: Journal): Promise<string[]> {
-  const block = await journal.claim(ALL)
-  return block?.entries.map(({ body }) => body.toString()) ?? []
-}
 
 t.test('entries are read from the log if memory has no room for them', async (t) => {
   const path = await newFolder()

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import type { AnswerTo, Metric, SeriesQuestion } from '../../../src/contract/questions.js'
-import { parseQuestion } from '../../../src/questions/parse.js'
+import { readQuestion } from '../../../src/questions/parse.js'
 import { parseRange, splitIntoBuckets } from '../../../src/questions/time.js'
 import { type AnswerTable, buildTables } from '../../../src/web/lib/answer-table.js'
 import { buildRequest, buildRequestBefore } from '../../../src/web/lib/build-request.js'
@@ -118,11 +118,11 @@ t.test('every bucket of both periods is shown once, and columns add up to their 
       const question = { kind: 'series', series, interval, timezone, week_start, ...('from' in choice && choice) }
       const display = { compare: true, ...('range' in choice && { range: choice.range }) }
       const moment = { now, first: now - 300 * DAY_MS }
-      const current = ask(parseQuestion(buildRequest(question, display, moment), now) as SeriesQuestion)
+      const current = ask(readQuestion(buildRequest(question, display, moment), now).question as SeriesQuestion)
       const earlier = buildRequestBefore(question, display, moment)
       const range = parseRange(current.query)
       if (!earlier) return t.ok(display.range === 'all' || range.from > now)
-      const before = ask(parseQuestion(earlier.request, now) as SeriesQuestion)
+      const before = ask(readQuestion(earlier.request, now).question as SeriesQuestion)
       t.ok(parseRange(before.query).to <= range.from, 'the periods do not overlap')
       const aligned = alignBefore(current, before, earlier.unit)
       const listPlaces = (side: 'now' | 'before') =>
@@ -166,10 +166,12 @@ t.test('days of months of different lengths are compared by their number', async
   const question = { kind: 'series', series: [{ event: 'a' }], interval: 'day' }
   const moment = { now: Date.parse('2024-12-15T12:00Z'), first: null }
   const align = (range: object, display: object) => {
-    const current = ask(parseQuestion(buildRequest({ ...question, ...range }, display, moment), moment.now) as never)
+    const current = ask(
+      readQuestion(buildRequest({ ...question, ...range }, display, moment), moment.now).question as never,
+    )
     const earlier = buildRequestBefore({ ...question, ...range }, { ...display, compare: true }, moment)
     if (!earlier) throw new Error('there is a period before')
-    const before = ask(parseQuestion(earlier.request, moment.now) as never)
+    const before = ask(readQuestion(earlier.request, moment.now).question as never)
     const aligned = alignBefore(current, before, earlier.unit)
     const show = (ats: string[], place: number | null) => (place === null ? '' : (ats[place] ?? '').slice(0, 10))
     return aligned.pairs.map((pair) => [show(listStarts(current), pair.now), show(aligned.ats, pair.before)])

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { DEFAULT_SETTINGS } from '../../../src/contract/project-settings.js'
-import { parseQuestion, readQuestion } from '../../../src/questions/parse.js'
+import { readQuestion } from '../../../src/questions/parse.js'
 import { parseControls } from '../../../src/web/lib/board-controls.js'
 import { buildRequest, buildRequestBefore } from '../../../src/web/lib/build-request.js'
 import { setProjectSettings } from '../../../src/web/lib/project-settings.js'
@@ -75,9 +75,12 @@ t.test('parseDraft fills in the defaults of the service, and toQuestion omits th
     const draft = parseDraft(example)
     if (!draft) return t.fail(JSON.stringify(example))
     const range = { from: '2026-05-01', to: '2026-05-08' }
-    t.strictSame(parseQuestion({ ...toQuestion(draft), ...range }, NOW), parseQuestion({ ...example, ...range }, NOW))
+    t.strictSame(
+      readQuestion({ ...toQuestion(draft), ...range }, NOW).question,
+      readQuestion({ ...example, ...range }, NOW).question,
+    )
     t.strictSame(parseDraft(toQuestion(draft)), draft)
-    t.match(parseQuestion({ ...draft, ...range }, NOW), draft, 'the defaults are the same')
+    t.match(readQuestion({ ...draft, ...range }, NOW).question, draft, 'the defaults are the same')
     t.strictSame(readQuestion({ ...draft, ...range }, NOW).warnings, [], 'the service knows every field')
   }
   t.end()
@@ -126,7 +129,7 @@ t.test('time zone and week start default to those of the project', async (t) => 
     const question = toQuestion(draft)
     t.notMatch(JSON.stringify(question), /timezone|week_start/, 'it follows the project')
     t.match(buildRequest(question, {}, MOMENT), own, 'but the shown question is the one asked')
-    if (kind !== 'funnel') t.match(parseQuestion(question, MOMENT.now, own), own, 'the service takes the same')
+    if (kind !== 'funnel') t.match(readQuestion(question, MOMENT.now, own).question, own, 'the service takes the same')
     t.match(toQuestion({ ...draft, ...other }), other, 'choices are kept')
     t.match(convertDraft({ ...draft, ...other }, 'paths'), other)
     t.match(parseDraft({ ...question, ...other }), other)
