@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
+import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { isSameJson } from '../../contract/same-json.js'
+import { pipeline } from 'node:stream/promises'
 import { StateFile } from '../../lib/state-file.js'
 import type { Guesses } from './inspect.js'
 import type { InputOffset } from './lines.js'
@@ -71,6 +72,8 @@ export interface Fingerprint {
   modifiedAt: string
   /** SHA-256 of its first and last 64 KiB, hexadecimal */
   digest: string
+  /** SHA-256 of all of it, for a file that was only copied or touched; older versions did not record it */
+  whole?: string
 }
 
 /** Number of batches that are recorded as sent together, to save writes of the file. */
@@ -108,7 +111,14 @@ export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER)
  */
 export async function isUnchanged(path: string, before: Fingerprint): Promise<boolean> {
   const now = await fingerprint(path).catch(() => before)
-  return isSameJson(now, before)
+  if (now.bytes !== before.bytes || now.digest !== before.digest) return false
+  return now.modifiedAt === before.modifiedAt || (await digestWhole(path).catch(() => before.whole)) === before.whole
+}
+
+export async function digestWhole(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(path), hash)
+  return hash.digest('hex')
 }
 
 export function newImport(

@@ -9,10 +9,12 @@ import type { CommandIo } from '../command.js'
 import { counted, number } from '../progress.js'
 import {
   type Checkpoint,
+  digestWhole,
   expiredBatches,
   type Fingerprint,
   fingerprint,
   type ImportState,
+  isUnchanged,
   newImport,
   readImport,
 } from './checkpoint.js'
@@ -79,7 +81,7 @@ export async function beginOrResume(
   }
   const earlier = await usable(found, paths.rejects)
   if (earlier && earlier.finishedAt !== null && isSameTarget(earlier, fresh)) {
-    checkSame(earlier, fresh, path, paths.state)
+    await checkSame(earlier, fresh, path, paths.state)
     report(`${path} was imported at ${earlier.finishedAt}. To import it again, remove ${paths.state}.`)
     return { ...begun, file, state: earlier, isFinished: true }
   }
@@ -113,7 +115,10 @@ async function freshState(path: string, options: ResolvedOptions): Promise<Impor
   return newImport({
     url: target.url,
     key: target.keyDigest,
-    input: path === '-' ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
+    input:
+      path === '-'
+        ? { bytes: 0, modifiedAt: '', digest: '' }
+        : { ...(await fingerprint(path)), whole: await digestWhole(path) },
     lines,
     guesses,
     // This is how they will be read back from the file.
@@ -146,7 +151,7 @@ async function adoptWholeFile(
   const isLonger = earlier.isCut === true && fresh.input.bytes > earlier.input.bytes
   const isWhole = isLonger && (await beginsWith(path, earlier.input))
   if (isWhole) Object.assign(earlier, { input: fresh.input, isCut: false })
-  checkSame(earlier, fresh, path, statePath)
+  await checkSame(earlier, fresh, path, statePath)
   // This must be on disk before anything is sent that the shorter file did not have.
   if (isWhole) await file.write(earlier)
 }
@@ -161,9 +166,9 @@ function isSameTarget(one: ImportState, other: ImportState): boolean {
 }
 
 /** @throws Error if resuming would not send the same batches to the same project */
-function checkSame(earlier: ImportState, now: ImportState, path: string, file: string): void {
+async function checkSame(earlier: ImportState, now: ImportState, path: string, file: string): Promise<void> {
   const restart = `To start over, which stores the same events a second time, remove ${file}.`
-  if (!isSameJson(earlier.input, now.input)) {
+  if (!(await isUnchanged(path, earlier.input))) {
     throw new Error(changedText(earlier, path, file))
   }
   if (earlier.url !== now.url) {

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { appendFile, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { appendFile, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import t, { type Test } from 'tap'
@@ -105,6 +105,7 @@ t.test('an import is undone exactly', async (t) => {
     await until('a batch to be stored', () => exists(`${file}.import.json.ids`))
     importer.kill('SIGKILL')
     await closed
+    await utimes(file, 0, 0) // like a copy: the content is the same
     if (!JSON.parse(await readFile(`${file}.import.json`, 'utf8')).finishedAt) {
       const unclear = await run('--undo', '--yes', '--url', slow, file)
       t.equal(unclear.code, 1)
