@@ -85,7 +85,10 @@ export async function beginOrResume(
     report(`${path} was imported at ${earlier.finishedAt}. To import it again, remove ${paths.state}.`)
     return { ...begun, file, state: earlier, isFinished: true }
   }
-  if (!earlier || earlier.finishedAt !== null) return { ...begun, file, state: fresh }
+  if (!earlier || earlier.finishedAt !== null) {
+    fresh.input.whole = await digestWhole(path)
+    return { ...begun, file, state: fresh }
+  }
   await adoptWholeFile(earlier, fresh, path, paths.state, file)
   const expired = expiredBatches(earlier, Date.now())
   if (expired > 0) report(`${path}: ${expiredText(earlier, expired, options.unacknowledged)}`)
@@ -115,10 +118,7 @@ async function freshState(path: string, options: ResolvedOptions): Promise<Impor
   return newImport({
     url: target.url,
     key: target.keyDigest,
-    input:
-      path === '-'
-        ? { bytes: 0, modifiedAt: '', digest: '' }
-        : { ...(await fingerprint(path)), whole: await digestWhole(path) },
+    input: path === '-' ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
     lines,
     guesses,
     // This is how they will be read back from the file.
@@ -150,7 +150,7 @@ async function adoptWholeFile(
 ): Promise<void> {
   const isLonger = earlier.isCut === true && fresh.input.bytes > earlier.input.bytes
   const isWhole = isLonger && (await beginsWith(path, earlier.input))
-  if (isWhole) Object.assign(earlier, { input: fresh.input, isCut: false })
+  if (isWhole) Object.assign(earlier, { input: { ...fresh.input, whole: await digestWhole(path) }, isCut: false })
   await checkSame(earlier, fresh, path, statePath)
   // This must be on disk before anything is sent that the shorter file did not have.
   if (isWhole) await file.write(earlier)
