@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../lib/log.js'
+import { OutageLog } from '../lib/outage-log.js'
 import { pause } from '../lib/pause.js'
 import { type AuditEntry, SERVICE } from '../model/audit-entry.js'
 import { toCreation } from './key-changes.js'
@@ -77,10 +78,14 @@ export class KeyRefresh {
    * in ms
    */
   #restedAt = Number.NEGATIVE_INFINITY
-  #isReadable = true
+  readonly #outage: OutageLog
 
   constructor(options: KeyRefreshOptions) {
     this.#options = options
+    this.#outage = new OutageLog(options.log, {
+      failed: 'the keys could not be read; until they are, revoked keys keep working and new ones do not',
+      recovered: 'the keys were read again',
+    })
   }
 
   /**
@@ -114,23 +119,16 @@ export class KeyRefresh {
     while (await pause(everyMs, closing)) await this.#read().catch(() => undefined)
   }
 
-  /** Callers share the read in flight. Logs the first of consecutive failures, and the recovery. */
+  /** Callers share the read in flight. */
   #read(): Promise<void> {
     const read = async () => {
-      const { ring, table, log } = this.#options
+      const { ring, table } = this.#options
       this.#startedAt = performance.now()
       try {
         ring.replaceStored(await table.read())
-        if (!this.#isReadable) log.info('the keys were read again')
-        this.#isReadable = true
+        this.#outage.noteSuccess()
       } catch (error) {
-        if (this.#isReadable) {
-          log.warn(
-            { err: error },
-            'the keys could not be read; until they are, revoked keys keep working and new ones do not',
-          )
-        }
-        this.#isReadable = false
+        this.#outage.noteFailure(error)
         throw error
       } finally {
         this.#reading = null
@@ -157,7 +155,7 @@ export class KeyRefresh {
     await this.#reading?.catch(() => undefined)
     if (this.#startedAt < askedAt) {
       const now = performance.now()
-      if (!this.#isReadable || this.#restedAt - now > (LOOK_UPS - 1) * LOOK_UP_MS) return
+      if (this.#outage.isFailing || this.#restedAt - now > (LOOK_UPS - 1) * LOOK_UP_MS) return
       this.#restedAt = Math.max(this.#restedAt, now) + LOOK_UP_MS
       await this.#read().catch(() => undefined)
     } else {

@@ -1,5 +1,6 @@
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
+import { OutageLog } from '../lib/outage-log.js'
 import { pause } from '../lib/pause.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import type { StoredKey } from './keys.js'
@@ -27,7 +28,7 @@ export interface UsageTable {
 
 export interface KeyUsageOptions {
   table: UsageTable
-  log: Pick<Log, 'warn'>
+  log: Pick<Log, 'info' | 'warn'>
   /** aborts the wait for the next time */
   closing: AbortSignal
   /** default 60 000 */
@@ -50,10 +51,14 @@ export class KeyUsage {
   #refused = new Map<string, { key: StoredKey; count: number; day: string }>()
   /** by hash: the last day whose use is stored */
   readonly #stored = new Map<string, string>()
-  #isStorable = true
+  readonly #outage: OutageLog
 
   constructor(options: KeyUsageOptions) {
     this.#options = options
+    this.#outage = new OutageLog(options.log, {
+      failed: 'the last use of keys could not be stored; trying again every minute',
+      recovered: 'the last use of keys was stored again',
+    })
     void this.#repeat()
   }
 
@@ -79,7 +84,7 @@ export class KeyUsage {
   }
 
   async #store(): Promise<void> {
-    const { table, log } = this.#options
+    const { table } = this.#options
     const [used, refused] = [this.#used, this.#refused]
     this.#used = new Map()
     this.#refused = new Map()
@@ -94,12 +99,9 @@ export class KeyUsage {
       await table.add(uses)
       for (const [hash, { day }] of fresh) this.#stored.set(hash, day)
       for (const [hash, day] of this.#stored) if (day < this.#today()) this.#stored.delete(hash)
-      this.#isStorable = true
+      this.#outage.noteSuccess()
     } catch (error) {
-      // Only the first of consecutive failures is logged.
-      if (this.#isStorable)
-        log.warn({ err: error }, 'the last use of keys could not be stored; trying again every minute')
-      this.#isStorable = false
+      this.#outage.noteFailure(error)
       for (const [hash, use] of fresh) this.#used.set(hash, use)
       for (const [hash, { key, count, day }] of refused) {
         const since = this.#refused.get(hash)

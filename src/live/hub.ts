@@ -5,6 +5,7 @@ import type { Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { ByteBudget } from '../lib/byte-budget.js'
 import type { Log } from '../lib/log.js'
+import { OutageLog } from '../lib/outage-log.js'
 import { lastIdAt, parseEventId } from '../model/event-id.js'
 import { type Position, toMilliseconds } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
@@ -114,11 +115,15 @@ export class LiveHub {
   readonly #pace = new Pace()
   #isRunning = false
   #isHinted = false
-  #isFailing = false
+  readonly #outage: OutageLog
   #wake: (() => void) | null = null
 
   constructor(options: LiveHubOptions) {
     this.#options = options
+    this.#outage = new OutageLog(options.log, {
+      failed: 'reading new events for live streams failed, retrying',
+      recovered: 'live streams resumed',
+    })
     const close = () => {
       for (const listener of this.#all()) listener.stop('closing')
       this.#wake?.()
@@ -247,7 +252,11 @@ export class LiveHub {
     }
     for (const [projectId, { tail }] of late) {
       if (withNews && !withNews.has(projectId)) tail.skipTo(id)
-      else tail.advance(id).then(this.#noteSuccess, (error: unknown) => this.#noteFailure(error))
+      else
+        tail.advance(id).then(
+          () => this.#outage.noteSuccess(),
+          (error: unknown) => this.#noteFailure(error),
+        )
     }
   }
 
@@ -301,13 +310,7 @@ export class LiveHub {
   #noteFailure(error: unknown): void {
     if (this.#options.closing.aborted) return
     this.metrics.failures++
-    if (!this.#isFailing) this.#options.log.warn({ err: error }, 'reading new events for live streams failed, retrying')
-    this.#isFailing = true
-  }
-
-  readonly #noteSuccess = (): void => {
-    if (this.#isFailing) this.#options.log.info({}, 'live streams resumed')
-    this.#isFailing = false
+    this.#outage.noteFailure(error)
   }
 }
 

@@ -14,6 +14,7 @@ import {
 } from '../contract/project-settings.js'
 import { isSameJson } from '../contract/same-json.js'
 import type { Log } from '../lib/log.js'
+import { OutageLog } from '../lib/outage-log.js'
 import { pause } from '../lib/pause.js'
 import type { Actor, AuditChanges } from '../model/audit-entry.js'
 import { addAuditEntries } from '../store/audit.js'
@@ -59,7 +60,6 @@ export class Projects {
   readonly #options: ProjectsOptions
   #byId: ReadonlyMap<string, Project> = new Map()
   #areKnown = false
-  #isReadable = true
   #isRepeating = false
 
   constructor(options: ProjectsOptions) {
@@ -119,19 +119,16 @@ export class Projects {
 
   async #repeat(shards: Shards): Promise<void> {
     const { everyMs = REFRESH_MS, closing, log } = this.#options
+    const outage = new OutageLog(log, {
+      failed: 'the settings of the projects could not be read; the last known ones apply until they are',
+      recovered: 'the settings of the projects can be read again',
+    })
     while (await pause(everyMs, closing)) {
       try {
         await this.#read(shards)
-        if (!this.#isReadable) log.info('the settings of the projects can be read again')
-        this.#isReadable = true
+        outage.noteSuccess()
       } catch (error) {
-        if (this.#isReadable) {
-          log.warn(
-            { err: error },
-            'the settings of the projects could not be read; the last known ones apply until they are',
-          )
-        }
-        this.#isReadable = false
+        outage.noteFailure(error)
       }
     }
   }

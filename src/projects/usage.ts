@@ -5,6 +5,7 @@ import type * as responses from '../contract/responses.js'
 import type { CommitMetrics } from '../ingest/group-commit.js'
 import { toDay } from '../lib/day.js'
 import type { Log } from '../lib/log.js'
+import { OutageLog } from '../lib/outage-log.js'
 import { pause } from '../lib/pause.js'
 import { claimJobTurn } from '../store/job-turns.js'
 import {
@@ -28,7 +29,7 @@ export interface UsageOptions {
   shards: Shards
   /** of the lanes */
   commits: readonly { metrics: Pick<CommitMetrics, 'byProject'> }[]
-  log: Pick<Log, 'warn'>
+  log: Pick<Log, 'info' | 'warn'>
   closing: AbortSignal
   /** default: none, so the CPU time of reads is unknown */
   readLog?: Pick<ReadLog, 'readNew'> | undefined
@@ -92,7 +93,6 @@ export class Usage {
   readonly #reads = new Map<string, number>()
   /** whether ClickHouse reports the CPU time of reads */
   #knowsReads = true
-  #cannotReadLog = false
   /** the last hour in which this process asked for the turn to measure, epoch ms */
   #hour = 0
   /** by project: the earlier counts of the journals and the reads */
@@ -106,10 +106,19 @@ export class Usage {
   /** counts of days that ended before they were stored */
   #late: (UsageCount & Counted)[] = []
   #writing: Promise<void> = Promise.resolve()
-  #isFailing = false
+  readonly #readLogOutage: OutageLog
+  readonly #writeOutage: OutageLog
 
   constructor(options: UsageOptions) {
     this.#options = options
+    this.#readLogOutage = new OutageLog(options.log, {
+      failed: 'could not get the CPU time of reads; retrying',
+      recovered: 'the CPU time of reads is counted again',
+    })
+    this.#writeOutage = new OutageLog(options.log, {
+      failed: 'the usage of the projects could not be stored; retrying',
+      recovered: 'the usage of the projects was stored again',
+    })
   }
 
   /** Stores the counts every few seconds, counts reads, and measures what is on the disks. */
@@ -134,7 +143,7 @@ export class Usage {
   async countReads(): Promise<void> {
     const { readLog, shards } = this.#options
     const found = (await readLog?.readNew(shards).catch(this.#noteUnreadLog)) ?? null
-    this.#cannotReadLog = false
+    this.#readLogOutage.noteSuccess()
     const isKnown = found !== null
     if (isKnown !== this.#knowsReads) {
       this.#knowsReads = isKnown
@@ -146,11 +155,7 @@ export class Usage {
   }
 
   readonly #noteUnreadLog = (error: unknown): never => {
-    const { closing, log } = this.#options
-    if (!this.#cannotReadLog && !closing.aborted) {
-      log.warn({ err: error }, 'could not get the CPU time of reads; retrying')
-    }
-    this.#cannotReadLog = true
+    if (!this.#options.closing.aborted) this.#readLogOutage.noteFailure(error)
     throw error
   }
 
@@ -193,7 +198,7 @@ export class Usage {
 
   /** Stores this process's counts. @throws StoreUnreachableError, StoreError */
   async write(): Promise<void> {
-    const { shards, commits, log } = this.#options
+    const { shards, commits } = this.#options
     const projects = new Set([
       ...commits.flatMap(({ metrics }) => [...metrics.byProject.keys()]),
       ...this.#reads.keys(),
@@ -215,15 +220,14 @@ export class Usage {
     this.#writing = written.catch(() => undefined)
     try {
       await written
-      this.#isFailing = false
+      this.#writeOutage.noteSuccess()
     } catch (error) {
       for (const count of latest) {
         if (this.#today.get(count.projectId)?.process === count.process) this.#changed.add(count.projectId)
         else late.push(count)
       }
       this.#late.unshift(...late)
-      if (!this.#isFailing) log.warn({ err: error }, 'the usage of the projects could not be stored; retrying')
-      this.#isFailing = true
+      this.#writeOutage.noteFailure(error)
       throw error
     }
   }

@@ -13,7 +13,7 @@ import { ReadLog } from '../../src/store/read-log.js'
 import { until } from '../helper.js'
 import { sharedApp } from '../shared-app.js'
 
-const quiet = { warn: () => undefined }
+const quiet = { info: () => undefined, warn: () => undefined }
 
 t.test('Usage keeps counts from before midnight that were not stored by then', async (t) => {
   const { shards, close } = await openStore((await sharedApp()).config)

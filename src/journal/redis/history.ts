@@ -9,6 +9,7 @@ import { FORMAT, type JournalKeys } from './keys.js'
 import { INITIALISE, IS_USED, LOOK } from './scripts.js'
 
 export interface RedisJournalLog {
+  info(data: object, message: string): void
   warn(data: object, message: string): void
   error(data: object, message: string): void
 }

@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
+import { OutageLog } from '../../lib/outage-log.js'
 import { CACHE_PART, type Depth } from '../journal.js'
 import type { PerClass } from '../sender-limits.js'
 import type { RedisHistory, RedisJournalLog } from './history.js'
@@ -54,11 +55,15 @@ export class MemoryLimit {
   cacheBytes: number
   readonly #options: MemoryLimitOptions
   #reads: NodeJS.Timeout | undefined
-  #isFailing = false
+  readonly #outage: OutageLog
   #mayEvict = false
 
   constructor(options: MemoryLimitOptions) {
     this.#options = options
+    this.#outage = new OutageLog(options.log, {
+      failed: 'the memory of Redis cannot be read; the last known limit applies',
+      recovered: 'the memory of Redis was read again',
+    })
     this.bytes = options.maxBytes
     this.cacheBytes = Math.floor(options.maxBytes * CACHE_PART)
   }
@@ -114,13 +119,10 @@ export class MemoryLimit {
   async #tryRead(): Promise<RedisMemory | undefined> {
     try {
       const memory = await this.#read()
-      this.#isFailing = false
+      this.#outage.noteSuccess()
       return memory
     } catch (error) {
-      // Logged once until a read succeeds, not every second.
-      const message = 'the memory of Redis cannot be read; the last known limit applies'
-      if (!this.#isFailing) this.#options.log.warn({ err: error }, message)
-      this.#isFailing = true
+      this.#outage.noteFailure(error)
       return undefined
     }
   }
