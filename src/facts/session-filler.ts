@@ -19,7 +19,7 @@ export interface SessionFillerOptions {
   /** the shard */
   clickhouse: ClickHouse
   maker: SessionFactsMaker
-  log: Pick<Log, 'warn'>
+  log: Pick<Log, 'info' | 'warn'>
   /** default: `SESSIONS_PACE` */
   pace?: SessionsPace | undefined
   /** how long a question may take, s */
@@ -316,7 +316,10 @@ export class SessionFiller {
     const until = performance.now() + FAILED_MS
     if (failures >= MAX_FAILURES) this.#pause(projectId, 0)
     if (days > 1) {
-      this.#maxDays.set(projectId, { days: Math.ceil(days / 2), until })
+      const fewer = Math.ceil(days / 2)
+      this.#maxDays.set(projectId, { days: fewer, until })
+      const message = `session facts of several days could not be filled at once; trying ${fewer} at a time`
+      this.#options.log.info({ err: error, project: projectId, days }, message)
       return
     }
     if (this.#failed.size >= MAX_FAILED) this.#failed.clear()

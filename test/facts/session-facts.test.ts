@@ -445,7 +445,11 @@ t.test('fills that are too large are split, and a day that fails alone is left o
     await command(query, ...rest)
   }
   const warned: string[] = []
-  const log = { info: () => undefined, warn: ({ day }: { day: string }) => void warned.push(day) }
+  const tooMany: number[] = []
+  const log = {
+    info: ({ days }: { days?: number }) => void (days && tooMany.push(days)),
+    warn: ({ day }: { day: string }) => void warned.push(day),
+  }
   shard.copier({ clickhouse: small, log })
   await requestSessionFacts(shard.clickhouse, 'a')
   await shard.settled(
@@ -454,6 +458,7 @@ t.test('fills that are too large are split, and a day that fails alone is left o
   )
   t.strictSame(warned, [new Date(bad).toISOString().slice(0, 10)])
   t.ok(failures <= 5, `${failures} failures`)
+  t.ok(tooMany.length > 0, 'failures of several days are logged, too')
 })
 
 t.test('a fill that was interrupted is soon tried again', async (t) => {
