@@ -95,10 +95,10 @@ const GivenContext = Type.Object(contextFields, {
   message: messages.object,
   description: 'The context from an earlier export. It needs a secret key; with any other key it is ignored.',
 })
-/** An event whose context is stored. */
+/** Part of an event: the context that the caller gives. */
 export const EventContext = Type.Object({ context: optional(GivenContext) }, { message: messages.object })
-/** A batch of such events. */
-export const EventContexts = Type.Object({ events: Type.Array(EventContext) }, { message: messages.object })
+/** The same part of a batch. */
+export const BatchContexts = Type.Object({ events: Type.Array(EventContext) }, { message: messages.object })
 const Properties = Type.Object({}, { additionalProperties: true, message: messages.object })
 const Timestamp = Type.Unsafe<number>({
   [Kind]: 'Timestamp',

@@ -98,7 +98,7 @@ export class Projects {
     void this.#repeat(shards)
   }
 
-  /** Like `changeProject`; this process uses the new settings immediately. @throws like it */
+  /** Like `changeProject`, which names its errors; this process uses the new settings immediately. */
   async change(
     shards: Shards,
     projectId: string,

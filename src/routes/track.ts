@@ -5,7 +5,7 @@ import type { Contexts } from '../context/contexts.js'
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH } from '../contract/limits.js'
 import type { BatchQuery } from '../contract/query-schemas.js'
-import { type BatchBody, EventContext, EventContexts } from '../contract/schemas.js'
+import { type BatchBody, BatchContexts, EventContext } from '../contract/schemas.js'
 import { compileCheck, tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission/admission.js'
 import { getSender } from '../http/admission/authenticate.js'
@@ -26,7 +26,7 @@ import { readRequestIds } from '../model/identified-events.js'
 import type { RequestIds } from '../model/request-ids.js'
 import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
-import { type EventContexts as Kept, keepVerbatim, type ParsedBody } from '../model/verbatim.js'
+import { type EventContexts, keepVerbatim, type ParsedBody } from '../model/verbatim.js'
 import { findExpired, type KeptSince, type RequestMemory, refuseExpired } from '../projects/late-events.js'
 import { CALLS } from './track.calls.js'
 
@@ -57,14 +57,18 @@ function requireSecretKey({ keyKind }: FastifyRequest): void {
 }
 
 const checkContext = compileCheck(EventContext, null)
-const checkContexts = compileCheck(EventContexts, null)
+const checkContexts = compileCheck(BatchContexts, null)
 
 /**
  * Finds the contexts with which the events of a request are stored; with a secret key, those in its body, which the
  * scan has checked unless the body was parsed.
  * @throws ApiError `invalid_request`
  */
-function chooseContexts(contexts: Contexts, request: FastifyRequest, { isBatch }: ScannedBody | ParsedBody): Kept {
+function chooseContexts(
+  contexts: Contexts,
+  request: FastifyRequest,
+  { isBatch }: ScannedBody | ParsedBody,
+): EventContexts {
   if (request.keyKind !== 'secret') return contexts.find(request.projectId, new RequestSource(request))
   const check = isBatch ? checkContexts : checkContext
   const error = request.body instanceof ScannedBody ? null : check(request.body)
