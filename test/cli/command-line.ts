@@ -66,7 +66,7 @@ export async function runCommand(
 }
 
 /** Runs a command in this process. Unlike `runCommand`, it rejects with the command's own error. */
-export async function callCommand(command: Command, args: string[], env: NodeJS.ProcessEnv) {
+export async function callCommand(command: Command, args: string[], env: NodeJS.ProcessEnv): Promise<Ended> {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
   const printed = Promise.all([text(stdout), text(stderr)])
   try {
@@ -74,8 +74,8 @@ export async function callCommand(command: Command, args: string[], env: NodeJS.
     const code = await command.run(args, { env, stdin, stdout, stderr, signal })
     stdout.end()
     stderr.end()
-    const [out, err] = await printed
-    return { code, out, err }
+    const [out, notes] = await printed
+    return { code, stdout: out, stderr: notes }
   } finally {
     stdout.end()
     stderr.end()

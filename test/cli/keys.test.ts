@@ -15,16 +15,16 @@ const run = (args: string[], env: NodeJS.ProcessEnv) => callCommand(command, arg
 const NO_KEY = /[ps]k_[\w-]{43}/
 
 /** Parses the keys that a command printed, by kind. */
-function printedKeys(out: string): { publicKey: string; secretKey: string } {
+function printedKeys(stdout: string): { publicKey: string; secretKey: string } {
   return {
-    publicKey: /^PUBLIC_API_KEY=(pk_[\w-]{43})$/m.exec(out)?.[1] ?? '',
-    secretKey: /^SECRET_KEY=(sk_[\w-]{43})$/m.exec(out)?.[1] ?? '',
+    publicKey: /^PUBLIC_API_KEY=(pk_[\w-]{43})$/m.exec(stdout)?.[1] ?? '',
+    secretKey: /^SECRET_KEY=(sk_[\w-]{43})$/m.exec(stdout)?.[1] ?? '',
   }
 }
 
 async function listed(env: NodeJS.ProcessEnv, ...args: string[]): Promise<(Omit<KeyRecord, 'hash'> & StoredKeyUse)[]> {
-  const { out } = await run(['list', '--json', ...args], env)
-  return out
+  const { stdout } = await run(['list', '--json', ...args], env)
+  return stdout
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line))
@@ -47,39 +47,39 @@ t.test('keys of a running service', async (t) => {
 
   const created = await run(['create', '--project', 'shop'], env)
   t.equal(created.code, 0)
-  const first = printedKeys(created.out)
+  const first = printedKeys(created.stdout)
   t.ok(first.publicKey && first.secretKey, 'a pair')
-  t.notMatch(created.err, NO_KEY)
+  t.notMatch(created.stderr, NO_KEY)
   await answers(t, clients, first.secretKey, 200)
   await answers(t, clients, first.publicKey, 403)
   t.equal((await listed(env)).length, 2)
 
   t.test('a rotation has no gap', async (t) => {
     const rotated = await run(['rotate', '--project', 'shop', '--kind', 'secret'], env)
-    const second = printedKeys(rotated.out)
+    const second = printedKeys(rotated.stdout)
     t.notOk(second.publicKey, 'the other kind stays')
     await answers(t, clients, second.secretKey, 200)
     await answers(t, clients, first.secretKey, 200)
     const [old] = (await listed(env, '--kind', 'secret')).filter(({ id }) => first.secretKey.startsWith(id))
     t.ok(Math.abs((old?.revokedAt ?? 0) - Date.now() - 86_400_000) < 60_000, 'until tomorrow')
 
-    const again = printedKeys((await run(['rotate', '--project', 'shop', '--grace', '0'], env)).out)
+    const again = printedKeys((await run(['rotate', '--project', 'shop', '--grace', '0'], env)).stdout)
     for (const key of [first.secretKey, second.secretKey]) await answers(t, clients, key, 401)
     await answers(t, clients, again.secretKey, 200)
     await answers(t, clients, again.publicKey, 403)
     await answers(t, clients, SECRET_KEY, 200)
 
-    const last = printedKeys((await run(['rotate', '--project', 'shop', '--grace', '1s'], env)).out)
+    const last = printedKeys((await run(['rotate', '--project', 'shop', '--grace', '1s'], env)).stdout)
     await answers(t, clients, again.secretKey, 401)
     await answers(t, clients, last.secretKey, 200)
   })
 
   t.test("a revoked key stops working on every instance, and the project's other keys still work", async (t) => {
     const [one, two] = [await run(['create', '--project', 'a'], env), await run(['create', '--project', 'a'], env)]
-    const [mine, other] = [printedKeys(one.out), printedKeys(two.out)]
+    const [mine, other] = [printedKeys(one.stdout), printedKeys(two.stdout)]
     await answers(t, clients, mine.secretKey, 200)
     const revoked = await run(['revoke', mine.secretKey.slice(0, 11)], env)
-    t.match(revoked.err, `Refused within 10 s: ${mine.secretKey.slice(0, 11)}.`)
+    t.match(revoked.stderr, `Refused within 10 s: ${mine.secretKey.slice(0, 11)}.`)
     await answers(t, clients, mine.secretKey, 401)
     await answers(t, clients, mine.publicKey, 403)
     await answers(t, clients, other.secretKey, 200)
@@ -89,7 +89,7 @@ t.test('keys of a running service', async (t) => {
     })
     await answers(t, clients, other.secretKey, 200)
     const whole = await run(['revoke', '--last', ...both], env)
-    t.notMatch(whole.err, NO_KEY)
+    t.notMatch(whole.stderr, NO_KEY)
     await answers(t, clients, other.secretKey, 401)
     await answers(t, clients, mine.publicKey, 401)
     const masked = `${other.secretKey.slice(0, 11)}…`
@@ -104,11 +104,11 @@ t.test('keys of a running service', async (t) => {
   })
 
   t.test('a list shows no key', async (t) => {
-    const { out } = await run(['list'], env)
-    t.match(out, /^ID +KIND +CREATED +REVOKED +LAST USED +REFUSED +PROJECT\n/)
-    t.match(out, /^sk_[\w-]{8} +secret +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d{4}.*Z +\S+ +\d+ +a$/m)
-    t.match(out, /^pk_[\w-]{8} +public +\S+ +- +\S+ +\d+ +a$/m)
-    t.notMatch(out, NO_KEY)
+    const { stdout } = await run(['list'], env)
+    t.match(stdout, /^ID +KIND +CREATED +REVOKED +LAST USED +REFUSED +PROJECT\n/)
+    t.match(stdout, /^sk_[\w-]{8} +secret +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d{4}.*Z +\S+ +\d+ +a$/m)
+    t.match(stdout, /^pk_[\w-]{8} +public +\S+ +- +\S+ +\d+ +a$/m)
+    t.notMatch(stdout, NO_KEY)
     t.ok((await listed(env, '--project', 'a')).every(({ projectId }) => projectId === 'a'))
   })
 
@@ -130,14 +130,14 @@ t.test('keys of a running service', async (t) => {
     const origins = ['https://shop.example', 'https://www.shop.example']
     const [first] = await listed(env, '--project', 'limits')
     t.match(first, { kind: 'write', origins, eventsOnly: true })
-    const { out } = await run(['list', '--project', 'limits'], env)
-    t.match(out, /^ID +KIND .* PROJECT +LIMITS\n/)
-    t.match(out, /^wk_\S+ +write .* limits +https:\/\/shop\.example, https:\/\/www\.shop\.example, events only$/m)
-    t.match(out, /^wk_\S+ +write .* limits$/m)
+    const { stdout } = await run(['list', '--project', 'limits'], env)
+    t.match(stdout, /^ID +KIND .* PROJECT +LIMITS\n/)
+    t.match(stdout, /^wk_\S+ +write .* limits +https:\/\/shop\.example, https:\/\/www\.shop\.example, events only$/m)
+    t.match(stdout, /^wk_\S+ +write .* limits$/m)
 
     const rotated = await run(['rotate', '--project', 'limits', '--grace', '1h'], env)
-    t.equal(rotated.out.match(/^WRITE_KEY=/gm)?.length, 2, 'one for each grant of the write keys')
-    t.match(rotated.err, /wk_\S+ \(https:\/\/shop\.example, https:\/\/www\.shop\.example, events only\)/)
+    t.equal(rotated.stdout.match(/^WRITE_KEY=/gm)?.length, 2, 'one for each grant of the write keys')
+    t.match(rotated.stderr, /wk_\S+ \(https:\/\/shop\.example, https:\/\/www\.shop\.example, events only\)/)
     const all = await listed(env, '--project', 'limits')
     const kept = all.filter(({ revokedAt }) => revokedAt === null)
     const grants = kept.map(({ kind, origins, eventsOnly }) => JSON.stringify({ kind, origins, eventsOnly })).sort()
@@ -158,7 +158,7 @@ t.test('keys of a running service', async (t) => {
       'a key that will be refused keeps its own',
     )
 
-    const key = /^WRITE_KEY=(wk_\S+)/m.exec((await create('--kind', 'write', ...shop)).out)?.[1] ?? ''
+    const key = /^WRITE_KEY=(wk_\S+)/m.exec((await create('--kind', 'write', ...shop)).stdout)?.[1] ?? ''
     const event = { apiKey: key, event: 'e', distinct_id: 'u' }
     for (const { app } of clients) {
       const track = (headers: Record<string, string>) =>
@@ -185,14 +185,14 @@ t.test('keys of a running service', async (t) => {
   t.test('a label names a key, and a rotation gives each label its own key', async (t) => {
     const create = (...args: string[]) => run(['create', '--project', 'labels', ...args], env)
     const made = await create('--label', '  Checkout server ')
-    t.match(made.err, /sk_\S+ \(Checkout server\)/)
+    t.match(made.stderr, /sk_\S+ \(Checkout server\)/)
     await create('--kind', 'secret', '--label', 'Größe 5')
     await create('--kind', 'secret', '--label', 'Größe 5')
-    const { out } = await run(['list', '--project', 'labels'], env)
-    t.match(out, /^ID .* PROJECT +LABEL\n/)
-    t.match(out, /^sk_.* labels +Checkout server$/m)
+    const { stdout } = await run(['list', '--project', 'labels'], env)
+    t.match(stdout, /^ID .* PROJECT +LABEL\n/)
+    t.match(stdout, /^sk_.* labels +Checkout server$/m)
     const rotated = await run(['rotate', '--project', 'labels', '--kind', 'secret'], env)
-    t.equal(rotated.out.match(/^SECRET_KEY=/gm)?.length, 2)
+    t.equal(rotated.stdout.match(/^SECRET_KEY=/gm)?.length, 2)
     const kept = (await listed(env, '--project', 'labels', '--kind', 'secret')).filter(
       ({ revokedAt }) => revokedAt === null,
     )
@@ -206,14 +206,14 @@ t.test('keys of a running service', async (t) => {
     const rotate = (...args: string[]) => run(['rotate', '--project', 'twice', ...args], env)
     await run(['create', '--project', 'twice', '--kind', 'secret'], env)
     const first = await rotate('--grace', '1h')
-    t.match(first.err, /^Valid until \S+Z: sk_\S+\.$/m)
+    t.match(first.stderr, /^Valid until \S+Z: sk_\S+\.$/m)
     const second = await rotate('--grace', '7d')
-    t.equal(second.out.match(/^SECRET_KEY=/gm)?.length, 1)
-    const [early, late, more] = [...second.err.matchAll(/^Valid until (\S+)Z: sk_\S+\.$/gm)].map(([, end]) => end)
-    t.ok(early && late && !more, second.err)
+    t.equal(second.stdout.match(/^SECRET_KEY=/gm)?.length, 1)
+    const [early, late, more] = [...second.stderr.matchAll(/^Valid until (\S+)Z: sk_\S+\.$/gm)].map(([, end]) => end)
+    t.ok(early && late && !more, second.stderr)
     t.equal(Math.round((Date.parse(`${late}Z`) - Date.parse(`${early}Z`)) / 3_600_000), 6 * 24 + 23)
     const third = await rotate('--grace', '0')
-    t.match(third.err, /^Refused within 10 s: sk_\S+, sk_\S+, sk_\S+\.$/m)
+    t.match(third.stderr, /^Refused within 10 s: sk_\S+, sk_\S+, sk_\S+\.$/m)
     t.equal((await listed(env, '--project', 'twice')).filter(({ isValid }) => isValid).length, 1)
   })
 
@@ -242,10 +242,10 @@ t.test('keys of a running service', async (t) => {
   t.test('a new key works immediately on every instance', async (t) => {
     const clients = [await startApp(t, env), await startApp(t, env)]
     for (const client of clients) t.equal(await answer(client, makeKey('secret')), 401, 'a wrong key is looked up')
-    const { out } = await run(['create', '--project', 'p'], env)
+    const { stdout } = await run(['create', '--project', 'p'], env)
     // Wrong keys trigger at most one read per second.
     for (const client of clients) {
-      await until('a look-up', async () => (await answer(client, printedKeys(out).secretKey)) === 200)
+      await until('a look-up', async () => (await answer(client, printedKeys(stdout).secretKey)) === 200)
     }
   })
 })
@@ -268,8 +268,8 @@ t.test('without a service, keys can only be created in an existing store', async
   }
   t.strictSame(await start(SECRET_KEY), { status: 401, valid: 0, isFirst: true })
   const created = await call('create', '--project', 'p')
-  t.match(created.err, env.DATA_DIR, 'it names the store')
-  const { secretKey } = printedKeys(created.out)
+  t.match(created.stderr, env.DATA_DIR, 'it names the store')
+  const { secretKey } = printedKeys(created.stdout)
   t.strictSame(await start(secretKey), { status: 200, valid: 2, isFirst: false })
   for (const { id } of await listed(env)) await call('revoke', '--last', id)
   t.strictSame(
