@@ -74,10 +74,15 @@ async function age(parts: readonly PartFolder[]): Promise<void> {
 const partsIn = (parts: readonly PartFolder[], table: string) => parts.filter((part) => part.table === table)
 const isPatch = ({ partition }: PartFolder) => partition.startsWith('patch-')
 
+/** Beginning of a metric that exists once the parts have been checked. */
+const CHECKED = 'tallyhouse_store_lost_parts{'
+
 /** Starts the service. @returns also the losses that it reports */
 async function start(t: Test, folder: string) {
   const { log, lines } = keepLog()
   const client = await startApp(t, settings(folder), { log })
+  // A service starts after 5 s even if it has not checked its parts yet.
+  await until('the first check', async () => (await client.call('GET', '/metrics')).body.includes(CHECKED))
   const isComplete = (await client.call('GET', '/health/ready?strict=true')).statusCode === 200
   const errors = lines.filter(({ level, part }) => level === 50 && part !== undefined)
   t.equal(isComplete, errors.length === 0, 'Health and log agree')
