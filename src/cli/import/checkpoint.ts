@@ -107,18 +107,19 @@ export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER)
 
 /**
  * Whether a file still matches its fingerprint. A file that is gone counts as unchanged, because it can no longer
- * change.
+ * change; so does one that has not been read when the signal aborts.
  */
-export async function isUnchanged(path: string, before: Fingerprint): Promise<boolean> {
+export async function isUnchanged(path: string, before: Fingerprint, signal: AbortSignal): Promise<boolean> {
   const now = await fingerprint(path).catch(() => before)
   if (now.bytes !== before.bytes || now.digest !== before.digest) return false
-  return now.modifiedAt === before.modifiedAt || (await digestWhole(path).catch(() => before.whole)) === before.whole
+  if (now.modifiedAt === before.modifiedAt) return true
+  return (await digestWhole(path, signal).catch(() => before.whole)) === before.whole
 }
 
-/** SHA-256 of a file, hexadecimal. A gigabyte takes one to two seconds. */
-export async function digestWhole(path: string): Promise<string> {
+/** SHA-256 of a file, hexadecimal. A gigabyte takes one to two seconds. @throws AbortError */
+export async function digestWhole(path: string, signal: AbortSignal): Promise<string> {
   const hash = createHash('sha256')
-  await pipeline(createReadStream(path), hash)
+  await pipeline(createReadStream(path), hash, { signal })
   return hash.digest('hex')
 }
 

@@ -97,7 +97,7 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
       expiredUpTo: expired === 0 ? 0 : state.done.batches + expired,
       unacknowledged: options.unacknowledged,
     })
-    const hasChanged = isWhole && !isStream && !(await isUnchanged(path, state.input))
+    const hasChanged = isWhole && !isStream && !(await isUnchanged(path, state.input, signal))
     return { ...checkpoint.state.done, isWhole, hint: resumeHint(checkpoint, isStream ? format : null), hasChanged }
   } catch (error) {
     const fault = error instanceof RowsError ? error.in(input.name) : error

@@ -25,6 +25,9 @@ import type { ImportOptions } from './options.js'
 
 const STREAM_NAME = 'standard-input'
 
+/** The checksum of a larger file takes several seconds. */
+const LARGE_BYTES = 4 * 1024 ** 3
+
 /** The options of an import, with everything that decides what its batches contain. */
 export interface ResolvedOptions extends ImportOptions {
   format: InputFormat
@@ -81,15 +84,16 @@ export async function beginOrResume(
   }
   const earlier = await usable(found, paths.rejects)
   if (earlier && earlier.finishedAt !== null && isSameTarget(earlier, fresh)) {
-    await checkSame(earlier, fresh, path, paths.state)
+    await checkSame(earlier, fresh, path, paths.state, io.signal)
     report(`${path} was imported at ${earlier.finishedAt}. To import it again, remove ${paths.state}.`)
     return { ...begun, file, state: earlier, isFinished: true }
   }
   if (!earlier || earlier.finishedAt !== null) {
-    fresh.input.whole = await digestWhole(path)
+    if (fresh.input.bytes > LARGE_BYTES) report(`${path}: computing a checksum of the file before the import begins.`)
+    fresh.input.whole = await digestWhole(path, io.signal)
     return { ...begun, file, state: fresh }
   }
-  await adoptWholeFile(earlier, fresh, path, paths.state, file)
+  await adoptWholeFile(earlier, fresh, path, { statePath: paths.state, file, signal: io.signal })
   const expired = expiredBatches(earlier, Date.now())
   if (expired > 0) report(`${path}: ${expiredText(earlier, expired, options.unacknowledged)}`)
   report(`${path}: resuming after ${counted(earlier.done.accepted, 'event')}.`)
@@ -145,13 +149,13 @@ async function adoptWholeFile(
   earlier: ImportState,
   fresh: ImportState,
   path: string,
-  statePath: string,
-  file: StateFile<ImportState>,
+  { statePath, file, signal }: { statePath: string; file: StateFile<ImportState>; signal: AbortSignal },
 ): Promise<void> {
   const isLonger = earlier.isCut === true && fresh.input.bytes > earlier.input.bytes
   const isWhole = isLonger && (await beginsWith(path, earlier.input))
-  if (isWhole) Object.assign(earlier, { input: { ...fresh.input, whole: await digestWhole(path) }, isCut: false })
-  await checkSame(earlier, fresh, path, statePath)
+  if (isWhole)
+    Object.assign(earlier, { input: { ...fresh.input, whole: await digestWhole(path, signal) }, isCut: false })
+  await checkSame(earlier, fresh, path, statePath, signal)
   // This must be on disk before anything is sent that the shorter file did not have.
   if (isWhole) await file.write(earlier)
 }
@@ -166,9 +170,15 @@ function isSameTarget(one: ImportState, other: ImportState): boolean {
 }
 
 /** @throws Error if resuming would not send the same batches to the same project */
-async function checkSame(earlier: ImportState, now: ImportState, path: string, file: string): Promise<void> {
+async function checkSame(
+  earlier: ImportState,
+  now: ImportState,
+  path: string,
+  file: string,
+  signal: AbortSignal,
+): Promise<void> {
   const restart = `To start over, which stores the same events a second time, remove ${file}.`
-  if (!(await isUnchanged(path, earlier.input))) {
+  if (!(await isUnchanged(path, earlier.input, signal))) {
     throw new Error(changedText(earlier, path, file))
   }
   if (earlier.url !== now.url) {

@@ -59,7 +59,7 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
       const lock = await lockFile(`${statePath}.lock`)
       if (!lock) throw new Error(`Another process is importing ${path}. Interrupt it, or wait until it has finished.`)
       locks.push(lock)
-      const { state, file } = await readRecord(path, statePath, url)
+      const { state, file } = await readRecord(path, statePath, url, io.signal)
       if (imports.length === 0) await checkService(connection, url, 'read', io)
       const stored = openStoredBatches(statePath, state)
       const found = await count(connection, stored, io.signal)
@@ -85,7 +85,7 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
 }
 
 /** @throws Error with a sentence for the user if the import cannot be undone */
-async function readRecord(path: string, statePath: string, url: string) {
+async function readRecord(path: string, statePath: string, url: string, signal: AbortSignal) {
   const { state, file } = await readImport(statePath)
   if (!state) {
     throw new Error(
@@ -93,7 +93,7 @@ async function readRecord(path: string, statePath: string, url: string) {
     )
   }
   if (state.url !== url) throw new Error(`${path} was imported at ${state.url}, not at ${url}. Undo it there.`)
-  if (countUnclear(state) > 0 && !state.undoneSince && (await canResume(path, state))) {
+  if (countUnclear(state) > 0 && !state.undoneSince && (await canResume(path, state, signal))) {
     throw new Error(
       `The import of ${path} was interrupted while batches were being sent, and it is unknown which of them are stored. Rerun it without --undo to resume it, then undo it.`,
     )
@@ -102,12 +102,12 @@ async function readRecord(path: string, statePath: string, url: string) {
 }
 
 /** An import of a file that has changed or is gone cannot be resumed. */
-async function canResume(path: string, { input }: ImportState): Promise<boolean> {
+async function canResume(path: string, { input }: ImportState, signal: AbortSignal): Promise<boolean> {
   const exists = await access(path).then(
     () => true,
     () => false,
   )
-  return exists && (await isUnchanged(path, input))
+  return exists && (await isUnchanged(path, input, signal))
 }
 
 /** The events of batches that may have been sent when the import was interrupted, at most. */
