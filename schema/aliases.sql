@@ -12,6 +12,7 @@ CREATE TABLE IF NOT EXISTS aliases
     given_to    String,
     given       Array(String),
     is_pending  UInt8,
+    is_leaving  UInt8,
     -- Epoch ms. Aliases may still lead to a user that has become an alias itself, until they are made to lead to the user of
     -- both. Zero for every other alias: nothing leads to it.
     step_at     Int64,

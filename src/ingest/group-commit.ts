@@ -53,8 +53,11 @@ export interface Submission extends Sender {
   count: number
 }
 
-/** The result of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
-export type Committed = { status: 'done' | 'conflict' } | { status: 'known'; known: number[] }
+/**
+ * The result of a commit: done, the state or that of its fence is not the expected one, or the ids at these indexes are
+ * known.
+ */
+export type Committed = { status: 'done' | 'conflict' | 'fenced' } | { status: 'known'; known: number[] }
 
 /** Where the events of an appended request are: the entry, and the index of the first event in it. */
 export interface Appended {
@@ -226,7 +229,7 @@ export class GroupCommit implements Appends {
   async commit(commit: Commit): Promise<Committed> {
     const { outcome } = await this.#enqueue(commit, commit.state.length + commit.row.length)
     if (outcome.status === 'known') return { status: 'known', known: outcome.known }
-    if (outcome.status === 'conflict') return { status: 'conflict' }
+    if (outcome.status === 'conflict' || outcome.status === 'fenced') return { status: outcome.status }
     requirePosition(outcome)
     return { status: 'done' }
   }

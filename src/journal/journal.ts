@@ -59,6 +59,18 @@ export interface Append {
   ids: EntryIds
 }
 
+/**
+ * A state that a commit of another one depends on, such as the alias that a name must not have become in the meantime.
+ * Both are in the same journal.
+ */
+export interface Fence {
+  stateKey: string
+  /** START if there was none */
+  version: Position
+  /** like `readAt` of a commit */
+  readAt: number
+}
+
 /** A new value of one profile or session, and its table row. */
 export interface Commit {
   type: 'commit'
@@ -78,6 +90,8 @@ export interface Commit {
   row: string
   /** of the changes in it that have an id, all different: if one of them is known, nothing is written */
   ids: RequestIds
+  /** nothing is written if this state has changed */
+  fence?: Fence | undefined
 }
 
 /**
@@ -103,6 +117,8 @@ export type Outcome =
   | Refused
   /** the state has, or may have had, a version other than the expected one: nothing was written */
   | { status: 'conflict' }
+  /** the state of the fence has, or may have had, another version: nothing was written */
+  | { status: 'fenced' }
   /** there is no room: nothing was written */
   | { status: 'full'; fullness: Fullness }
 

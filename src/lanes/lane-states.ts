@@ -4,11 +4,11 @@ import { toChangeId } from '../model/insert-id.js'
 import type { IdempotencyKey } from '../model/request-ids.js'
 import type { Sender } from '../model/sender.js'
 import { type StateKind, toStateKey } from '../model/state-key.js'
-import type { Change, Repetition, StateStore, States } from '../states/state-store.js'
+import type { Change, FencingStates, Repetition, StateFence, StateStore } from '../states/state-store.js'
 import type { Lane } from './lane.js'
 
 /** The profiles or sessions of several lanes: each is changed in the lane of its key, so by one compare-and-set. */
-export class LaneStates<Value> implements States<Value> {
+export class LaneStates<Value> implements FencingStates<Value> {
   readonly #kind: StateKind
   readonly #lanes: readonly Lane[]
   readonly #findStore: (lane: Lane) => StateStore<Value>
@@ -20,7 +20,11 @@ export class LaneStates<Value> implements States<Value> {
   }
 
   async get(projectId: string, name: string): Promise<Value | null> {
-    return await this.#findStore(this.#findLane(toStateKey(this.#kind, projectId, name))).get(projectId, name)
+    return (await this.read(projectId, name)).value
+  }
+
+  async read(projectId: string, name: string): Promise<{ value: Value | null; fence: StateFence }> {
+    return await this.#findStore(this.#findLane(toStateKey(this.#kind, projectId, name))).read(projectId, name)
   }
 
   /**

@@ -21,6 +21,8 @@ export interface Alias {
    * For a user: whether that is so for its first other name
    */
   isPending: boolean
+  /** whether a call that takes the alias back is under way or was interrupted; it is pending then, too */
+  isLeaving: boolean
   /**
    * epoch ms: when other names were last known to lead to this alias. When a user becomes an alias, its names lead to
    * it until `AliasSettling` has redirected them to the combined user. 0 if no name can lead here, so that resolving a
@@ -37,6 +39,7 @@ export const HAS_NAMES: Alias = {
   givenTo: '',
   given: [],
   isPending: false,
+  isLeaving: false,
   stepAt: 0,
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError, idempotencyConflict } from '../contract/errors.js'
 import type { KeyClass } from '../contract/key-class.js'
 import type { GroupCommit } from '../ingest/group-commit.js'
-import type { Journal } from '../journal/journal.js'
+import type { Fence, Journal } from '../journal/journal.js'
 import { toChangeId } from '../model/insert-id.js'
 import { type IdempotencyKey, makeRequestIds } from '../model/request-ids.js'
 import { toStateKey } from '../model/state-key.js'
@@ -36,6 +36,19 @@ export interface Repetition {
   insertId?: string | undefined
   /** the name that was sent, if it is another name of the value: the `insertId` belongs to that name */
   sentTo?: string | undefined
+  /** another state of the same name; the change is only made if that state has not changed */
+  fence?: StateFence | undefined
+}
+
+/** The state of a fence, as it was read. */
+export type StateFence = Omit<Fence, 'readAt'> & {
+  /** null: not from the journal, but the state is known to be missing since shortly before the change */
+  readAt: number | null
+}
+
+/** A change was not made, because the state of its fence has changed. */
+export class FencedError extends Error {
+  override readonly name = 'FencedError'
 }
 
 interface WaitingChange<Value> {
@@ -45,18 +58,19 @@ interface WaitingChange<Value> {
   reserveKey: (() => Promise<void>) | undefined
   /** null if the change has none */
   insertId: Buffer | null
+  fence: StateFence | undefined
   resolve(): void
   reject(error: unknown): void
 }
 
 /**
  * The result of a batch. `done`: for each change that fit into the batch's time, what it threw. Otherwise nothing was
- * committed: another process was first, some changes are known (their indexes), or the first `changes` together are too
- * large.
+ * committed: another process was first, or changed the state of the fence; some changes are known (their indexes); or
+ * the first `changes` together are too large.
  */
 type BatchResult =
   | { status: 'done'; refusals: unknown[] }
-  | { status: 'conflict' }
+  | { status: 'conflict' | 'fenced' }
   | { status: 'known'; changes: number[] }
   | { status: 'too large'; changes: number }
 
@@ -99,21 +113,28 @@ export class StateStore<Value> {
 
   /** The current value; null if there is none. */
   async get(projectId: string, name: string): Promise<Value | null> {
-    const { value, bytes } = await this.#reads.load(this.#key(projectId, name))
+    return (await this.read(projectId, name)).value
+  }
+
+  /** The current value, null if there is none, and a fence for changes that depend on it. */
+  async read(projectId: string, name: string): Promise<{ value: Value | null; fence: StateFence }> {
+    const key = this.#key(projectId, name)
+    const { value, version, readAt, bytes } = await this.#reads.load(key)
     this.#limits.memory.give(bytes)
-    return value
+    return { value, fence: { stateKey: key.stateKey, version, readAt } }
   }
 
   /**
    * Resolves when the changed value is durable. A change whose idempotency key or insert_id is known is not repeated.
    * @throws what the change throws; this does not affect the other changes of its batch
+   * @throws FencedError
    */
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
-    const { keyClass = 'secret', idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
+    const { keyClass = 'secret', idempotencyKey, reserveKey, insertId: id, sentTo = name, fence } = repetition
     const insertId = id === undefined ? null : toChangeId(this.#key(projectId, sentTo).stateKey, id)
     return new Promise((resolve, reject) => {
-      const waiting = { change, keyClass, idempotencyKey, reserveKey, insertId, resolve, reject }
+      const waiting = { change, keyClass, idempotencyKey, reserveKey, insertId, fence, resolve, reject }
       const queue = this.#queues.get(key.stateKey)
       if (queue) {
         queue.push(waiting)
@@ -169,6 +190,7 @@ export class StateStore<Value> {
         this.#limits.memory.give(loaded.bytes)
       }
       if (result.status === 'done') return result.refusals
+      if (result.status === 'fenced') throw new FencedError('the state of the fence has changed')
       if (result.status === 'known') return await this.#runRest(key, waiting, result.changes)
       if (result.status === 'too large') return await this.#tooLarge(key, waiting.slice(0, result.changes))
       this.#conflicts++
@@ -190,7 +212,7 @@ export class StateStore<Value> {
   /** Applies the changes of a batch to the loaded value and commits the result. */
   async #change(key: StateKey, waiting: WaitingChange<Value>[], loaded: Loaded<Value>): Promise<BatchResult> {
     const { readAt, version, value: before } = loaded
-    const idempotencyKey = waiting[0]?.idempotencyKey
+    const { idempotencyKey, fence } = waiting[0] ?? {}
     const { value, refusals } = changeInTime(before, waiting)
     if (value === before) {
       // The refusal may be due to this same request, which another process has executed since.
@@ -216,12 +238,14 @@ export class StateStore<Value> {
       state,
       row: this.#table.row(key.projectId, key.name, value),
       ids: makeRequestIds(idempotencyKey ?? null, digests),
+      fence: fence && { ...fence, readAt: fence.readAt ?? readAt },
     })
     switch (committed.status) {
       case 'done':
         return { status: 'done', refusals }
       case 'conflict':
-        return { status: 'conflict' }
+      case 'fenced':
+        return { status: committed.status }
       case 'known':
         return { status: 'known', changes: committed.known.flatMap((index) => made[index] ?? []) }
     }
@@ -295,14 +319,17 @@ function together(ids: (Buffer | null | undefined)[]): Buffer | null {
  * How many of the queued changes go into the next batch. A change with an idempotency key is a separate batch, so that
  * the key belongs to this change alone. A batch has no id twice, because the second change is only recognized after the
  * first was committed. All its changes came with the same class of keys, because a batch counts towards one share of
- * the journal and its ids have one sender.
+ * the journal and its ids have one sender, and all depend on the same version of the same state.
  */
-function batchLength(queue: Pick<WaitingChange<unknown>, 'keyClass' | 'idempotencyKey' | 'insertId'>[]): number {
+function batchLength(
+  queue: Pick<WaitingChange<unknown>, 'keyClass' | 'idempotencyKey' | 'insertId' | 'fence'>[],
+): number {
   if (queue[0]?.idempotencyKey) return 1
   const ids = new Set<string>()
-  const end = queue.findIndex(({ keyClass, idempotencyKey, insertId }) => {
+  const end = queue.findIndex(({ keyClass, idempotencyKey, insertId, fence }) => {
     const id = insertId?.toString('latin1')
     if (keyClass !== queue[0]?.keyClass || idempotencyKey || (id !== undefined && ids.has(id))) return true
+    if (fence?.stateKey !== queue[0]?.fence?.stateKey || fence?.version !== queue[0]?.fence?.version) return true
     if (id !== undefined) ids.add(id)
     return false
   })
@@ -311,3 +338,6 @@ function batchLength(queue: Pick<WaitingChange<unknown>, 'keyClass' | 'idempoten
 
 /** A StateStore that routes each key to its lane. */
 export type States<Value> = Pick<StateStore<Value>, 'get' | 'change'>
+
+/** States that changes of other states can depend on. */
+export type FencingStates<Value> = States<Value> & Pick<StateStore<Value>, 'read'>

@@ -25,6 +25,7 @@ export const ALIASES: VersionedTable<Alias> = {
     given_to: 'String',
     given: 'Array(String)',
     is_pending: 'UInt8',
+    is_leaving: 'UInt8',
     step_at: 'Int64',
     is_deleted: 'UInt8',
   }),
@@ -39,6 +40,7 @@ export const ALIASES: VersionedTable<Alias> = {
       given_to: value?.givenTo ?? '',
       given: value?.given ?? [],
       is_pending: value?.isPending ? 1 : 0,
+      is_leaving: value?.isLeaving ? 1 : 0,
       step_at: value?.stepAt ?? 0,
       is_deleted: value ? 0 : 1,
     }),
@@ -47,7 +49,8 @@ export const ALIASES: VersionedTable<Alias> = {
     const fields = new QueryParameters()
     const keys = `project_id = ${fields.text(projectId)} AND alias IN ${fields.array(names)}`
     const rows = await shards.rows<AliasRow>(
-      `SELECT alias, distinct_id, said, created_at, given_to, given, is_pending, step_at, version
+      `SELECT alias, distinct_id, said, created_at, given_to, given, is_pending, is_leaving, step_at,
+         version
        FROM ${newestRows(shards, 'aliases', { keys })} WHERE ${keys}`,
       fields.parameters,
       BY_KEY,
@@ -64,11 +67,12 @@ interface AliasRow {
   given_to: string
   given: string[]
   is_pending: number
+  is_leaving: number
   step_at: string
   version: string
 }
 
-function toAlias({ distinct_id, said, created_at, given_to, given, is_pending, step_at }: AliasRow): Alias {
+function toAlias({ distinct_id, said, created_at, given_to, given, is_pending, is_leaving, step_at }: AliasRow): Alias {
   return {
     distinctId: distinct_id,
     said,
@@ -76,6 +80,7 @@ function toAlias({ distinct_id, said, created_at, given_to, given, is_pending, s
     givenTo: given_to,
     given,
     isPending: is_pending === 1,
+    isLeaving: is_leaving === 1,
     stepAt: Number(step_at),
   }
 }

@@ -19,7 +19,7 @@ export const VERSIONED_TABLES = {
   },
   aliases: {
     key: 'alias',
-    columns: ['distinct_id', 'said', 'created_at', 'given_to', 'given', 'is_pending', 'step_at'],
+    columns: ['distinct_id', 'said', 'created_at', 'given_to', 'given', 'is_pending', 'is_leaving', 'step_at'],
   },
 }
 

@@ -22,7 +22,8 @@ export function stateShardSql(kind: StateKind, { lanes, shards }: { lanes: numbe
 
 /** SQL for the 32 bytes that `toStateKey` returns as hexadecimal digits. */
 export function stateKeySql(kind: StateKind): string {
-  return `SHA256(concat('["${kind}",', ${jsonText('project_id')}, ',', ${jsonText(VERSIONED_TABLES[kind].key)}, ']'))`
+  const name = `concat(${jsonText('project_id')}, ',', ${jsonText(VERSIONED_TABLES[kind].key)}, ']')`
+  return `concat(substring(SHA256(concat('[', ${name})), 1, 4), substring(SHA256(concat('["${kind}",', ${name})), 5))`
 }
 
 /**

@@ -8,7 +8,7 @@ import { applyOperations, clearProperties, ensureProfile, identify, type Profile
 import { type Operation, parseOperations } from '../model/profile-operations.js'
 import { type Toll, withUserToll } from '../states/toll.js'
 import type { SdkMessage } from '../vendors/message.js'
-import { type AliasLinks, REFUSALS } from './aliases/alias-links.js'
+import { type AliasLinks, type FoundUser, REFUSALS } from './aliases/alias-links.js'
 import { type DeleteParts, deleteProfile } from './delete-profile.js'
 
 export interface PeopleParts extends DeleteParts {
@@ -237,9 +237,9 @@ async function applyAll(
 ): Promise<Fault[]> {
   // All start in the same turn, so that the changes of one user keep their order, no matter which of its names they
   // use.
-  const users = await Promise.all(changes.map(({ distinctId }) => parts.aliases.resolve(projectId, distinctId)))
+  const users = await Promise.all(changes.map(({ distinctId }) => parts.links.findUser(projectId, distinctId)))
   const faults = await Promise.all(
-    changes.map((change, i) => apply(parts, projectId, { change, user: users[i] }, options)),
+    changes.map((change, i) => apply(parts, projectId, { change, found: users[i] }, options)),
   )
   return faults.filter((fault) => fault !== null)
 }
@@ -248,7 +248,7 @@ async function applyAll(
 async function apply(
   { links }: PeopleParts,
   projectId: string,
-  { change, user }: { change: Change; user: string | undefined },
+  { change, found }: { change: Change; found: FoundUser | undefined },
   { byTime = false, keyClass, toll = null }: PeopleOptions,
 ): Promise<Fault | null> {
   const { distinctId: name, operations: texts, clears = false, identifies = false, insertId, time } = change
@@ -265,7 +265,7 @@ async function apply(
       return identifies ? identify(after, null, now) : ensureProfile(after, now)
     }
     const change = withUserToll<Profile>((profile) => readable(() => revise(profile)), toll)
-    await links.changeProfile(projectId, { name, ...omitUndefined({ user }) }, change, { keyClass, insertId })
+    await links.changeProfile(projectId, { name, ...omitUndefined({ found }) }, change, { keyClass, insertId })
     return null
   } catch (error) {
     // Exceeding a limit is not the message's fault: a retry of the request stores it.

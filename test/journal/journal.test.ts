@@ -308,6 +308,40 @@ for (const [name, open] of Object.entries(opened)) {
       )
     })
 
+    t.test('a commit with a fence succeeds only while that state is unchanged', async (t) => {
+      const journal = await fresh(t)
+      const { readAt } = await journal.readStates([key('alias')], ALL)
+      const fenced = (version: Position, at = readAt) => ({ fence: { stateKey: key('alias'), version, readAt: at } })
+      const none = await journal.write([commit('a', START, 'one', fenced(START))])
+      t.match(none, [{ status: 'done' }])
+      t.strictSame(
+        await journal.write([commit('b', START, 'no', fenced(START, readAt - READING_MEMORY_MS - 1))]),
+        [{ status: 'fenced' }],
+        'the state may have expired since',
+      )
+      const outcomes = await journal.write([
+        commit('alias', START, 'made', { kind: 'aliases' }),
+        commit('b', START, 'no', fenced(START)),
+      ])
+      t.match(outcomes, [{ status: 'done' }, { status: 'fenced' }], 'in the same call, too')
+      t.strictSame((await journal.readStates([key('b')], ALL)).states, [null])
+      const [version = START] = positions(outcomes.slice(0, 1))
+      t.strictSame(
+        await journal.write([commit('a', 7n, 'no', fenced(version)), commit('b', START, 'no', fenced(version + 1n))]),
+        [{ status: 'conflict' }, { status: 'fenced' }],
+      )
+      t.match(await journal.write([commit('b', START, 'yes', fenced(version))]), [{ status: 'done' }])
+      const known = ofEvents(idOf('change'))
+      t.match(await journal.write([commit('c', START, 'yes', { ids: known, ...fenced(version) })]), [
+        { status: 'done' },
+      ])
+      t.match(
+        await journal.write([commit('c', START, 'again', { ids: known, ...fenced(START) })]),
+        [{ status: 'known' }],
+        'a repeated change is known, whatever its fence',
+      )
+    })
+
     t.test('a commit of an expired state succeeds only if its reading is recent', async (t) => {
       const journal = await fresh(t)
       const { readAt } = await journal.readStates([key('ada')], ALL)

@@ -73,6 +73,24 @@ t.test('aliases', async (t) => {
     t.equal(await userOf('wanted'), users[codes.indexOf(200)])
   })
 
+  t.test('changes sent while their name becomes an alias all apply', async (t) => {
+    const race = async (i: number) => {
+      const [one, other] = [`racer-${i}`, `racing-device-${i}`]
+      const change = (operations: object) => call('POST', '/public/users/profile', { distinct_id: other, operations })
+      await identify(one, { own: 1 })
+      if (i % 2 === 0) await change({ $add: { n: 10 } })
+      const changes = Array.from({ length: 5 }, () => change({ $add: { n: 1 } }))
+      await Promise.all([...changes.slice(0, 2), alias(one, other), ...changes.slice(2)])
+      return (await user(one))?.properties
+    }
+    const races = Array.from({ length: 60 }, (_, i) => i)
+    const found = await Promise.all(races.map(race))
+    t.same(
+      found,
+      races.map((i) => ({ own: 1, n: i % 2 === 0 ? 15 : 5 })),
+    )
+  })
+
   t.test('a user with aliases becomes an alias, and keeps them', async (t) => {
     await identify('root', { root: true })
     await identify('middle', { middle: true })

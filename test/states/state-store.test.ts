@@ -10,7 +10,7 @@ import { ByteBudget } from '../../src/lib/byte-budget.js'
 import type { Position } from '../../src/model/position.js'
 import { type IdempotencyKey, NO_IDS } from '../../src/model/request-ids.js'
 import { toStateKey } from '../../src/model/state-key.js'
-import { type StateLimits, StateStore } from '../../src/states/state-store.js'
+import { FencedError, type StateLimits, StateStore } from '../../src/states/state-store.js'
 import type { StateTable } from '../../src/store/tables.js'
 import { fromServer, temporaryFolder, until } from '../helper.js'
 
@@ -281,6 +281,25 @@ t.test('a process that was suspended between reading and commit overwrites nothi
   t.equal(one.metrics.conflicts, 1)
   await store()
   t.equal(stored.get('p/a')?.value, 111)
+})
+
+t.test('changes with a fence are made only while that state is the one that was read', async (t) => {
+  const { states, rows } = await openStates(t)
+  const one = states()
+  const { fence } = await one.read('p', 'other')
+  await Promise.all([one.change('p', 'a', add(1), { fence }), one.change('p', 'a', add(1), { fence })])
+  t.equal(await one.get('p', 'a'), 2)
+  await states().change('p', 'other', add(1))
+  const before = await rows()
+  const late = [1, 2, 3].map(() => one.change('p', 'a', add(1), { fence }))
+  for (const change of late) await t.rejects(change, FencedError)
+  await t.rejects(one.change('p', 'a', add(1), { fence: { ...fence, readAt: null } }), FencedError)
+  t.equal(await rows(), before)
+  const now = (await one.read('p', 'other')).fence
+  const changes = [{ fence }, {}, { fence: now }].map((of) => one.change('p', 'a', add(10), of))
+  await t.rejects(changes[0] ?? Promise.resolve(), FencedError)
+  await Promise.all(changes.slice(1))
+  t.equal(await one.get('p', 'a'), 22, 'other changes of the same value are made')
 })
 
 t.test('many large values are changed a few at a time', async (t) => {

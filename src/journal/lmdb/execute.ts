@@ -74,6 +74,8 @@ function executeOne(
       const sent = digests && { sender: write, digests }
       const known = sent ? insertIds.find(sent, now, draft) : []
       if (known.length > 0) return { status: 'known', known }
+      const { fence } = write
+      if (fence && !states.isExpected({ ...fence, expected: fence.version }, now, draft)) return { status: 'fenced' }
       if (!states.isExpected(write, now, draft)) return { status: 'conflict' }
       const fullness = entries.fullnessFor(write)
       if (fullness) return { status: 'full', fullness }

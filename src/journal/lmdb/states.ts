@@ -70,8 +70,12 @@ export class LmdbStates {
     return states
   }
 
-  /** Whether the commit was computed from the current state. */
-  isExpected({ stateKey, expected, readAt }: Commit, now: number, draft: Draft): boolean {
+  /** Whether a state still is what a reading found. */
+  isExpected(
+    { stateKey, expected, readAt }: Pick<Commit, 'stateKey' | 'expected' | 'readAt'>,
+    now: number,
+    draft: Draft,
+  ): boolean {
     const current = draft.get(this.#tables.states, Buffer.from(stateKey, 'hex'))
     return current ? current.readBigUInt64BE() === expected : readAt <= now && now - readAt <= READING_MEMORY_MS
   }

@@ -51,20 +51,27 @@ export function writeArguments(write: Write, at: string | null): Argument[] {
     for (const key of keys) entry.push(...recordArguments(REQUEST, requestFields(key)))
     return entry
   }
-  const { kind, stateKey, readAt, state, row } = write
+  const { kind, stateKey, readAt, state, row, fence } = write
   return recordArguments(COMMIT, {
     type: 'commit',
     kind,
     sender,
     stateKey,
-    expected: write.expected === START ? '' : formatPosition(write.expected),
+    expected: formatVersion(write.expected),
     readAt: String(readAt),
+    fence: fence?.stateKey ?? '',
+    fenceVersion: fence ? formatVersion(fence.version) : '',
+    fenceReadAt: String(fence?.readAt ?? 0),
     state,
     row,
     shard,
     digest,
     ids,
   })
+}
+
+function formatVersion(version: Position): string {
+  return version === START ? '' : formatPosition(version)
 }
 
 /** Formats a position for scripts, which compare its parts as numbers. */
@@ -153,6 +160,7 @@ export function parseOutcome(text: string): Outcome {
     case 'known':
       return { status, known: parseIndexes(first), ...reasons(second) }
     case 'conflict':
+    case 'fenced':
       return { status }
     case 'full':
       return { status, fullness: first as Fullness }

@@ -58,6 +58,10 @@ export const COMMIT = [
   'sender',
   ...REQUEST,
   'ids',
+  // the key of a state that must not have changed; "" for none
+  'fence',
+  'fenceVersion',
+  'fenceReadAt',
 ] as const
 
 /** The name of a key that holds a body. */

@@ -8,20 +8,19 @@ import { type Alias, addOtherName, HAS_NAMES, isLink, type LinkStrength } from '
 import { type Profile, takeAwayProperties } from '../../model/profile.js'
 import { estimateProperties } from '../../model/properties.js'
 import type { Barrier } from '../../reads/read-barrier.js'
-import type { Repetition, States } from '../../states/state-store.js'
+import { FencedError, type FencingStates, type Repetition } from '../../states/state-store.js'
 import type { Toll } from '../../states/toll.js'
 import type { AliasProjects } from './alias-projects.js'
 import type { AliasSettling } from './alias-settling.js'
-import { type Aliases, isSame } from './aliases.js'
+import { type Aliases, type Chain, isSame } from './aliases.js'
 import { giveTo } from './give-properties.js'
 import { takeBack } from './take-back.js'
 
 /** Minimum time between two log lines about conflicts, ms. */
 const LOG_MS = 60_000
-/** How often a link is retried because one of its names was linked concurrently. */
+/** How often a call is retried because one of its names was linked concurrently. */
 const MAX_TRIES = 20
-
-/** The first pause before such a retry, ms. */
+/** The first pause before such a retry of a link, ms. */
 const PAUSE_MS = 2
 /** Age at which a mark is treated as left by an interrupted call, ms. */
 const MARK_MS = 10_000
@@ -51,8 +50,8 @@ export const REFUSALS: Record<LinkRefusal, string> = {
 
 export interface AliasLinksOptions {
   aliases: Aliases
-  states: States<Alias>
-  profiles: States<Profile>
+  states: FencingStates<Alias>
+  profiles: FencingStates<Profile>
   projects: Pick<AliasProjects, 'announce'>
   settling: Pick<AliasSettling, 'note'>
   barrier: Pick<Barrier, 'requireProject'>
@@ -83,6 +82,9 @@ export interface LinkCaller {
 }
 
 const SERVICE: LinkCaller = { keyClass: 'secret', toll: null }
+
+/** The user of a name, as `findUser` returns it. */
+export type FoundUser = Pick<Chain, 'user' | 'fence'>
 
 /** An alias to make. */
 interface Making {
@@ -130,7 +132,7 @@ export class AliasLinks {
       if (result !== null) this.metrics.conflicts++
       return result
     }
-    throw new ApiError('unavailable', 'Too many calls are linking these names at the same time. Try again in a moment.')
+    throw tooManyLinks()
   }
 
   /**
@@ -153,30 +155,45 @@ export class AliasLinks {
     if (!(await aliases.hasAny(projectId))) return false
     const { links } = await aliases.followChain(projectId, alias)
     if (links.size === 0 || !(await aliases.areSameUser(projectId, user, alias))) return false
-    await takeBack(this.#parts, projectId, alias)
-    return true
+    return await takeBack(this.#parts, projectId, alias)
   }
 
   /**
-   * Changes the profile of the user of a name, which may become an alias at the same time.
-   * @param user that the name resolves to, if the caller knows it
+   * The user of a name, whose profile has the properties of all its names: links that have not given theirs yet are
+   * completed first. Otherwise, a change could create a property that the other name's profile has, and that value
+   * would never arrive.
+   */
+  async findUser(projectId: string, name: string, caller = SERVICE): Promise<FoundUser> {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const chain = await this.#parts.aliases.find(projectId, name)
+      const unfinished = findUnfinished(chain)
+      if (!unfinished) return chain
+      await this.#give(projectId, ...unfinished, caller)
+    }
+    throw tooManyLinks()
+  }
+
+  /**
+   * Changes the profile of the user of a name. If the user becomes an alias at the same time, the change is made before
+   * its properties are given away, or else to the profile of the user that it then names.
+   * @param found the user, if the caller knows it
    */
   async changeProfile(
     projectId: string,
-    { name, user }: { name: string; user?: string },
+    { name, found }: { name: string; found?: FoundUser },
     change: (profile: Profile | null) => Profile | null,
     repetition: Repetition = {},
   ): Promise<void> {
-    const { aliases, profiles, states } = this.#parts
-    const found = user ?? (await aliases.resolve(projectId, name))
-    await profiles.change(projectId, found, change, { ...repetition, ...(found !== name && { sentTo: name }) })
-    try {
-      const isAlias = (await aliases.hasAny(projectId)) && isLink(await states.get(projectId, found))
-      if (isAlias) await this.#absorb(projectId, found)
-    } catch (err) {
-      // The change is durable, so an outage now must not make the client repeat it.
-      this.#parts.log.warn({ project: projectId, err }, 'could not check whether a changed profile has become an alias')
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const { user, fence } = (tries === 0 && found) || (await this.findUser(projectId, name))
+      const of = { ...repetition, fence, ...(user !== name && { sentTo: name }) }
+      try {
+        return await this.#parts.profiles.change(projectId, user, change, of)
+      } catch (error) {
+        if (!(error instanceof FencedError)) throw error
+      }
     }
+    throw tooManyLinks()
   }
 
   /** Counts and logs a refused link from an SDK. */
@@ -209,7 +226,9 @@ export class AliasLinks {
     if (one.user === other.user) {
       for (const [name, { links }] of [[alias, other] as const, [distinctId, one] as const]) {
         const made = links.get(name)
-        if (made?.isPending) await this.#give(projectId, name, made, caller)
+        if (!made?.isPending) continue
+        await this.#give(projectId, name, made, caller)
+        return 'again'
       }
       return null
     }
@@ -242,14 +261,16 @@ export class AliasLinks {
 
   /**
    * The user is marked before its alias is made. So if another call makes the user itself an alias at the same time,
-   * the later of the two calls sees the other. The alias gives its properties only after it has been made.
+   * the later of the two calls sees the other. The alias gives its properties only after it has been made: from then on,
+   * its own profile does not change. An alias without a profile is complete from the start, so it is made only if it
+   * still has none.
    */
   async #make(projectId: string, { user, said, alias, isMerge, caller }: Making): Promise<'again' | null> {
     const { states, profiles, aliases, settling } = this.#parts
     caller.toll?.newUser()
     const mark = { ...HAS_NAMES, createdAt: this.#now(), isPending: true }
     if (!(await this.#mark(projectId, user, (current) => current ?? mark))) return 'again'
-    const own = await profiles.get(projectId, alias)
+    const { value: own, fence } = await profiles.read(projectId, alias)
     const made: Alias = {
       distinctId: user,
       said,
@@ -257,16 +278,23 @@ export class AliasLinks {
       givenTo: own ? user : '',
       given: [],
       isPending: own !== null,
+      isLeaving: false,
       stepAt: 0,
     }
     let isMade = false
     let isStep = false
-    await states.change(projectId, alias, (current) => {
+    const make = (current: Alias | null) => {
       isMade = !isLink(current) && (isMerge || current === null || isYielding(current, { user, alias }))
       isStep = current !== null
       if (!isMade) return current
       return isStep ? addOtherName(made, made.createdAt) : made
-    })
+    }
+    try {
+      await states.change(projectId, alias, make, own ? {} : { fence })
+    } catch (error) {
+      if (!(error instanceof FencedError)) throw error
+      isMade = false
+    }
     if (!isMade) {
       const isMine = (current: Alias | null) => current?.isPending === true && current.createdAt === mark.createdAt
       await this.#mark(projectId, user, (current) => (isMine(current) ? null : current))
@@ -277,7 +305,7 @@ export class AliasLinks {
       return addOtherName(current, Date.now())
     })
     if (isStep) settling.note(projectId)
-    if (own) await this.#give(projectId, alias, made, caller)
+    if (own) await this.findUser(projectId, alias, caller)
     const { closing, links } = await aliases.followChain(projectId, alias)
     const link = closing === null ? undefined : links.get(closing)
     // Two concurrent calls have made a cycle. The later call sees it, and undoes the alias that was made last.
@@ -329,33 +357,51 @@ export class AliasLinks {
     })
   }
 
-  /** Gives the user the properties of the alias's own profile that the user does not have. */
+  /**
+   * Gives the user the properties of the alias's own profile that the user does not have. The link stays pending if the
+   * user becomes an alias at the same time.
+   */
   async #give(projectId: string, alias: string, made: Alias, caller = SERVICE): Promise<void> {
-    const { profiles, states } = this.#parts
+    const { aliases, profiles, states } = this.#parts
     const own = await profiles.get(projectId, alias)
-    const user = made.givenTo || made.distinctId
-    const given = own ? await giveTo(profiles, projectId, { user, other: own, ...caller }) : []
+    const end = await aliases.followChain(projectId, alias)
+    // All that an alias gives goes to one profile, from which it can be taken back.
+    const user = made.given.length > 0 ? made.givenTo : end.user
+    if (user === alias) return
+    const fence = user === end.user ? end.fence : undefined
+    let given: string[] = []
+    try {
+      if (own) given = await giveTo(profiles, projectId, { user, other: own, fence, ...caller })
+    } catch (error) {
+      if (error instanceof FencedError) return
+      throw error
+    }
     let isMade = false
     await states.change(projectId, alias, (current) => {
       isMade = isLink(current) && isSame(current, made)
       if (!current || !isMade) return current
-      return { ...current, givenTo: user, given: [...new Set([...current.given, ...given])], isPending: false }
+      const all = [...new Set([...current.given, ...given])]
+      if (!current.isPending && all.length === current.given.length) return current
+      return { ...current, givenTo: user, given: all, isPending: false, isLeaving: false }
     })
-    if (!isMade && given.length > 0) {
-      // The alias was removed concurrently, by a call that did not know what it had given. It may have been made again.
-      await this.#takeGiven(projectId, alias, { ...made, givenTo: user, given })
-      await this.#absorb(projectId, alias)
-      return
-    }
-    // The user may have become an alias in the meantime.
-    if (given.length > 0 && isLink(await states.get(projectId, user))) await this.#absorb(projectId, user)
+    if (given.length === 0 || (isMade && fence)) return
+    // The alias was removed concurrently, by a call that did not know what it had given. It may have been made again.
+    if (!isMade) await this.#takeGiven(projectId, alias, { ...made, givenTo: user, given })
+    // Otherwise, the profile that got the properties already belongs to an alias, which passes them on.
+    const giver = isMade ? user : alias
+    const next = await states.get(projectId, giver)
+    if (isLink(next)) await this.#give(projectId, giver, next)
   }
+}
 
-  /** Gives the user the properties that the alias's profile received after it had become an alias. */
-  async #absorb(projectId: string, alias: string): Promise<void> {
-    const made = await this.#parts.states.get(projectId, alias)
-    if (isLink(made)) await this.#give(projectId, alias, made)
-  }
+/** The link closest to the user, by its name, that has not given its properties yet; null if all have. */
+function findUnfinished({ user, links }: Chain): [alias: string, link: Alias] | null {
+  const found = [...links].filter(([name, { isPending, isLeaving }]) => name !== user && isPending && !isLeaving)
+  return found.at(-1) ?? null
+}
+
+function tooManyLinks(): ApiError {
+  return new ApiError('unavailable', 'Too many calls are linking these names at the same time. Try again in a moment.')
 }
 
 /**

@@ -3,8 +3,10 @@ import { isReserved } from '../../contract/user-names.js'
 import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import { pieces } from '../../lib/pieces.js'
 import { type Alias, isLink } from '../../model/alias.js'
+import { START } from '../../model/position.js'
+import { toStateKey } from '../../model/state-key.js'
 import type { Barrier } from '../../reads/read-barrier.js'
-import type { States } from '../../states/state-store.js'
+import type { FencingStates, StateFence } from '../../states/state-store.js'
 import { findAliases, findSteps, findTargets, type NamedAlias, type Step } from '../../store/aliases.js'
 import type { AliasProjects } from './alias-projects.js'
 
@@ -14,7 +16,7 @@ const MAX_NAMES = 1000
 const MAX_ROUNDS = 5
 
 export interface AliasesOptions {
-  states: States<Alias>
+  states: FencingStates<Alias>
   projects: Pick<AliasProjects, 'look'>
   shards: Shards
 }
@@ -28,6 +30,8 @@ export interface Chain {
   hasNames: boolean
   /** if the chain is a cycle: the name whose alias was made last, which is ignored; else null */
   closing: string | null
+  /** for a change of the user's profile that depends on the user not having become an alias */
+  fence: StateFence
 }
 
 /**
@@ -36,7 +40,7 @@ export interface Chain {
  * is stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
  */
 export class Aliases {
-  readonly #states: States<Alias>
+  readonly #states: FencingStates<Alias>
   readonly #projects: AliasesOptions['projects']
   readonly #shards: Shards
 
@@ -48,16 +52,20 @@ export class Aliases {
 
   /** The user that a name refers to: the name itself, unless it is an alias. */
   async resolve(projectId: string, name: string): Promise<string> {
-    if (isReserved(name)) return name
-    const aliases = await this.#projects.look(projectId)
-    if (aliases === 'none') return name
+    return (await this.find(projectId, name)).user
+  }
+
+  /** Like `followChain`, without a look-up if the project has no aliases. */
+  async find(projectId: string, name: string): Promise<Chain> {
+    const aliases = isReserved(name) ? 'none' : await this.#projects.look(projectId)
     try {
-      return (await this.followChain(projectId, name)).user
+      if (aliases !== 'none') return await this.followChain(projectId, name)
     } catch (error) {
       // Most projects have no aliases, so a store that is down does not stop them.
-      if (aliases === 'unknown') return name
-      throw error
+      if (aliases !== 'unknown') throw error
     }
+    const fence = { stateKey: toStateKey('aliases', projectId, name), version: START, readAt: null }
+    return { user: name, links: new Map(), hasNames: false, closing: null, fence }
   }
 
   /** Whether a project may have aliases: false only if it certainly has none. */
@@ -132,20 +140,21 @@ export class Aliases {
   /** Follows a name to its user. */
   async followChain(projectId: string, name: string): Promise<Chain> {
     const links = new Map<string, Alias>()
-    let at = name
-    let hasNames = false
-    for (;;) {
-      const alias = await this.#states.get(projectId, at)
-      hasNames = alias?.distinctId === '' && !alias.isPending
-      if (!isLink(alias) || isReserved(alias.distinctId) || isReserved(at)) break
+    const fences = new Map<string, StateFence>()
+    for (let at = name; ; ) {
+      const { value: alias, fence } = await this.#states.read(projectId, at)
+      if (!isLink(alias) || isReserved(alias.distinctId) || isReserved(at)) {
+        const hasNames = alias?.distinctId === '' && !alias.isPending
+        return { user: at, links, hasNames, closing: null, fence }
+      }
       if (links.has(at)) {
         const closing = findLatest(links, at)
-        return { user: closing, links, hasNames: true, closing }
+        return { user: closing, links, hasNames: true, closing, fence: fences.get(closing) ?? fence }
       }
       links.set(at, alias)
+      fences.set(at, fence)
       at = alias.distinctId
     }
-    return { user: at, links, hasNames, closing: null }
   }
 
   /**

@@ -1,7 +1,7 @@
 import { ApiError } from '../../contract/errors.js'
 import type { KeyClass } from '../../contract/key-class.js'
 import { type GivenProperties, giveProperties, type Profile } from '../../model/profile.js'
-import type { States } from '../../states/state-store.js'
+import type { StateFence, States } from '../../states/state-store.js'
 import { type Toll, withToll } from '../../states/toll.js'
 
 /** Properties of another name to give to a user, and the sender whose share of the journal this uses. */
@@ -11,16 +11,19 @@ export interface Gift {
   /** default: the service itself */
   keyClass?: KeyClass
   toll?: Toll | null
+  /** see `Repetition` */
+  fence?: StateFence | undefined
 }
 
 /**
  * Gives a user the properties that its profile does not have.
  * @returns their names; none if the profile would be too large with them
+ * @throws FencedError
  */
 export async function giveTo(
   profiles: States<Profile>,
   projectId: string,
-  { user, other, keyClass = 'secret', toll = null }: Gift,
+  { user, other, keyClass = 'secret', toll = null, fence }: Gift,
 ): Promise<string[]> {
   let given: string[] = []
   const take = (profile: Profile | null) => {
@@ -28,7 +31,7 @@ export async function giveTo(
     return giveProperties(profile, other, Date.now())
   }
   try {
-    await profiles.change(projectId, user, withToll(take, toll), { keyClass })
+    await profiles.change(projectId, user, withToll(take, toll), { keyClass, fence })
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'payload_too_large') throw error
     given = []

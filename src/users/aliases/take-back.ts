@@ -31,25 +31,33 @@ interface Parting {
 /**
  * Takes an alias back, with the names that were linked to it. Profiles come first, so that an interrupted call can be
  * repeated; until the alias is gone, it counts as pending, so a call that makes it again restores the user's profile.
+ * @returns false if another call took it back
  * @throws ApiError `unavailable` if the store does not have everything yet; then nothing was changed
  */
-export async function takeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<void> {
-  for (let round = 0; round < MAX_ROUNDS; round++) if (await tryToTakeBack(parts, projectId, alias)) return
+export async function takeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<boolean> {
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    const result = await tryToTakeBack(parts, projectId, alias)
+    if (result !== 'again') return result === 'done'
+  }
   throw new ApiError('unavailable', 'Too many calls are changing these names at the same time. Try again in a moment.')
 }
 
-/** @returns false if the alias gave something concurrently, so that the caller must start again */
-async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<boolean> {
+/** @returns `again` if the alias gave something concurrently; `gone` if another call took it back */
+async function tryToTakeBack(
+  parts: TakeBackParts,
+  projectId: string,
+  alias: string,
+): Promise<'done' | 'gone' | 'again'> {
   const { aliases, states, barrier } = parts
   await barrier.requireProject(projectId)
   const user = await aliases.resolve(projectId, alias)
   const parting = await planParting(parts, projectId, user, alias)
   const known = parting.links.get(alias)
-  if (!known) return true
+  if (!known) return 'gone'
   const others = [...parting.leaving].filter((name) => name !== alias)
   await states.change(projectId, alias, (current) => {
     if (!isLink(current)) return current
-    return { ...(others.length > 0 ? addOtherName(current, Date.now()) : current), isPending: true }
+    return { ...(others.length > 0 ? addOtherName(current, Date.now()) : current), isPending: true, isLeaving: true }
   })
   const taken = await takeGiven(parts, parting)
   await giveAgain(parts, parting, taken)
@@ -57,14 +65,15 @@ async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: str
   await dropDerived(parts, parting)
   // Until the alias is gone, a name that leads to it leads to the user.
   await forEachInBatches(others, (name) => lead(parts, projectId, name, alias))
-  let isGone = false
+  let result = 'again' as 'done' | 'gone' | 'again'
   await states.change(projectId, alias, (current) => {
-    isGone = !isLink(current) || (isSame(current, known) && haveSameGift(current, known))
-    if (!isGone || !isLink(current)) return current
+    if (!isLink(current)) result = 'gone'
+    else result = isSame(current, known) && haveSameGift(current, known) ? 'done' : 'again'
+    if (result !== 'done') return current
     return others.length > 0 ? HAS_NAMES : null
   })
-  if (isGone) await unmark(parts, parting)
-  return isGone
+  if (result !== 'again') await unmark(parts, parting)
+  return result
 }
 
 function haveSameGift(a: Alias, b: Alias): boolean {

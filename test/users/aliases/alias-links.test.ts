@@ -1,10 +1,19 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { Shards } from '../../../src/clickhouse/shards.js'
-import { type Alias, isLink } from '../../../src/model/alias.js'
-import { identify, type Profile } from '../../../src/model/profile.js'
+import { type Alias, HAS_NAMES, isLink } from '../../../src/model/alias.js'
+import { START } from '../../../src/model/position.js'
+import { applyOperations, identify, type Profile } from '../../../src/model/profile.js'
+import { parseOperations } from '../../../src/model/profile-operations.js'
 import { formatProperties, parseProperties } from '../../../src/model/properties.js'
-import type { States } from '../../../src/states/state-store.js'
+import { type StateKind, toStateKey } from '../../../src/model/state-key.js'
+import {
+  type Change,
+  FencedError,
+  type FencingStates,
+  type Repetition,
+  type StateFence,
+} from '../../../src/states/state-store.js'
 import type { NamedAlias, Step } from '../../../src/store/aliases.js'
 import { AliasLinks } from '../../../src/users/aliases/alias-links.js'
 import { AliasSettling } from '../../../src/users/aliases/alias-settling.js'
@@ -12,17 +21,37 @@ import { Aliases } from '../../../src/users/aliases/aliases.js'
 import { AliasModel, type LinkStep, linkSteps } from '../../alias-model.js'
 
 /** States in memory; each call takes one turn of the event loop, so that concurrent calls interleave. */
-class MemoryStates<Value> implements States<Value> {
+class MemoryStates<Value> implements FencingStates<Value> {
   readonly all = new Map<string, Value>()
+  readonly #kind: StateKind
+  readonly #versions: Map<string, bigint>
 
-  async get(_project: string, name: string): Promise<Value | null> {
-    await turn()
-    return this.all.get(name) ?? null
+  /** @param versions of the states of all kinds, by state key */
+  constructor(kind: StateKind, versions: Map<string, bigint>) {
+    this.#kind = kind
+    this.#versions = versions
   }
 
-  async change(_project: string, name: string, change: (current: Value | null) => Value | null): Promise<void> {
+  async get(project: string, name: string): Promise<Value | null> {
+    return (await this.read(project, name)).value
+  }
+
+  async read(project: string, name: string): Promise<{ value: Value | null; fence: StateFence }> {
     await turn()
-    const next = change(this.all.get(name) ?? null)
+    const stateKey = toStateKey(this.#kind, project, name)
+    const fence = { stateKey, version: this.#versions.get(stateKey) ?? START, readAt: 0 }
+    return { value: this.all.get(name) ?? null, fence }
+  }
+
+  async change(project: string, name: string, change: Change<Value>, { fence }: Repetition = {}): Promise<void> {
+    await turn()
+    const before = this.all.get(name) ?? null
+    const next = change(before)
+    if (next === before) return
+    if (fence && fence.version !== (this.#versions.get(fence.stateKey) ?? START))
+      throw new FencedError('it has changed')
+    const stateKey = toStateKey(this.#kind, project, name)
+    this.#versions.set(stateKey, (this.#versions.get(stateKey) ?? START) + 1n)
     if (next === null) this.all.delete(name)
     else this.all.set(name, next)
     await turn()
@@ -63,8 +92,9 @@ class MemoryAliases extends Aliases {
 }
 
 function open() {
-  const states = new MemoryStates<Alias>()
-  const profiles = new MemoryStates<Profile>()
+  const versions = new Map<string, bigint>()
+  const states = new MemoryStates<Alias>('aliases', versions)
+  const profiles = new MemoryStates<Profile>('profiles', versions)
   const aliases = new MemoryAliases(states)
   const common = { aliases, states, barrier: { requireProject: async () => 0n }, log: { warn: () => undefined } }
   const settling = new AliasSettling({ ...common, shards: new Shards([]) })
@@ -246,7 +276,7 @@ t.test('the next call completes an interrupted link, and leaves a completed one 
 t.test('a name that means nobody leads to no user, wherever it was stored', async (t) => {
   const { states, profiles, aliases, links } = open()
   profiles.all.set('ada', identify(null, new Map(), 1))
-  const link = { said: '', createdAt: 1, givenTo: '', given: [], isPending: false, stepAt: 0 }
+  const link = { ...HAS_NAMES, createdAt: 1 }
   states.all.set('ada', { ...link, distinctId: '$anonymous', said: '$anonymous' })
   states.all.set('$anonymous', { ...link, distinctId: 'bob', said: 'bob' })
   t.equal(await aliases.resolve('p', 'ada'), 'ada')
@@ -267,4 +297,47 @@ t.test('a change that arrives while its name becomes an alias applies to the use
     ])
     t.same(shown('user'), { a: 1 })
   }
+})
+
+t.test('no change of a profile is lost while its name becomes an alias, or its user does', async (t) => {
+  const add = parseOperations('{"$add":{"n":1}}')
+  const delay = fc.nat({ max: 30 })
+  const cases = fc.record({
+    first: fc.option(fc.constantFrom(1, 10)),
+    changes: fc.array(delay, { minLength: 1, maxLength: 6 }),
+    link: delay,
+    further: fc.option(delay),
+  })
+  await fc.assert(
+    fc.asyncProperty(cases, async ({ first, changes, link, further }) => {
+      const { links, profiles, shown, aliases } = open()
+      profiles.all.set('user', identify(null, parseProperties('{"own":1}'), 1))
+      if (first !== null) profiles.all.set('device', identify(null, parseProperties(`{"n":${first}}`), 1))
+      const after = async (turns: number, work: () => Promise<unknown>) => {
+        for (let i = 0; i < turns; i++) await turn()
+        await work()
+      }
+      const change = () => links.changeProfile('p', { name: 'device' }, (profile) => applyOperations(profile, add, 2))
+      const make = (distinctId: string, alias: string) => links.link('p', { distinctId, alias, link: 'merge' })
+      await Promise.all([
+        ...changes.map((turns) => after(turns, change)),
+        after(link, () => make('user', 'device')),
+        ...(further === null ? [] : [after(further, () => make('boss', 'user'))]),
+      ])
+      const user = further === null ? 'user' : 'boss'
+      t.equal(await aliases.resolve('p', 'device'), user)
+      const found = shown(user)
+      const wanted = { own: 1, n: (first ?? 0) + changes.length }
+      if (!t.same(found, wanted)) throw new Error(`${user} has ${JSON.stringify(found)} of ${JSON.stringify(wanted)}`)
+    }),
+    { numRuns: 500 },
+  )
+})
+
+t.test('of concurrent calls that take an alias back, one does', async (t) => {
+  const { links, profiles } = open()
+  profiles.all.set('device', identify(null, parseProperties('{"a":1}'), 1))
+  await links.link('p', { distinctId: 'user', alias: 'device', link: 'merge' })
+  const taken = await Promise.all([1, 2, 3].map(() => links.takeBack('p', 'user', 'device')))
+  t.same(taken.filter(Boolean), [true])
 })

@@ -7,7 +7,7 @@
 --   known:<indexes>[:<reasons>]               none of it is new
 --   repeated:<position>[:<id of a journal>[:<index>]], mismatch   as find-request.lua returns them
 --   limited                                   the sender has reached its maximum of idempotency keys
---   conflict, full:all, full:own
+--   conflict, fenced, full:all, full:own
 -- Indexes are joined by dots. If the skipped events have separate requests, the reasons are the outcomes of these,
 -- joined by ";", with "/" instead of ":".
 --
@@ -60,6 +60,18 @@ local function advance()
 end
 
 local function body_key(name) return prefix .. ':body:' .. name end
+
+-- The version of a state; nil if there is none here.
+local function version_of(name)
+  return string.match(redis.call('GETRANGE', prefix .. ':state:' .. name, 0, 39), '^%S+')
+end
+
+-- Whether a state still is what a reading found: a version, or "" for none.
+local function is_expected(version, expected, read_at)
+  if version then return version == expected end
+  return read_at <= now and now - read_at <= READING_MEMORY_MS
+end
+
 local is_full, is_lost = used > max_bytes, false
 local i = ARGS.length + 1
 while ARGV[i] do
@@ -161,19 +173,21 @@ while ARGV[i] do
     local read_at, state, row = tonumber(ARGV[i + COMMIT.readAt]), ARGV[i + COMMIT.state], ARGV[i + COMMIT.row]
     local sender, size = ARGV[i + COMMIT.sender], #state + #row
     local shard, digest, ids = ARGV[i + COMMIT.shard], ARGV[i + COMMIT.digest], ARGV[i + COMMIT.ids]
+    local fence, fence_version = ARGV[i + COMMIT.fence], ARGV[i + COMMIT.fenceVersion]
+    local fence_read_at = tonumber(ARGV[i + COMMIT.fenceReadAt])
     i = i + COMMIT.length
     outcome = refused(shard, digest, sender)
     if not outcome and ids ~= '' then
       local found = find_ids(sender, ids)
       if #found > 0 then outcome = 'known:' .. table.concat(found, '.') end
     end
+    if not outcome and fence ~= '' and not is_expected(version_of(fence), fence_version, fence_read_at) then
+      outcome = 'fenced'
+    end
     if not outcome then
       local state_key = prefix .. ':state:' .. name
-      local current = redis.call('GETRANGE', state_key, 0, 39)
-      local is_expected
-      if current ~= '' then is_expected = string.match(current, '^%S+') == expected
-      else is_expected = read_at <= now and now - read_at <= READING_MEMORY_MS end
-      if not is_expected then outcome = 'conflict' else outcome = fullness_for(sender, size) end
+      local current = version_of(name)
+      if is_expected(current, expected, read_at) then outcome = fullness_for(sender, size) else outcome = 'conflict' end
       if not outcome then
         if not rows[kind] then
           rows[kind] = { position = advance(), kind = kind, shares = {}, rows = {} }
@@ -183,7 +197,7 @@ while ARGV[i] do
         table.insert(entry.rows, row)
         entry.shares[sender] = (entry.shares[sender] or 0) + size
         hold(sender, size)
-        if current ~= '' then uncount_state(state_key) end
+        if current then uncount_state(state_key) end
         redis.call('SET', state_key, entry.position .. ' ' .. state)
         states = states + #state
         if ids ~= '' then take_ids(sender, ids, id_bucket) end
