@@ -192,6 +192,30 @@ t.test('a funnel can be built in the form, and its steps moved and removed', asy
   await page.getByRole('region', { name: 'Step 2' }).getByRole('button', { name: /^4/ }).waitFor()
 })
 
+t.test('a question is asked with the number that is shown, or not at all', async (t) => {
+  const page = await site.visit(t, '#/explore')
+  const asked: unknown[] = []
+  await page.getByRole('radio', { name: 'Retention' }).check()
+  await chooseIn(page, page.getByRole('combobox', { name: 'Start event', exact: true }), 'signed up')
+  await page.getByRole('region', { name: 'Cohorts' }).getByRole('cell').first().waitFor()
+  page.on('request', (request) => {
+    if (request.url().endsWith('/public/query')) asked.push(request.postDataJSON().intervals)
+  })
+  const periods = page.getByLabel('Number of periods')
+  await periods.fill('')
+  await periods.pressSequentially('1,0')
+  await page.getByText('Enter a whole number from 1 to 90, in digits only.').waitFor()
+  await page.getByRole('region', { name: 'Cohorts' }).waitFor({ state: 'detached' })
+  await page.getByRole('status').getByText('Correct the number that is marked first.').waitFor()
+  t.ok(await page.getByRole('button', { name: 'Save', exact: true }).isDisabled())
+  t.equal(await page.getByRole('button', { name: /^Copy/ }).count(), 0, 'there is no question to copy')
+  await periods.blur()
+  t.equal(await periods.inputValue(), '1,0')
+  await periods.fill('4')
+  await page.getByRole('region', { name: 'Cohorts' }).getByRole('cell').first().waitFor()
+  t.strictSame(asked, [4])
+})
+
 t.test('a retention question can be built in the form', async (t) => {
   const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Retention' }).check()

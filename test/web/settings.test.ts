@@ -280,7 +280,7 @@ t.test('the settings of a project', async (t) => {
     await events.getByLabel('Number of days').fill('60')
     await form.getByRole('button', { name: 'Save' }).click()
     await findDialog(page)
-      .getByText(/^1.event, from .+ would be removed/)
+      .getByText(/^Events older than 60.days will be removed: 1.event, from .+\.$/)
       .waitFor()
     t.equal((await read()).keep.events, null, 'nothing is changed before the confirmation')
     await findDialog(page).getByRole('button', { name: 'Cancel' }).click()
@@ -295,6 +295,49 @@ t.test('the settings of a project', async (t) => {
     await form.getByRole('button', { name: 'Save' }).click()
     await form.getByRole('status').getByText('Saved.').waitFor()
     t.equal((await read()).keep.events, null, 'a longer time needs no question')
+  })
+
+  t.test('a number is saved as it is shown, or not at all', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    page.on('request', (request) => {
+      if (request.method() === 'PATCH') t.fail(`the page sent ${request.postData()}`)
+    })
+    const check = async (section: string, kind: string, [choice, option]: string[], [label = '', max]: string[]) => {
+      const form = findKind(page, section)
+      const group = form.getByRole('group', { name: kind, exact: true })
+      const save = form.getByRole('button', { name: 'Save' })
+      await group.getByLabel(choice ?? '').selectOption(option ?? '')
+      const field = group.getByLabel(label)
+      for (const text of ['1,000', '1 000', '365.25', '1e6', 'abc', '0', '']) {
+        await field.fill('')
+        await field.pressSequentially(text)
+        await field.blur()
+        t.equal(await field.inputValue(), text, `${kind}: “${text}” stays as typed`)
+        t.equal(await field.getAttribute('aria-invalid'), 'true', `${kind}: “${text}” is marked`)
+        await group.getByText(`Enter a whole number from 1 to ${max}, in digits only.`).waitFor()
+        t.ok(await save.isDisabled(), `${kind}: “${text}” cannot be saved`)
+        await field.press('Enter')
+      }
+      await checkAccessibility(t, page, `an invalid number of ${kind}`)
+      await field.fill(' 25 ')
+      t.equal(await field.getAttribute('aria-invalid'), 'false')
+      t.ok(await save.isEnabled(), 'a correct number can be saved')
+      await field.fill('x')
+      t.ok(await save.isDisabled())
+    }
+    await check(
+      'How long data is kept',
+      'Events',
+      ['Kept', 'A number of days'],
+      ['Number of days', '99999'],
+    )
+    const limit = ['At most', String(Number.MAX_SAFE_INTEGER)]
+    await check('Quotas and usage', 'Events per day', ['Limit', 'Soft limit'], limit)
+    const kept = findKind(page, 'How long data is kept')
+    const events = kept.getByRole('group', { name: 'Events', exact: true })
+    await kept.getByRole('group', { name: 'Profiles' }).getByLabel('Kept').selectOption('A number of years')
+    await events.getByLabel('Kept').selectOption('Forever')
+    t.ok(await kept.getByRole('button', { name: 'Save' }).isEnabled(), 'a field that is gone holds nothing up')
   })
 
   t.test('quotas can be set, and their usage is shown', async (t) => {

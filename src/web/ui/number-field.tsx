@@ -1,4 +1,5 @@
-import { useEffect, useId, useState } from 'preact/hooks'
+import { useId, useState } from 'preact/hooks'
+import { useInvalidField } from '../hooks/use-invalid-field.js'
 import * as formStyles from './form.module.css'
 
 interface NumberFieldProps {
@@ -6,17 +7,29 @@ interface NumberFieldProps {
   value: number
   min: number
   max: number
+  /** called with valid numbers only */
   onChange: (value: number) => void
 }
 
 /**
- * A whole number; invalid or out-of-range input is ignored. We do not use the type `number`, because some browsers show
- * it in the digits of their own language.
+ * A whole number. While the text is anything else, the value stays that of the last valid text, which the field no longer
+ * shows, so the field is marked, and its form must not use the value: see `InvalidFieldsContext`. We do not use the type
+ * `number`, because some browsers show it in the digits of their own language.
  */
 export function NumberField({ label, value, min, max, onChange }: NumberFieldProps) {
   const id = useId()
-  const [text, setText] = useState(String(value))
-  useEffect(() => setText(String(value)), [value])
+  /** the text as typed, and the value to which it belongs */
+  const [typed, setTyped] = useState({ text: String(value), value })
+  // The value may also be changed elsewhere.
+  const text = typed.value === value ? typed.text : String(value)
+  const parse = (text: string) => {
+    // Separators are refused, because the number format of the project decides which ones group and which begin decimals.
+    const number = /^\d+$/.test(text.trim()) ? Number(text) : Number.NaN
+    return number >= min && number <= max ? number : null
+  }
+  // A value that is not the user's, such as one in a link, is left to the service to judge.
+  const isInvalid = text !== String(value) && parse(text) === null
+  useInvalidField(isInvalid)
   return (
     <div class={formStyles.field}>
       <label for={id}>{label}</label>
@@ -25,13 +38,19 @@ export function NumberField({ label, value, min, max, onChange }: NumberFieldPro
         inputMode="numeric"
         autocomplete="off"
         value={text}
-        onInput={({ currentTarget: { value } }) => {
-          setText(value)
-          const typed = /^\d+$/.test(value.trim()) ? Number(value) : Number.NaN
-          if (typed >= min && typed <= max) onChange(typed)
+        aria-invalid={isInvalid}
+        aria-describedby={isInvalid ? `${id}-problem` : undefined}
+        onInput={({ currentTarget: { value: text } }) => {
+          const next = parse(text) ?? value
+          setTyped({ text, value: next })
+          if (next !== value) onChange(next)
         }}
-        onBlur={() => setText(String(value))}
       />
+      {isInvalid && (
+        <p id={`${id}-problem`} class={formStyles.error}>
+          Enter a whole number from {min} to {max}, in digits only.
+        </p>
+      )}
     </div>
   )
 }

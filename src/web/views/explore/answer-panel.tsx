@@ -44,12 +44,13 @@ const VISUALIZATION_LABELS: Record<Visualization, string> = {
 }
 
 interface AnswerPanelProps {
+  /** undefined if there is none to answer: it is not JSON, or a field is invalid */
   question: unknown
   draft: Draft | null
   display: Display
   moment: Moment
   result: Loaded<ComparedAnswer>
-  /** what the user still has to choose, if anything */
+  /** what the user still has to choose or correct, if anything */
   gap: string | undefined
   onChange: (draft: Draft, display: Display) => void
   /** applies a warning's suggestion to the question */
@@ -69,11 +70,13 @@ export function AnswerPanel({ question, draft, display, moment, result, gap, onC
           {gap}
         </p>
       )}
-      {question === undefined && <p class={textStyles.hint}>The question is not JSON.</p>}
+      {question === undefined && !gap && <p class={textStyles.hint}>The question is not JSON.</p>}
       {result.error && <Failure error={result.error} onRetry={result.reload} />}
       {result.isLoading && !value && <Loading what="the answer" />}
       {value && <Answer result={value} display={display} isOld={result.isLoading} onAccept={onAccept} />}
-      <Actions question={question} display={display} moment={moment} result={value} isOld={result.isOld} />
+      {question !== undefined && (
+        <Actions question={question} display={display} moment={moment} result={value} isOld={result.isOld} />
+      )}
     </section>
   )
 }
@@ -158,7 +161,7 @@ function Actions({ question, display, moment, result, isOld }: ActionsProps) {
           isOld={isOld}
         />
       ))}
-      {question !== undefined && hasRange && (
+      {hasRange && (
         <CopyButton label="Copy as curl" text={buildCurl(buildRequest(question, display, moment))} />
       )}
       <CopyButton label="Copy link" text={buildLink(question, display)} />
@@ -176,8 +179,8 @@ function Actions({ question, display, moment, result, isOld }: ActionsProps) {
  * browser's time zone.
  */
 function buildLink(question: unknown, display: Display): string {
-  const saysAll = question === undefined || parseRoute(location.hash).query.has('q')
-  return saysAll ? location.href : `${BASE_URL}/${linkToExplore(question, display)}`
+  const isWhole = parseRoute(location.hash).query.has('q')
+  return isWhole ? location.href : `${BASE_URL}/${linkToExplore(question, display)}`
 }
 
 /** The same request as a curl command. */

@@ -3,6 +3,7 @@ import { isSameJson } from '../../../contract/same-json.js'
 import type { Warning } from '../../../contract/warning.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
+import { InvalidFieldsContext } from '../../hooks/use-invalid-field.js'
 import { type Loaded, useLoaded } from '../../hooks/use-loaded.js'
 import { buildRequest } from '../../lib/build-request.js'
 import { parseJson } from '../../lib/json-text.js'
@@ -46,6 +47,7 @@ const KINDS: readonly (readonly [Kind, string])[] = [
   ['retention', 'Retention'],
   ['paths', 'Paths'],
 ]
+const INVALID = 'Correct the number that is marked first.'
 /** Debounce while the user is still editing, ms. */
 const SETTLED_MS = 300
 
@@ -74,8 +76,11 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   const question = useMemo(() => parseJson(text), [text])
   const draft = useMemo(() => parseDraft(question), [question])
   const [isText, setText] = useState(false)
+  const [invalid, countInvalid] = useState(0)
   const gaps = draft ? findGaps(draft) : []
-  const answerable = useAnswerable(question, draft)
+  const complete = useAnswerable(question, draft)
+  // The question has the last valid number, which an invalid field no longer shows.
+  const answerable = invalid > 0 ? undefined : complete
   const moment = useMoment({ ...draft, ...display })
   const result = useAnswer(answerable, display, formatDateIn(draft?.timezone ?? 'UTC', moment.now))
   // Missing choices are not errors.
@@ -95,7 +100,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
         <header class={pageHeaderStyles.header}>
           <h1>Explore</h1>
           <SavedBar
-            question={gaps.length > 0 ? undefined : dropUnfinishedFilters(question, draft)}
+            question={invalid > 0 || gaps.length > 0 ? undefined : dropUnfinishedFilters(question, draft)}
             display={display}
             saved={saved}
             canSave={canSave}
@@ -111,7 +116,9 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
                   options={KINDS}
                   onChange={(kind) => change(convertDraft(draft, kind))}
                 />
-                <Builder draft={draft} onChange={change} />
+                <InvalidFieldsContext.Provider value={countInvalid}>
+                  <Builder draft={draft} onChange={change} />
+                </InvalidFieldsContext.Provider>
               </>
             ) : (
               <JsonEditor
@@ -127,12 +134,12 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
             )}
           </div>
           <AnswerPanel
-            question={question}
+            question={invalid > 0 ? undefined : question}
             draft={draft}
             display={display}
             moment={moment}
             result={result}
-            gap={gaps[0]?.message}
+            gap={invalid > 0 ? INVALID : gaps[0]?.message}
             onChange={change}
             onAccept={accept}
           />

@@ -7,7 +7,7 @@ import { ActionDialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { NumberField } from '../../ui/number-field.js'
 import { Select } from '../../ui/select.js'
-import { AGE_UNITS, type AgeUnit, KEPT_NAMES, parseAge } from './setting-text.js'
+import { AGE_UNITS, type AgeUnit, formatAge, KEPT_NAMES, parseAge } from './setting-text.js'
 import { SettingsForm } from './settings-form.js'
 import * as styles from './settings-form.module.css'
 
@@ -117,7 +117,7 @@ function ExpiryDialog({ changed, shortened, onConfirm, onClose }: ExpiryDialogPr
     >
       {error && <Failure error={error} onRetry={reload} />}
       {!value && !error && <Loading what="what would be removed" />}
-      {value && shortened.map((kind) => <p key={kind}>{describeExpired(kind, value)}</p>)}
+      {value && shortened.map((kind) => <p key={kind}>{describeExpired(kind, changed[kind] ?? null, value)}</p>)}
       <p>
         Older data is hidden immediately and removed from the disk within a day. <strong>This cannot be undone.</strong>
       </p>
@@ -125,12 +125,14 @@ function ExpiryDialog({ changed, shortened, onConfirm, onClose }: ExpiryDialogPr
   )
 }
 
-function describeExpired(kind: Kept, expired: ExpiredData): string {
+/** @param age the new one, which is named because it decides what is lost */
+function describeExpired(kind: Kept, age: string | null, expired: ExpiredData): string {
   const { count, from, to, bytes } = expired[kind]
-  if (count === 0) return `No ${NOUNS[kind]} would be removed now.`
+  const older = `${KEPT_NAMES[kind]} older than ${formatAge(age)} will be removed:`
+  if (count === 0) return `${older} none now.`
   const range = from === null || to === null ? '' : `, from ${formatDate(from)} to ${formatDate(to)}`
   const size = bytes === 0 ? '' : `, about ${formatBytes(bytes)}`
-  return `${formatCount(count, NOUNS[kind])}${range}${size}${range || size ? ',' : ''} would be removed.`
+  return `${older} ${formatCount(count, NOUNS[kind])}${range}${size}.`
 }
 
 /** Whether data that was kept before would expire. */

@@ -1,5 +1,7 @@
 import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
 import { useAction } from '../../hooks/use-action.js'
+import { InvalidFieldsContext } from '../../hooks/use-invalid-field.js'
 import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure } from '../../ui/notice.js'
@@ -21,6 +23,7 @@ interface SettingsFormProps {
 /** A section of settings, with a button that saves what has changed. */
 export function SettingsForm({ title, hint, status, changed, onSave, children }: SettingsFormProps) {
   const { error, isBusy, run } = useAction()
+  const [invalid, countInvalid] = useState(0)
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     void run(onSave)
@@ -30,10 +33,14 @@ export function SettingsForm({ title, hint, status, changed, onSave, children }:
       <h2>{title}</h2>
       <form class={cardStyles.card} onSubmit={submit}>
         {hint && <p class={textStyles.hint}>{hint}</p>}
-        {children}
+        <InvalidFieldsContext.Provider value={countInvalid}>{children}</InvalidFieldsContext.Provider>
         {error && <Failure error={error} />}
         <footer class={`${pageHeaderStyles.actions} ${styles.footer}`}>
-          <Button type="submit" look="primary" disabled={isBusy || Object.keys(changed).length === 0}>
+          <Button
+            type="submit"
+            look="primary"
+            disabled={isBusy || invalid > 0 || Object.keys(changed).length === 0}
+          >
             Save
           </Button>
           <span role="status">{status}</span>
