@@ -4,7 +4,7 @@ import { useAction } from '../hooks/use-action.js'
 import { Button } from './button.js'
 import * as styles from './dialog.module.css'
 import * as formStyles from './form.module.css'
-import { Failure } from './notice.js'
+import { Failure, type FieldLabels } from './notice.js'
 
 interface DialogProps {
   title: string
@@ -61,6 +61,8 @@ interface ActionDialogProps {
   isBlocked?: boolean
   /** whether the action can be undone, so that its button need not warn */
   isHarmless?: boolean
+  /** the labels of its fields */
+  labels?: FieldLabels
   onClose: () => void
 }
 
@@ -81,7 +83,7 @@ export function ActionDialog({ title, children, action, onConfirm, other, onClos
     <Dialog title={title} onClose={onClose}>
       <form class={formStyles.form} onSubmit={submit}>
         {children}
-        {error && <Failure error={error} />}
+        {error && <Failure error={error} labels={props.labels} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           {other && (

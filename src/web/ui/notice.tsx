@@ -5,23 +5,45 @@ import { escapeInvisible } from '../lib/escape-invisible.js'
 import { Button } from './button.js'
 import * as styles from './notice.module.css'
 
-/** An error, with its validation errors. */
-export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => void) | undefined }) {
+/** The labels of form fields, by their paths in the request, such as `keep/events`. */
+export type FieldLabels = Readonly<Record<string, string>>
+
+interface FailureProps {
+  error: Error
+  onRetry?: (() => void) | undefined
+  /** of the form whose request failed */
+  labels?: FieldLabels | undefined
+}
+
+/** An error, or the validation errors that it consists of. */
+export function Failure({ error, onRetry, labels = {} }: FailureProps) {
   const details = error instanceof CallError ? error.details : []
   return (
     <div class={`${styles.notice} ${styles.failure}`} role="alert">
-      <p>{error.message}</p>
-      {details.length > 0 && (
-        <ul>
-          {details.map(({ path, message }) => (
-            <li key={path}>
-              <code>{path}</code> {message}
-            </li>
-          ))}
-        </ul>
-      )}
+      {/* The message of an error with details quotes the first. */}
+      {details.length === 0 && <p>{error.message}</p>}
+      {details.map(({ path, message }) => (
+        <p key={path}>
+          {findLabel(path, labels) ?? <code>{path || 'The body'}</code>} {message}.
+        </p>
+      ))}
       {onRetry && <Button onClick={onRetry}>Try again</Button>}
     </div>
+  )
+}
+
+/** The label of a field, or of a field around it. @param path JSON pointer, such as `/page_views/2` */
+function findLabel(path: string, labels: FieldLabels): ComponentChildren {
+  const names = path.split('/').slice(1)
+  const length = names.findLastIndex((_, i) => labels[names.slice(0, i + 1).join('/')] !== undefined) + 1
+  if (length === 0) return undefined
+  const [item] = names.slice(length)
+  const place = item !== undefined && /^\d+$/.test(item) ? `, number ${Number(item) + 1},` : ''
+  return (
+    <>
+      <strong>{labels[names.slice(0, length).join('/')]}</strong>
+      {place}
+    </>
   )
 }
 

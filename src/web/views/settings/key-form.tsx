@@ -8,6 +8,7 @@ import { hasOrigins, type KeyKind, KIND_HINTS } from './key-text.js'
 
 /** The limit of the service. */
 const MAX_LABEL = 100
+const LABELS = { label: 'Label', origins: 'Only on pages of these sites' }
 const KIND_OPTIONS: readonly (readonly [KeyKind, string])[] = [
   ['write', 'Write'],
   ['read', 'Read'],
@@ -42,7 +43,7 @@ export function KeyForm({ title, action, initial, isNew = false, onSave, onClose
       events_only: kind === 'write' && isEventsOnly,
     })
   return (
-    <ActionDialog title={title} action={action} onConfirm={save} isHarmless onClose={onClose}>
+    <ActionDialog title={title} action={action} onConfirm={save} labels={LABELS} isHarmless onClose={onClose}>
       {isNew && (
         <>
           <Select label="Kind" value={kind} options={KIND_OPTIONS} onChange={setKind} />
@@ -50,7 +51,7 @@ export function KeyForm({ title, action, initial, isNew = false, onSave, onClose
         </>
       )}
       <TextField
-        label="Label"
+        label={LABELS.label}
         value={label}
         maxLength={MAX_LABEL}
         placeholder="What uses it, such as Checkout server"
@@ -59,7 +60,7 @@ export function KeyForm({ title, action, initial, isNew = false, onSave, onClose
       />
       {hasOrigins(kind) && (
         <>
-          <label for={id}>Only on pages of these sites, one per line</label>
+          <label for={id}>{LABELS.origins}, one per line</label>
           <textarea
             id={id}
             rows={3}

@@ -8,7 +8,7 @@ import { Button } from '../../ui/button.js'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
 import { TextField } from '../../ui/text-field.js'
-import { PAGE_FIELD_NAMES, type PageSetting } from './setting-text.js'
+import { PAGE_FIELD_NAMES, type PageSetting, VISIT_NAMES } from './setting-text.js'
 import * as styles from './settings-form.module.css'
 
 const WAYS = [
@@ -37,7 +37,7 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
         {sessions !== 'id' && (
           <div>
             <TextField
-              label="End a visit after a pause of"
+              label={VISIT_NAMES.sessions}
               value={sessions.gap}
               placeholder="30m, or 2h"
               maxLength={20}
@@ -47,7 +47,7 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
           </div>
         )}
         <Lines
-          label="Page views"
+          label={VISIT_NAMES.page_views}
           hint="Names of events, one per line."
           items={page_views}
           parse={String}

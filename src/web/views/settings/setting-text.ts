@@ -7,6 +7,7 @@ import {
   type QuotaName,
 } from '../../../contract/project-settings.js'
 import { formatBytes, formatCount, formatNumber, formatWindow } from '../../lib/format.js'
+import type { FieldLabels } from '../../ui/notice.js'
 
 /** The settings of the section “Project”. */
 export type OwnSetting = Exclude<keyof ProjectSettings, 'keep' | 'quotas' | PageSetting>
@@ -21,6 +22,11 @@ export const SETTING_NAMES: Record<OwnSetting, string> = {
   currency: 'Currency',
   number_format: 'Number format',
   context: 'Data about visitors',
+}
+
+export const VISIT_NAMES: Record<Exclude<PageSetting, 'page_fields'>, string> = {
+  sessions: 'End a visit after a pause of',
+  page_views: 'Page views',
 }
 
 export const PAGE_FIELD_NAMES: Record<PagePlace, string> = {
@@ -43,6 +49,19 @@ export const QUOTA_NAMES: Record<QuotaName, string> = {
   new_event_names_per_day: 'New event names per day',
   new_property_names_per_day: 'New property names per day',
   stored_bytes: 'Data on the disk',
+}
+
+/** The labels of all settings. */
+export const SETTING_LABELS: FieldLabels = {
+  ...SETTING_NAMES,
+  ...VISIT_NAMES,
+  ...within('page_fields', PAGE_FIELD_NAMES),
+  ...within('keep', KEPT_NAMES),
+  ...within('quotas', QUOTA_NAMES),
+}
+
+function within(group: keyof ProjectSettings, names: Record<string, string>): FieldLabels {
+  return Object.fromEntries(Object.entries(names).map(([field, name]) => [`${group}/${field}`, name]))
 }
 
 /** The units of an age, in words. */

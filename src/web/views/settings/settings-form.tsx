@@ -7,6 +7,7 @@ import * as cardStyles from '../../ui/card.module.css'
 import { Failure } from '../../ui/notice.js'
 import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import * as textStyles from '../../ui/text.module.css'
+import { SETTING_LABELS } from './setting-text.js'
 import * as styles from './settings-form.module.css'
 
 interface SettingsFormProps {
@@ -34,13 +35,9 @@ export function SettingsForm({ title, hint, status, changed, onSave, children }:
       <form class={cardStyles.card} onSubmit={submit}>
         {hint && <p class={textStyles.hint}>{hint}</p>}
         <InvalidFieldsContext.Provider value={countInvalid}>{children}</InvalidFieldsContext.Provider>
-        {error && <Failure error={error} />}
+        {error && <Failure error={error} labels={SETTING_LABELS} />}
         <footer class={`${pageHeaderStyles.actions} ${styles.footer}`}>
-          <Button
-            type="submit"
-            look="primary"
-            disabled={isBusy || invalid > 0 || Object.keys(changed).length === 0}
-          >
+          <Button type="submit" look="primary" disabled={isBusy || invalid > 0 || Object.keys(changed).length === 0}>
             Save
           </Button>
           <span role="status">{status}</span>
