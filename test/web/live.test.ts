@@ -75,6 +75,32 @@ t.test('filters are part of the link, and apply to new events', async (t) => {
   await other.getByText('No matching events yet').waitFor()
 })
 
+t.test('an event that nobody has sent is named as such, until it arrives', async (t) => {
+  const key = await site.addKey('secret', 'unknown')
+  await track(key, 'bought', 'ada')
+  const page = await site.visit(t, '#/live', key)
+  await waitForEvents(page, ['bought'])
+  const event = page.getByRole('combobox', { name: 'Event', exact: true })
+  const type = async (name: string) => {
+    await event.fill(name)
+    await page.getByRole('option', { name: `Use “${name}”` }).click()
+  }
+  const warnings = page.getByRole('status', { name: 'Warnings' })
+  await type('bouhgt')
+  await warnings.getByText('No event is called “bouhgt”. Did you mean “bought”?').waitFor()
+  await page.getByText('No matching events yet').waitFor()
+  await checkAccessibility(t, page, 'an unknown event')
+  await warnings.getByRole('button', { name: 'Use “bought”' }).click()
+  await waitForEvents(page, ['bought'])
+  t.equal(await warnings.count(), 0)
+  await type('nopee')
+  await warnings.getByText('No event is called “nopee”.').waitFor()
+  await waitForLive(page)
+  await track(key, 'nopee', 'ada')
+  await waitForEvents(page, ['nopee'])
+  t.equal(await warnings.count(), 0)
+})
+
 t.test('a list of long values stays within a phone', async (t) => {
   const key = await site.addKey('secret', 'phone')
   const user = 'a-user-with-a-rather-long-name@shop.example.com'

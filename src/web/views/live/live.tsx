@@ -9,6 +9,7 @@ import type { ViewProps } from '../view-props.js'
 import { EventRows } from './event-rows.js'
 import * as styles from './live.module.css'
 import { FilterFields, type FilterValues, hasNoFilters, parseFilters } from './live-filters.js'
+import { UnknownEvent } from './unknown-event.js'
 import { type Live, useLive } from './use-live.js'
 
 /** New events, newest first. */
@@ -38,7 +39,7 @@ export default function LiveView({ access, route }: ViewProps) {
           Show {formatCount(live.waiting, 'new event')}
         </button>
       )}
-      <Rows live={live} filters={filters} />
+      <Rows live={live} filters={filters} onChange={show} />
       {eventId !== undefined && (
         <EventDialog
           key={eventId}
@@ -52,14 +53,27 @@ export default function LiveView({ access, route }: ViewProps) {
   )
 }
 
-function Rows({ live, filters }: { live: Live; filters: FilterValues }) {
+interface RowsProps {
+  live: Live
+  filters: FilterValues
+  onChange: (filters: FilterValues) => void
+}
+
+function Rows({ live, filters, onChange }: RowsProps) {
   if (live.events.length > 0) {
     return <EventRows events={live.events} toLink={(eventId) => linkTo(['live', eventId], { ...filters })} />
   }
   if (live.state === 'failed') return null
   if (!live.isLoaded) return <Loading what="the latest events" />
   if (hasNoFilters(filters)) return <Empty title="No events yet">Events appear here as they arrive.</Empty>
-  return <Empty title="No matching events yet">They appear here as they arrive. Or remove a filter.</Empty>
+  return (
+    <>
+      {filters.event !== '' && (
+        <UnknownEvent event={filters.event} onAccept={(event) => onChange({ ...filters, event })} />
+      )}
+      <Empty title="No matching events yet">They appear here as they arrive. Or remove a filter.</Empty>
+    </>
+  )
 }
 
 const STATUS = { connecting: 'Connecting…', live: 'Live', broken: 'Reconnecting…', failed: 'Stopped' }
