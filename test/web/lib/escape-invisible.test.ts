@@ -13,6 +13,8 @@ t.test('escapeInvisible escapes invisible characters', async (t) => {
   t.equal(escapeInvisible('a\u0000b\u202ec\n'), 'a\\u0000b\\u202ec\\u000a')
   t.equal(escapeInvisible('\ud800x'), '\\ud800x')
   t.equal(escapeInvisible(' a '), '␣a␣')
+  t.equal(escapeInvisible('\u00a0'), '\\u00a0')
+  t.equal(escapeInvisible(' \u3000a\u00a0b\u200d\u2800'), '␣\\u3000a\u00a0b\\u200d\\u2800')
   t.equal(escapeInvisible(''), '(empty)')
 })
 
