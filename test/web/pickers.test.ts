@@ -321,6 +321,41 @@ t.test('removing an item keeps the focus of the keyboard in its list', async (t)
   await until('the focus on the next step', async () => (await readFocus()) === 'Move down step 1')
 })
 
+t.test('adding an item moves the focus of the keyboard into it', async (t) => {
+  const page = await site.visit(t, linkTo(series('viewed')))
+  const readFocus = () =>
+    page.evaluate('document.activeElement.labels?.[0]?.textContent ?? document.activeElement.ariaLabel')
+  const filters = page.getByRole('group', { name: 'Filters of all events' })
+  for (const count of [1, 2]) {
+    await filters.getByRole('button', { name: '+ Filter' }).press('Enter')
+    const field = filters.getByRole('combobox', { name: 'Field' }).nth(count - 1)
+    await until(`the focus in filter ${count}`, () => field.evaluate((one) => one.matches(':focus')))
+  }
+  for (const next of ['Comparison', 'Value', 'Remove this filter']) {
+    await page.keyboard.press('Tab')
+    t.equal(await readFocus(), next)
+  }
+  for (const [add, label] of [
+    ['+ Group', 'Field'],
+    ['or another event', 'Event, or'],
+    ['+ Series', 'Event'],
+  ] as const) {
+    await page.getByRole('button', { name: add }).first().press('Enter')
+    await until(`the focus after ${add}`, async () => (await readFocus()) === label)
+  }
+})
+
+t.test('sessions are found by the words for them', async (t) => {
+  const page = await site.visit(t, linkTo(series('viewed')))
+  const field = findField(page, 'Event')
+  for (const text of ['Sessions', 'sessions', 'visit', 'visits']) {
+    await field.fill(text)
+    await until(`sessions for ${text}`, async () => (await readActive(field)).startsWith('$session'))
+  }
+  await field.press('Enter')
+  await waitForEvent(page, '$session')
+})
+
 t.test('a breakdown of nothing but unset values says so', async (t) => {
   const page = await site.visit(
     t,

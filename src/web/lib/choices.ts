@@ -6,6 +6,8 @@ export interface Choice {
   value: string
   /** a shorter text that also finds it, such as the name of a property without `properties.` */
   name?: string
+  /** other words that people may call it, which also find it */
+  words?: readonly string[]
   /** shown next to the value, such as its frequency */
   note?: string
   /** why it is unsuitable and cannot be chosen; shown instead of the note */
@@ -22,7 +24,8 @@ export const MAX_CHOICES = 100
 export function filterChoices(text: string, choices: readonly Choice[]): Choice[] {
   const query = fold(text)
   const ranked = choices.flatMap((choice) => {
-    const rank = Math.min(...listTexts(choice).map((one) => rankMatch(one, text.trim(), query)))
+    const texts = [...listTexts(choice), ...(choice.words ?? [])]
+    const rank = Math.min(...texts.map((one) => rankMatch(one, text.trim(), query)))
     return rank < MISSES ? [{ choice, rank: choice.unfit === undefined ? rank : rank + MISSES }] : []
   })
   return ranked

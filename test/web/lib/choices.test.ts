@@ -35,6 +35,12 @@ t.test('case, punctuation, width and invisible characters do not matter', (t) =>
   t.end()
 })
 
+t.test('other words find a choice, and do not spell it', async (t) => {
+  const sessions = { value: '$session', words: ['sessions', 'visit'] }
+  t.strictSame(filterChoices('visit', [{ value: 'visit shop' }, sessions]).at(0), sessions)
+  t.notOk(isSpelled(sessions, 'visit'))
+})
+
 t.test('a shorter name is found, too, and unsuitable names come last', (t) => {
   const choices = [
     { value: 'properties.plan', name: 'plan', unfit: 'text' },

@@ -161,9 +161,7 @@ function Actions({ question, display, moment, result, isOld }: ActionsProps) {
           isOld={isOld}
         />
       ))}
-      {hasRange && (
-        <CopyButton label="Copy as curl" text={buildCurl(buildRequest(question, display, moment))} />
-      )}
+      {hasRange && <CopyButton label="Copy as curl" text={buildCurl(buildRequest(question, display, moment))} />}
       <CopyButton label="Copy link" text={buildLink(question, display)} />
       {result && (
         <span class={`${textStyles.hint} ${styles.elapsed}`} role="status">

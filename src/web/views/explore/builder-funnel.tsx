@@ -3,6 +3,7 @@ import type { Definition, Exclusion } from '../../../contract/questions.js'
 import * as funnelStyles from '../../charts/funnel.module.css'
 import { useRowKeys } from '../../hooks/use-row-keys.js'
 import type { FunnelDraft } from '../../lib/question.js'
+import { AddButton } from '../../ui/add-button.js'
 import { Button } from '../../ui/button.js'
 import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
@@ -48,9 +49,9 @@ export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
           </fieldset>
         ))}
         {steps.length < maxItems && (
-          <Button look="add" onClick={() => set([...steps, { event: '', where: null }])}>
+          <AddButton look="add" onClick={() => set([...steps, { event: '', where: null }])}>
             + Step
-          </Button>
+          </AddButton>
         )}
       </section>
       <section aria-label="Rules">
@@ -132,9 +133,9 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
         </fieldset>
       ))}
       <FieldErrors path="/exclude" />
-      <Button look="link" onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}>
+      <AddButton onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}>
         + Exclude an event between steps
-      </Button>
+      </AddButton>
     </>
   )
 }

@@ -3,7 +3,7 @@ import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
 import { Swatch } from '../../charts/swatch.js'
 import { useRowKeys } from '../../hooks/use-row-keys.js'
 import { findBounds, isNumberMetric, type SeriesDraft } from '../../lib/question.js'
-import { Button } from '../../ui/button.js'
+import { AddButton } from '../../ui/add-button.js'
 import { NumberField } from '../../ui/number-field.js'
 import { RemoveButton } from '../../ui/remove-button.js'
 import { Select } from '../../ui/select.js'
@@ -55,12 +55,12 @@ export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
       ))}
       <FieldErrors path="/interval" />
       {series.length < Series.properties.series.maxItems && (
-        <Button
+        <AddButton
           look="add"
           onClick={() => set([...series, { event: '', where: null, metric: series.at(-1)?.metric ?? 'events' }])}
         >
           + Series
-        </Button>
+        </AddButton>
       )}
     </section>
   )

@@ -1,7 +1,8 @@
 import { SESSION } from '../../../contract/question-schemas.js'
 import type { Definition } from '../../../contract/questions.js'
 import { useRowKeys } from '../../hooks/use-row-keys.js'
-import { Button } from '../../ui/button.js'
+import type { Choice } from '../../lib/choices.js'
+import { AddButton } from '../../ui/add-button.js'
 import { Combobox } from '../../ui/combobox.js'
 import { RemoveButton } from '../../ui/remove-button.js'
 import { useSuggestions } from '../suggestions.js'
@@ -11,6 +12,7 @@ import { FieldErrors } from './field-errors.js'
 import { FilterEditor } from './filter-editor.js'
 
 const ANY = 'Any event'
+const SESSIONS: Choice = { value: SESSION, note: 'sessions', words: ['sessions', 'visits', 'visit'] }
 
 interface EventFieldProps {
   label: string
@@ -26,7 +28,7 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
   const keys = useRowKeys(all)
   const findProblem = useProblem()
   const suggest = async (text: string) => {
-    const matches = await suggestions.suggestEvents(text, [{ value: SESSION, note: 'sessions' }])
+    const matches = await suggestions.suggestEvents(text, [SESSIONS])
     const typed = text.trim().toLowerCase()
     if (!ANY.toLowerCase().startsWith(typed)) return matches
     const any = { value: ANY, note: 'all of them' }
@@ -62,9 +64,7 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
         </div>
       ))}
       {all[0] !== '*' && all.at(-1) !== '' && (
-        <Button look="link" onClick={() => change([...all, ''])}>
-          or another event
-        </Button>
+        <AddButton onClick={() => change([...all, ''])}>or another event</AddButton>
       )}
       <FieldErrors path={`${path}/event`} />
     </div>

@@ -13,7 +13,7 @@ import {
   toFilter,
   toGroup,
 } from '../../lib/filters.js'
-import { Button } from '../../ui/button.js'
+import { AddButton } from '../../ui/add-button.js'
 import * as formStyles from '../../ui/form.module.css'
 import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { RemoveButton } from '../../ui/remove-button.js'
@@ -93,16 +93,11 @@ function Rows({ group, events, canGroup = false, onChange }: RowsProps) {
         )
       })}
       <div class={pageHeaderStyles.actions}>
-        <Button look="link" onClick={() => set([...rows, NEW])}>
-          + Filter
-        </Button>
+        <AddButton onClick={() => set([...rows, NEW])}>+ Filter</AddButton>
         {canGroup && rows.length > 0 && (
-          <Button
-            look="link"
-            onClick={() => set([...rows, { joint: joint === 'and' ? 'or' : 'and', rows: [NEW, NEW] }])}
-          >
+          <AddButton onClick={() => set([...rows, { joint: joint === 'and' ? 'or' : 'and', rows: [NEW, NEW] }])}>
             + Group
-          </Button>
+          </AddButton>
         )}
       </div>
     </>
@@ -119,17 +114,14 @@ interface ConditionRowProps {
 function ConditionRow({ condition, events, onChange, onRemove }: ConditionRowProps) {
   const [operator, field] = condition
   return (
-    <fieldset class={styles.condition} aria-label="Filter">
-      <div class={eventFieldStyles.withButton}>
-        <PropertyField
-          label="Field"
-          hidesLabel
-          value={field}
-          events={events}
-          onChange={(next) => onChange([operator, next, ...condition.slice(2)] as Condition)}
-        />
-        <RemoveButton label="Remove this filter" onClick={onRemove} />
-      </div>
+    <fieldset class={`${styles.condition} ${eventFieldStyles.withButton}`} aria-label="Filter">
+      <PropertyField
+        label="Field"
+        hidesLabel
+        value={field}
+        events={events}
+        onChange={(next) => onChange([operator, next, ...condition.slice(2)] as Condition)}
+      />
       <Select<Operator>
         label="Comparison"
         hidesLabel
@@ -138,6 +130,7 @@ function ConditionRow({ condition, events, onChange, onRemove }: ConditionRowPro
         onChange={(next) => onChange(changeOperator(condition, next))}
       />
       {OPERATORS[operator] !== 'nothing' && <ValuesField condition={condition} events={events} onChange={onChange} />}
+      <RemoveButton label="Remove this filter" onClick={onRemove} />
     </fieldset>
   )
 }
