@@ -1,6 +1,7 @@
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { listNamedEvents, withoutEvents } from '../model/identified-events.js'
-import type { RequestIds } from '../model/request-ids.js'
+import { renewInsertId } from '../model/insert-id.js'
+import type { EventIds, RequestIds } from '../model/request-ids.js'
 import type { Appended, Appends, Submission } from './group-commit.js'
 import type { KnownEvents } from './known-events.js'
 
@@ -12,8 +13,9 @@ export interface AppendNewParts {
 }
 
 /**
- * Appends the events of a batch whose `insert_id`s were not stored before a time, epoch ms. With the same time, a
- * repetition of the request appends the same events.
+ * Appends the events of a batch whose `insert_id`s were not stored before a time, epoch ms. Events that were deleted
+ * since are stored again, even if the journals remember them. With the same time, a repetition of the request appends
+ * the same events.
  * @returns the result of `append`, and how many events were stored before
  */
 export async function appendNew(
@@ -23,16 +25,30 @@ export async function appendNew(
   storedBefore: number,
 ): Promise<{ appended: Appended | null; skipped: number }> {
   if (ids.kind !== 'events') return { appended: await commits.append(batch, ids), skipped: 0 }
+  const { body, count } = batch
+  const rest = await selectNew(known, batch, ids, storedBefore).catch((error: unknown) => {
+    buffers.release(body)
+    throw error
+  })
+  if (rest?.body !== body) buffers.release(body)
+  if (!rest) return { appended: null, skipped: count }
+  const appended = await commits.append({ ...batch, body: rest.body, count: rest.count }, rest.ids)
+  return { appended, skipped: count - rest.count }
+}
+
+/** What is left of a batch without the events that were stored before; null if nothing is. */
+async function selectNew(
+  known: KnownEvents,
+  batch: Submission,
+  ids: EventIds,
+  storedBefore: number,
+): Promise<{ body: Buffer; ids: EventIds; count: number } | null> {
   const { projectId, body, count } = batch
-  const stored = await known
-    .find(projectId, storedBefore, () => listNamedEvents(body, ids))
-    .catch((error: unknown) => {
-      buffers.release(body)
-      throw error
-    })
-  if (stored.size === 0) return { appended: await commits.append(batch, ids), skipped: 0 }
-  const rest = stored.size < count ? withoutEvents(body, ids, stored) : null
-  buffers.release(body)
-  const appended = rest && (await commits.append({ ...batch, body: rest.body, count: count - stored.size }, rest.ids))
-  return { appended, skipped: stored.size }
+  const stored = await known.find(projectId, storedBefore, () => listNamedEvents(body, ids))
+  if (stored.size === count) return null
+  const rest = stored.size === 0 ? { body, ids } : withoutEvents(body, ids, stored)
+  for (const index of await known.findDeleted(batch, rest.body, rest.ids)) {
+    renewInsertId(rest.ids.digests, index, storedBefore)
+  }
+  return { ...rest, count: count - stored.size }
 }

@@ -1,18 +1,35 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Shards } from '../clickhouse/shards.js'
+import { INSERT_ID_BUCKET_MS, idBucketAt, OLD_ID_BUCKETS } from '../journal/insert-id-memory.js'
 import { createBatchLoader } from '../lib/batch-loader.js'
-import type { NamedEvent } from '../model/identified-events.js'
+import { listNamedEvents, type NamedEvent } from '../model/identified-events.js'
 import { type Position, positionAt } from '../model/position.js'
+import type { EventIds } from '../model/request-ids.js'
+import type { Sender } from '../model/sender.js'
+import type { KeptSince } from '../projects/late-events.js'
 import type { Barrier } from '../reads/read-barrier.js'
-import { findStoredDays, findStoredIds, type StoredDays, toPairKey } from '../store/stored-ids.js'
+import {
+  findStoredDays,
+  findStoredIds,
+  type StoredAfter,
+  type StoredBefore,
+  type StoredDays,
+  toPairKey,
+} from '../store/stored-ids.js'
 
 export interface KnownEventsParts {
   shards: Shards
   barrier: Pick<Barrier, 'requireProject'>
+  /** the journals' memory */
+  ids: {
+    /** the indexes of the remembered ids, in any order */
+    findKnown(sender: Sender, insertIds: Buffer): Promise<number[]>
+  }
+  keptSince: KeptSince
 }
 
 interface LookUp {
-  projectId: string
-  before: Position
+  stored: StoredBefore | StoredAfter
   events: readonly NamedEvent[]
 }
 
@@ -25,7 +42,7 @@ const MAX_KEPT = 100
 
 /**
  * Finds the events that the store has by their `insert_id`s: the journals remember ids for a week only, but an import
- * may contain events from years ago.
+ * may contain events from years ago, and they remember the ids of deleted events, too.
  */
 export class KnownEvents {
   readonly #parts: KnownEventsParts
@@ -47,7 +64,28 @@ export class KnownEvents {
     const days = await this.#findDays(projectId, before)
     if (days.areNone) return new Set()
     const some = events().filter((event) => days.mayHave(event))
-    return some.length === 0 ? new Set() : await this.#find({ projectId, before, events: some })
+    return some.length === 0 ? new Set() : await this.#find({ stored: { projectId, before }, events: some })
+  }
+
+  /**
+   * The indexes of the events whose ids the journals remember although the store does not have them any more, because
+   * they were deleted.
+   * @param body JSON `{"events":[…]}`
+   * @throws ApiError `unavailable` if a lane is down or the store does not catch up in time
+   */
+  async findDeleted(sender: Sender, body: Buffer, ids: EventIds): Promise<number[]> {
+    const remembered = new Set(await this.#parts.ids.findKnown(sender, ids.digests))
+    if (remembered.size === 0) return []
+    const { projectId } = sender
+    const since = this.#parts.keptSince(projectId)
+    // Expired events have gone for good.
+    const isKept = ({ timestamp }: NamedEvent) => since === undefined || timestamp === null || timestamp >= since
+    const events = listNamedEvents(body, ids).filter((event) => remembered.has(event.index) && isKept(event))
+    if (events.length === 0) return []
+    await this.#parts.barrier.requireProject(projectId)
+    const after = positionAt((idBucketAt(Date.now()) - OLD_ID_BUCKETS) * INSERT_ID_BUCKET_MS)
+    const stored = await this.#find({ stored: { projectId, after }, events })
+    return events.map(({ index }) => index).filter((index) => !stored.has(index))
   }
 
   /**
@@ -75,15 +113,14 @@ export class KnownEvents {
   async #findAll(asked: LookUp[]): Promise<Set<number>[]> {
     const [first] = asked
     if (!first) return []
-    const { projectId, before } = first
     let count = 0
     const end = asked.findIndex((one, i) => {
       count += one.events.length
-      return i > 0 && (one.projectId !== projectId || one.before !== before || count > MAX_EVENTS)
+      return i > 0 && (!isDeepStrictEqual(one.stored, first.stored) || count > MAX_EVENTS)
     })
     const some = end === -1 ? asked : asked.slice(0, end)
     const all = some.flatMap(({ events }) => events)
-    const stored = await findStoredIds(this.#parts.shards, { projectId, before }, all)
+    const stored = await findStoredIds(this.#parts.shards, first.stored, all)
     return some.map(({ events }) => {
       return new Set(events.filter((event) => stored.has(toPairKey(event))).map(({ index }) => index))
     })

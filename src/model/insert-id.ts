@@ -39,6 +39,16 @@ export function writeInsertId(
 }
 
 /**
+ * Replaces the digest of an event that is to be stored although its id is known, because it was deleted. The lane stays
+ * the same. The event is still stored once for each `since`.
+ * @param since epoch ms: what was deleted before is stored again
+ */
+export function renewInsertId(digests: Buffer, index: number, since: number): void {
+  const id = insertIdAt(digests, index)
+  id.write(hash('sha256', `${since}:${id.toString('hex')}`, 'binary'), ROUTE_BYTES, ID_BYTES, 'latin1')
+}
+
+/**
  * FNV-1a with the finalizer of MurmurHash3: spreads users over lanes at a tenth of the cost of a cryptographic digest.
  */
 function hashUser(user: string): number {

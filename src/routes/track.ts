@@ -43,7 +43,7 @@ export interface TrackOptions extends KnownEventsParts {
   /** levels of objects and arrays, including the properties object itself */
   maxDepth: number
   keptSince: KeptSince
-  ids: RequestMemory
+  ids: RequestMemory & KnownEventsParts['ids']
   ignored: Pick<IgnoredFields, 'note'>
 }
 
@@ -99,7 +99,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
   { journals, buffers, commits, contexts, admission, bodyLimit, maxDepth, keptSince, ids, ignored, shards, barrier },
 ) => {
-  const known = new KnownEvents({ shards, barrier })
+  const known = new KnownEvents({ shards, barrier, ids, keptSince })
   const formatId = createIdFormatter(journals)
   /**
    * Reads what a request sends, and appends it.

@@ -11,6 +11,12 @@ export interface StoredBefore {
   before: Position
 }
 
+/** Events of a project that were accepted after a position. */
+export interface StoredAfter {
+  projectId: string
+  after: Position
+}
+
 /**
  * How much the times of an event and its repetition may differ, ms. Both have the client's time, but only one of them
  * may have been corrected for the client's clock or converted from a project's time zone.
@@ -68,17 +74,19 @@ export async function findStoredDays(shards: Shards, { projectId, before }: Stor
 }
 
 /**
- * The pairs of user and `insert_id` that events accepted before a position already have, as keys of `toPairKey`. Only
- * events close to the times of the given ones are searched.
+ * The pairs of user and `insert_id` that stored events already have, as keys of `toPairKey`. Of those accepted before a
+ * position, only events close to the times of the given ones are searched.
  */
 export async function findStoredIds(
   shards: Shards,
-  { projectId, before }: StoredBefore,
+  stored: StoredBefore | StoredAfter,
   events: readonly NamedEvent[],
 ): Promise<Set<string>> {
   const fields = new QueryParameters()
-  const project = `project_id = ${fields.text(projectId)} AND ${isBefore(before, fields)}`
-  const times = timesAround(events, fields)
+  const accepted = 'before' in stored ? isBefore(stored.before, fields) : isAfter(stored.after, fields)
+  const project = `project_id = ${fields.text(stored.projectId)} AND ${accepted}`
+  // The events of the last days are few, and the table has them together.
+  const times = 'before' in stored ? timesAround(events, fields) : ''
   const ids = literalArray([...new Set(events.map(({ insertId }) => insertId))])
   const rows = await shards.rows<{ distinctId: string; insertId: string }>(
     `SELECT DISTINCT distinct_id AS distinctId, insert_id AS insertId FROM ${shards.table('events')}
@@ -99,6 +107,10 @@ export function toPairKey({ distinctId, insertId }: Pick<NamedEvent, 'distinctId
 
 function isBefore(position: Position, fields: QueryParameters): string {
   return `toUInt128(event_id) <= toUInt128(toUUID(${fields.text(lastIdAt(position))}))`
+}
+
+function isAfter(position: Position, fields: QueryParameters): string {
+  return `toUInt128(event_id) > toUInt128(toUUID(${fields.text(lastIdAt(position))}))`
 }
 
 /** SQL condition on the times of the events to find; empty if they may have any time. */

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { randomName, settingsFor, startApp } from '../helper.js'
-import { newProject } from '../shared-app.js'
+import { newProject, sharedApp } from '../shared-app.js'
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 const HOUR_MS = 3_600_000
@@ -72,6 +72,41 @@ t.test('stored_before', async (t) => {
   const tooLate = await call('POST', '/public/track/batch?stored_before=9007199254740991', { events: of('a') })
   t.match([tooLate.statusCode, tooLate.json().error], [400, /stored_before must be .*, at most 9999999999999/])
 })
+
+for (const setup of ['embedded', 'lanes'] as const) {
+  t.test(`with stored_before, deleted events are stored again (${setup})`, async (t) => {
+    const { call, events } = await newProject(await sharedApp(setup))
+    const of = (names: string) => [...names].map((insert_id) => ({ event: 'e', distinct_id: insert_id, insert_id }))
+    const send = async (names: string, before?: number, key = randomName('key')) => {
+      const query = before === undefined ? '' : `?stored_before=${before}`
+      const headers = { 'idempotency-key': key }
+      const response = await call('POST', `/public/track/batch${query}`, { events: of(names) }, headers)
+      t.equal(response.statusCode, 200)
+      return response.headers['x-batch-ids'] as string
+    }
+    const stored = async () =>
+      (await events())
+        .map(({ insert_id }) => insert_id)
+        .sort()
+        .join('')
+    const remove = async (ids: string) =>
+      (await call('POST', '/public/events/delete', { batches: ids.split(',') })).json().events
+
+    t.equal(await remove(await send('abcd')), 4)
+    await send('a')
+    t.equal(await stored(), '', 'without stored_before, the ids stay known')
+    const before = Date.now()
+    const ids = await send('abbx', before, 'again')
+    t.equal(await stored(), 'abx')
+    t.equal(await send('abbx', before, 'again'), ids, 'a repetition gets the same ids')
+    await Promise.all([...'cccc'].map((name) => send(`${name}a`, before)))
+    await send('abcx')
+    t.equal(await stored(), 'abcx', 'each is stored once')
+    t.equal(await remove(ids), 3)
+    t.equal(await remove(await send('abx', Date.now() + 1)), 3)
+    t.equal(await stored(), 'c')
+  })
+}
 
 t.test('stored_before needs a secret key', async (t) => {
   const { call, keys } = await newProject()

@@ -2,7 +2,6 @@ import { access } from 'node:fs/promises'
 import { createInterface } from 'node:readline/promises'
 import { Connection } from '../../client/connection.js'
 import { MAX_BATCH } from '../../contract/limits.js'
-import { INSERT_ID_BUCKET_MS, OLD_ID_BUCKETS } from '../../journal/insert-id-memory.js'
 import { type FileLock, lockFile } from '../../lib/file-lock.js'
 import type { StateFile } from '../../lib/state-file.js'
 import { checkService, TRANSFER_RETRY } from '../check-service.js'
@@ -24,7 +23,6 @@ export interface UndoOptions extends Pick<ImportOptions, 'target' | 'stateFile' 
 const BATCHES = 200
 /** The service responds only after the deletion. */
 const TIMEOUT_MS = 120_000
-const ID_MEMORY_MS = (OLD_ID_BUCKETS + 1) * INSERT_ID_BUCKET_MS
 
 /** An import to undo. */
 interface Recorded {
@@ -32,14 +30,8 @@ interface Recorded {
   state: ImportState
   file: StateFile<ImportState>
   stored: StoredBatches
-  /** what the service has stored of it */
-  found: Found
-}
-
-interface Found {
+  /** events of it that the service has stored */
   events: number
-  /** those of them that have an `insert_id` */
-  withInsertId: number
 }
 
 /**
@@ -62,14 +54,14 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
       const { state, file } = await readRecord(path, statePath, url, io.signal)
       if (imports.length === 0) await checkService(connection, url, 'read', io)
       const stored = openStoredBatches(statePath, state)
-      const found = await count(connection, stored, io.signal)
-      if (found.events === 0 && state.done.accepted > 0 && state.key !== options.target.keyDigest) {
+      const events = await count(connection, stored, io.signal)
+      if (events === 0 && state.done.accepted > 0 && state.key !== options.target.keyDigest) {
         throw new Error(
           `${path} was imported with another secret key, and none of it is in this key's project. Use a key of that project.`,
         )
       }
-      imports.push({ path, state, file, stored, found })
-      io.stderr.write(`${path}: ${describe(state, found)}\n`)
+      imports.push({ path, state, file, stored, events })
+      io.stderr.write(`${path}: ${describe(state, events)}\n`)
     }
     if (options.isDryRun) return 0
     if (!(await mayDelete(imports, options, io))) return 1
@@ -115,27 +107,25 @@ function countUnclear({ finishedAt, sent, done }: ImportState): number {
   return finishedAt === null ? MAX_BATCH * Math.max((sent.at(-1)?.upTo ?? 0) - done.batches, 0) : 0
 }
 
-async function count(connection: Connection, stored: StoredBatches, signal: AbortSignal): Promise<Found> {
-  const found = { events: 0, withInsertId: 0 }
+async function count(connection: Connection, stored: StoredBatches, signal: AbortSignal): Promise<number> {
+  let events = 0
   for await (const batches of stored.read(BATCHES)) {
-    const { events, withInsertId } = await deleteBatches(connection, { batches, dry_run: true }, signal)
-    found.events += events
-    found.withInsertId += withInsertId
+    events += await deleteBatches(connection, { batches, dry_run: true }, signal)
   }
-  return found
+  return events
 }
 
+/** @returns how many events were deleted, or would be */
 async function deleteBatches(
   connection: Connection,
   body: { batches: string[]; dry_run?: true },
   signal: AbortSignal,
-): Promise<Found> {
+): Promise<number> {
   const call = { method: 'POST', path: '/public/events/delete', body: JSON.stringify(body) } as const
-  const { events, with_insert_id } = (await connection.call(call, { signal }, TRANSFER_RETRY)).value
-  return { events: Number(events), withInsertId: Number(with_insert_id) }
+  return Number((await connection.call(call, { signal }, TRANSFER_RETRY)).value.events)
 }
 
-function describe({ finishedAt, undoneSince, done }: ImportState, { events }: Found): string {
+function describe({ finishedAt, undoneSince, done }: ImportState, events: number): string {
   const when = finishedAt === null ? 'imported in part' : `imported at ${finishedAt}`
   const which = events === done.accepted ? '' : ` of the ${number(done.accepted)} that were accepted`
   const why =
@@ -152,7 +142,7 @@ async function mayDelete(imports: readonly Recorded[], { isSure }: UndoOptions, 
   if (isSure) return true
   if (!io.stdin.isTTY)
     throw new Error('Nothing was deleted, because there is no terminal to confirm it on. Add --yes to delete.')
-  const events = imports.reduce((sum, { found }) => sum + found.events, 0)
+  const events = imports.reduce((sum, { events }) => sum + events, 0)
   const terminal = createInterface({ input: io.stdin, output: io.stderr })
   try {
     const reply = await terminal.question(`Delete ${counted(events, 'event')}? [y/N] `, { signal: io.signal })
@@ -169,7 +159,7 @@ async function mayDelete(imports: readonly Recorded[], { isSure }: UndoOptions, 
 /** @returns false if it was interrupted */
 async function remove(
   connection: Connection,
-  { path, state, file, stored, found }: Recorded,
+  { path, state, file, stored, events }: Recorded,
   io: CommandIo,
 ): Promise<boolean> {
   // From here on, the file cannot be imported until everything is deleted.
@@ -178,12 +168,12 @@ async function remove(
   let deleted = 0
   const line = new ProgressLine(io.stderr, 'deleted', () => ({
     events: deleted,
-    part: Math.min(deleted / Math.max(found.events, 1), 1),
+    part: Math.min(deleted / Math.max(events, 1), 1),
   }))
   try {
     for await (const batches of stored.read(BATCHES)) {
       if (io.signal.aborted) break
-      deleted += (await deleteBatches(connection, { batches }, io.signal)).events
+      deleted += await deleteBatches(connection, { batches }, io.signal)
     }
   } catch (error) {
     if (!io.signal.aborted) throw error
@@ -200,21 +190,15 @@ async function remove(
   await file.remove()
   await stored.remove()
   io.stderr.write(`${path}: ${counted(deleted, 'event')} deleted.\n`)
-  for (const sentence of describeRemaining(path, state, found)) io.stderr.write(`${sentence}\n`)
+  for (const sentence of describeRemaining(path, state)) io.stderr.write(`${sentence}\n`)
   return true
 }
 
-function describeRemaining(path: string, state: ImportState, { withInsertId }: Found): string[] {
-  const { done, finishedAt } = state
+function describeRemaining(path: string, state: ImportState): string[] {
+  const { done } = state
   const sentences: string[] = []
   if (done.profiles) {
     sentences.push(`${counted(done.profiles, 'change')} of profiles and aliases from the import of ${path} remain.`)
-  }
-  if (withInsertId > 0) {
-    const until = new Date(Date.parse(finishedAt ?? new Date().toISOString()) + ID_MEMORY_MS)
-    sentences.push(
-      `${counted(withInsertId, 'event')} had an insert_id, which the service remembers. If you import ${path} again before ${until.toISOString()}, it may treat them as repetitions and not store them.`,
-    )
   }
   if (done.uncertain) {
     sentences.push(
