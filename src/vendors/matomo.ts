@@ -58,27 +58,76 @@ function refuseTruncated(row: JsonRow): void {
   )
 }
 
-/** All offsets of time zones are multiples of it. */
-const QUARTER_MS = 15 * 60_000
+const HOUR_MS = 3_600_000
+/** Offsets of time zones, in hours, that are not whole hours. */
+const ODD_HOURS = [-9.5, -4.5, -3.5, -2.5, 3.5, 4.5, 5.5, 5.75, 6.5, 8.5, 8.75, 9.5, 10.5, 12.75, 13.75]
+const OFFSETS = [...Array.from({ length: 27 }, (_, i) => i - 12), ...ODD_HOURS].map((hours) => hours * HOUR_MS)
+/** How far times of actions may be from the visit's own, because Matomo takes the two separately. */
+const TOLERANCE_MS = 60_000
+
+/** The time of a visit, epoch ms. */
+interface Span {
+  first: number
+  last: number
+}
 
 /**
  * Reads the actions of a visit with their times. Matomo writes these in the site's time zone as if they were UTC, but
- * writes the start of the visit in real UTC, so the difference is the offset of the zone.
+ * writes the start and the end of the visit in real UTC, so the difference is the offset of the zone.
  * https://github.com/matomo-org/matomo/issues/22720
  */
 function readActions(row: JsonRow, values: readonly JsonValue[], origin: Origin): { action: JsonRow; time: number }[] {
   const read = (text: string | undefined) => readTimestamp(text, origin, 's or ms')
-  const local = values.map((value) => {
-    const action = new JsonRow(value)
-    return { action, time: read(action.readText('timestamp')) }
-  })
-  const began = row.readText('firstActionTimestamp')
+  const actions = values.map((value) => new JsonRow(value))
+  const local = actions.map((action) => read(action.readText('timestamp')))
+  const [began, ended] = [row.readText('firstActionTimestamp'), row.readText('lastActionTimestamp')]
   if (began === undefined) {
     throw new RowFault('The visit has no firstActionTimestamp, without which the time zone of its actions is unknown.')
   }
-  const first = local.reduce((least, { time }) => Math.min(least, time), Number.POSITIVE_INFINITY)
-  const offset = QUARTER_MS * Math.round((first - read(began)) / QUARTER_MS)
-  return local.map(({ action, time }) => ({ action, time: time - offset }))
+  const span = { first: read(began), last: ended === undefined ? Number.POSITIVE_INFINITY : read(ended) }
+  const times = toUtcTimes(local, span)
+  return actions.map((action, i) => ({ action, time: times[i] ?? span.first }))
+}
+
+/**
+ * Converts local times of a visit. If no single offset puts them into the visit, clocks have changed during it, and the
+ * times that would be outside of it have an hour more or less. Within a visit of more than an hour, either may fit; then
+ * the offset from before the change is used.
+ */
+function toUtcTimes(local: readonly number[], span: Span): number[] {
+  const plain = move(local, nearestOffset(least(local) - span.first), 0, span)
+  if (misfit(plain, span) <= TOLERANCE_MS) return plain
+  // After clocks went back, the earliest local time need not be the first.
+  const offsets = new Set(local.map((time) => nearestOffset(time - span.first)))
+  for (const offset of offsets) {
+    for (const change of [-HOUR_MS, HOUR_MS]) {
+      const times = move(local, offset, change, span)
+      if (misfit(times, span) <= TOLERANCE_MS) return times
+    }
+  }
+  return plain
+}
+
+/** @param change of the offset, for times that would be outside of the visit */
+function move(local: readonly number[], offset: number, change: number, { first, last }: Span): number[] {
+  return local.map((time) => {
+    const utc = time - offset
+    const other = utc - change
+    return (utc < first || utc > last) && other >= first && other <= last ? other : utc
+  })
+}
+
+/** How far times are outside of the visit in all, and the first one from its start, ms. */
+function misfit(times: readonly number[], { first, last }: Span): number {
+  return times.reduce((sum, time) => sum + Math.max(first - time, time - last, 0), Math.abs(least(times) - first))
+}
+
+function nearestOffset(ms: number): number {
+  return OFFSETS.reduce((best, offset) => (Math.abs(ms - offset) < Math.abs(ms - best) ? offset : best))
+}
+
+function least(times: readonly number[]): number {
+  return times.reduce((least, time) => Math.min(least, time), Number.POSITIVE_INFINITY)
 }
 
 /** Describes a row that is not a visit, such as a saved error response. */

@@ -195,6 +195,40 @@ t.test('Matomo: times of actions, which are in the time zone of the site, become
   t.match((await readRows(JSON.stringify([unknown]), 'matomo')).rejects, [[1, /no firstActionTimestamp/]])
 })
 
+t.test('Matomo: a visit during which clocks change', async (t) => {
+  const minutes = (...all: number[]) => all.map((minute) => minute * 60)
+  const stories = [
+    // In Berlin, clocks went back at 01:00 UTC, and some local times of the visit occur before that of its start.
+    { from: '2024-10-27T00:50:00Z', after: minutes(0, 8, 15, 20, 49), change: minutes(10), offsets: [2, 1] },
+    { from: '2024-10-27T00:50:00Z', after: minutes(0, 15), change: minutes(10), offsets: [2, 1] },
+    { from: '2024-10-27T00:59:50Z', after: [0, 9, 30, 90], change: [10], offsets: [2, 1] },
+    // And forward.
+    { from: '2024-03-31T00:50:00Z', after: minutes(0, 9, 11, 40), change: minutes(10), offsets: [1, 2] },
+    // In New York, and in Adelaide.
+    { from: '2024-11-03T05:40:00Z', after: minutes(0, 19, 21, 35), change: minutes(20), offsets: [-4, -5] },
+    { from: '2024-10-05T16:20:00Z', after: minutes(0, 19, 45), change: minutes(10), offsets: [9.5, 10.5] },
+  ]
+  for (const { from, after, change, offsets } of stories) {
+    const began = at(from) / 1000
+    const visit = {
+      ...{ idVisit: 1, visitorId: 'v', firstActionTimestamp: began, lastActionTimestamp: began + (after.at(-1) ?? 0) },
+      actionDetails: after
+        .map((seconds, pageId) => {
+          const offset = offsets[seconds < (change[0] ?? 0) ? 0 : 1] ?? 0
+          return { type: 'action', url: 'https://a.example/', pageId, timestamp: began + seconds + offset * 3600 }
+        })
+        // As Matomo sorts them.
+        .sort((one, other) => one.timestamp - other.timestamp),
+    }
+    const { events } = await readRows(JSON.stringify([visit]), 'matomo')
+    t.strictSame(
+      events.map(({ timestamp }) => timestamp / 1000 - began).sort((a, b) => a - b),
+      after,
+      from,
+    )
+  }
+})
+
 t.test('Matomo: actions about a part of a page have a name, and those of plugins keep their fields', async (t) => {
   const timestamp = 1_700_000_000
   const content = {
