@@ -12,6 +12,7 @@ import { findUtm, makeWebEvent, PAGE_VIEW, readField, readUser, type WebContext,
  * https://support.google.com/analytics/answer/7029846
  */
 export const ga4: Vendor = {
+  optionalFields: { session_id: 'user_pseudo_id with ga_session_id', distinct_id: 'user_pseudo_id or user_id' },
   messages: (row, options) => {
     const stamp = row.readText('event_timestamp')
     if (stamp === undefined) throw new RowFault(NOT_A_ROW)

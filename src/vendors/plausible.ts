@@ -9,6 +9,7 @@ import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS, withoutPlaced 
  * https://plausible.io/docs/export-stats
  */
 export const plausible: Vendor = {
+  optionalFields: { session_id: 'session_id' },
   messages: (row, options) => {
     const [visitor, event] = [readField(row, 'user_id'), readField(row, 'name')]
     if (visitor === undefined || event === undefined || !row.has('timestamp')) throw new RowFault(TOTALS)

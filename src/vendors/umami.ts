@@ -10,6 +10,7 @@ import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS, withoutPlaced 
  * https://github.com/umami-software/umami/blob/master/prisma/schema.prisma
  */
 export const umami: Vendor = {
+  optionalFields: { session_id: 'visit_id' },
   messages: (row, options) => {
     const read = (name: string) => readField(row, name)
     if (row.has('data_key')) throw new NoEvent('The row is a property of an event or a session.')

@@ -17,6 +17,11 @@ export interface Vendor {
   messages(row: JsonRow, options?: ExportOptions): Decoded[]
   /** why an empty file is not an export of this vendor; undefined if it may be one */
   emptyFault?: string
+  /**
+   * The fields of web analytics that may be missing, and without which all events lack a visit (`session_id`) or have no
+   * visitor (`distinct_id`).
+   */
+  optionalFields?: { session_id?: string; distinct_id?: string }
 }
 
 interface ExportOptions {

@@ -6,6 +6,7 @@ import { type Command, type CommandIo, parseInteger, parseOptions, UsageError } 
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_OPTIONS, TARGET_USAGE } from '../target.js'
 import { CELL_TYPES, type CellTypeName } from './cell-types.js'
+import { becauseNoEvent } from './describe-input.js'
 import { UNACKNOWLEDGED } from './find-stored.js'
 import { INPUT_FORMATS } from './formats.js'
 import { type Imported, importFile } from './import-file.js'
@@ -150,8 +151,8 @@ async function importAllFiles(paths: string[], options: ImportOptions, io: Comma
 function summarize({ accepted, rejected, skipped, profiles, known, refused }: Imported): string {
   const changes = profiles ? `, ${counted(profiles, 'profile change')} made` : ''
   const before = known ? `, ${number(known)} already stored` : ''
-  const others = skipped > 0 ? `, ${number(skipped)} skipped because they are not events` : ''
-  const links = refused ? `, ${number(refused)} changes of users refused (see the rejects file)` : ''
+  const others = skipped > 0 ? `, ${number(skipped)} skipped ${becauseNoEvent(skipped)}` : ''
+  const links = refused ? `, ${counted(refused, 'user change')} refused (see the rejects file)` : ''
   return `${counted(accepted, 'event')} stored${before}${changes}, ${number(rejected)} rejected${others}${links}`
 }
 

@@ -1,3 +1,6 @@
+import { ANONYMOUS } from '../../contract/user-names.js'
+import type { Vendor } from '../../vendors/vendor.js'
+import { VENDORS } from '../../vendors/vendors.js'
 import { counted, number } from '../progress.js'
 import type { CellTypeName } from './cell-types.js'
 import type { Inspected } from './inspect.js'
@@ -14,7 +17,8 @@ const PLURALS: Record<CellTypeName, string> = { number: 'numbers', boolean: 'boo
 export function describeInput(inspected: Inspected, options: InputOptions): string[] {
   const { guesses, hasTimes, columns, events } = inspected
   const { names, zone, from } = options
-  if (from) return from === 'mixpanel' && events.length > 0 ? [describeMixpanelTimes(zone)] : []
+  if (from && events.length === 0) return []
+  if (from) return from === 'mixpanel' ? [describeMixpanelTimes(zone)] : describeMissing(inspected, VENDORS[from])
   const sentences: string[] = []
   const time = options.time ?? guesses.time
   if (time && hasTimes && (columns || time !== 'ms')) {
@@ -51,6 +55,20 @@ function describeLeftOut({ columns, leftOut }: Inspected, { names }: InputOption
   return [`Left out, because the ${kind} "${names.properties}" has the properties: ${shown.join(', ')}${more}.`]
 }
 
+/** Warns that an export of web analytics has no visits or no visitors, so that nobody counts them in vain. */
+function describeMissing({ hasSession, hasVisitor }: Inspected, { optionalFields: fields }: Vendor): string[] {
+  const sentences: string[] = []
+  if (fields?.distinct_id && !hasVisitor) {
+    sentences.push(`No event has a visitor: there is no ${fields.distinct_id}. All events count for ${ANONYMOUS}.`)
+  }
+  if (fields?.session_id && !hasSession) {
+    sentences.push(
+      `No event has a session_id: there is no ${fields.session_id}. Visits by id will be missing; to count them by gap, set "sessions" of the project or of a question to a gap, such as 30m.`,
+    )
+  }
+  return sentences
+}
+
 /**
  * Mixpanel's export does not say in which zone its times are.
  * @param zone the given one
@@ -67,7 +85,7 @@ export function describeDryRun(name: string, inspected: Inspected, options: Inpu
   const lines = [`${name} is ${FORMAT_NAMES[format]}${has}.`, ...describeInput(inspected, options)]
   const others = [
     `${number(faults.length)} would be rejected`,
-    ...(skipped > 0 ? [`${number(skipped)} skipped because they are not events`] : []),
+    ...(skipped > 0 ? [`${number(skipped)} would be skipped ${becauseNoEvent(skipped)}`] : []),
     ...(profiles > 0 ? [`${counted(profiles, 'profile change')} would be made`] : []),
   ]
   const first = rows === 1 ? 'first row' : `first ${number(rows)} rows`
@@ -78,6 +96,11 @@ export function describeDryRun(name: string, inspected: Inspected, options: Inpu
     lines.push(...events)
   }
   return `${lines.join('\n')}\n`
+}
+
+/** The reason why rows are skipped. @param rows how many */
+export function becauseNoEvent(rows: number): string {
+  return rows === 1 ? 'because it is not an event' : 'because they are not events'
 }
 
 /** Warns about cells that do not have the guessed type. */

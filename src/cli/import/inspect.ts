@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { ANONYMOUS } from '../../contract/user-names.js'
 import { RowFault, readRow } from '../../vendors/row.js'
 import type { TimeFormat } from '../../vendors/time.js'
 import { VENDORS } from '../../vendors/vendors.js'
@@ -50,6 +51,9 @@ export interface Inspected {
   faults: { line: number; reason: string }[]
   skipped: number
   profiles: number
+  /** whether any event has a session, and one a visitor; only looked at in exports of web analytics */
+  hasSession: boolean
+  hasVisitor: boolean
   /** whether the head is the whole input */
   isWhole: boolean
 }
@@ -198,11 +202,21 @@ function tried(head: Head, format: InputFormat, options: InputOptions, guesses: 
   const { delimiter } = options
   const reader = readerFromStart(format, { delimiter, hasStrays: guesses.hasStrays, types: new Map(guesses.types) })
   const source = new EventSource(all, new FirstTime(all, true))
-  const found = { rows: 0, events: [] as string[], faults: [] as Inspected['faults'], skipped: 0, profiles: 0, good: 0 }
+  const fields = options.from && VENDORS[options.from].optionalFields
+  const counts = { rows: 0, skipped: 0, profiles: 0, good: 0 }
+  const found = {
+    ...counts,
+    events: [] as string[],
+    faults: [] as Inspected['faults'],
+    hasSession: false,
+    hasVisitor: false,
+  }
   try {
     for (const row of readRows(head, reader)) {
       found.rows++
-      note(found, row, source.convert(row))
+      const outcome = source.convert(row)
+      note(found, row, outcome)
+      if (fields && typeof outcome === 'object' && 'events' in outcome) noteFound(found, outcome.events)
     }
   } catch (error) {
     // The import stores the rows before it, and ends with the error.
@@ -223,6 +237,14 @@ function note(
     if (outcome !== 'verbatim') found.profiles += outcome.people.filter(({ kind }) => kind !== 'alias').length
     const texts = outcome === 'verbatim' ? [row.raw.subarray(row.start, row.end)] : outcome.events
     for (const text of texts.slice(0, SHOWN_EVENTS - found.events.length)) found.events.push(text.toString())
+  }
+}
+
+function noteFound(found: Pick<Inspected, 'hasSession' | 'hasVisitor'>, events: readonly Buffer[]): void {
+  for (const text of events) {
+    const event = readRow(text)
+    found.hasSession ||= event.has('session_id')
+    found.hasVisitor ||= event.value('distinct_id') !== ANONYMOUS
   }
 }
 

@@ -271,6 +271,42 @@ buy,u5,soon,1,1,true,2024-01-03,x
     t.match(await run(['--from', 'ga4', '--time-zone', 'UTC', '-'], row), { code: 1, stderr: /leave --time-zone out/ })
   })
 
+  t.test('exports of web analytics without visits or visitors are noted once', async (t) => {
+    const at = '2024-03-01 00:00:00'
+    const inputs = {
+      umami: ['session_id,url_path,created_at,visit_id', 's1,/a,AT,v1', 's2,/b,AT,v2'],
+      plausible: ['user_id,name,timestamp,session_id', '1,pageview,AT,7', '2,pageview,AT,8'],
+    } as const
+    const shown = async (from: string, lines: readonly string[]) => {
+      const { code, stdout } = await run(
+        ['--dry-run', '--from', from, '-'],
+        `${lines.join('\n').replaceAll('AT', at)}\n`,
+      )
+      t.equal(code, 0)
+      return stdout.match(/No event has .*/g)
+    }
+    for (const [from, lines] of Object.entries(inputs)) {
+      t.equal(await shown(from, lines), null)
+      const without = lines.map((line) => line.slice(0, line.lastIndexOf(',')))
+      t.match(await shown(from, without), [/^No event has a session_id: there is no (visit|session)_id\. .* by gap/])
+      t.equal((await shown(from, without))?.length, 1)
+    }
+    const parameters = [{ key: 'ga_session_id', value: { int_value: 7 } }]
+    const row = { event_name: 'page_view', event_timestamp: '1709251200000000', event_params: parameters }
+    t.equal(await shown('ga4', [JSON.stringify({ ...row, user_pseudo_id: '1.2' })]), null)
+    const anonymous = await shown('ga4', [JSON.stringify(row)])
+    t.match(anonymous, [/^No event has a visitor: there is no user_pseudo_id or user_id/, /^No event has a session_id/])
+  })
+
+  t.test('the grammar of numbers of skipped rows', async (t) => {
+    const last = async (rows: number) => {
+      const table = `event,distinct_id,x\na,u,1\n${',,\n'.repeat(rows)}`
+      return (await run(['--dry-run', '-'], table)).stdout
+    }
+    t.match(await last(1), 'Of the 2 rows, 0 would be rejected, 1 would be skipped because it is not an event.')
+    t.match(await last(2), 'Of the 3 rows, 0 would be rejected, 2 would be skipped because they are not events.')
+  })
+
   t.test('a stream that pauses is inspected as far as it has arrived', async (t) => {
     const stdin = new PassThrough()
     const stderr = new PassThrough()

@@ -202,7 +202,7 @@ t.test("a vendor's export imports the same data as its live messages", async (t)
     ]
     const imported = await importFile('posthog', await write('refused', rows))
     t.equal(imported.code, 1)
-    t.match(imported.stderr, /3 events stored, 3 profile changes made, 2 rejected, 1 changes of users refused/)
+    t.match(imported.stderr, /3 events stored, 3 profile changes made, 2 rejected, 1 user change refused/)
     t.equal((await user('r-2')).distinct_id, 'r-2', 'two who were identified are not made one')
     t.same((await user('r-1')).properties, { n: 1 })
   })
