@@ -6,7 +6,6 @@ import { listNamedEvents, type NamedEvent } from '../model/identified-events.js'
 import { type Position, positionAt } from '../model/position.js'
 import type { EventIds } from '../model/request-ids.js'
 import type { Sender } from '../model/sender.js'
-import type { KeptSince } from '../projects/late-events.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import {
   findStoredDays,
@@ -25,7 +24,8 @@ export interface KnownEventsParts {
     /** the indexes of the remembered ids, in any order */
     findKnown(sender: Sender, insertIds: Buffer): Promise<number[]>
   }
-  keptSince: KeptSince
+  /** the time since which a project's events are kept, epoch ms; undefined: all are */
+  keptSince(projectId: string): number | undefined
 }
 
 interface LookUp {
