@@ -71,8 +71,8 @@ export const BatchQuery = Type.Object({
       message: `${milliseconds.message}, at most ${MAX_TIMESTAMP}`,
       description:
         'Skips events if an event of the same user with the same `insert_id` was stored before this time (milliseconds since ' +
-        '1970), however long ago; one that was deleted is stored again. Events are refused as too old only if they already were at that time. Secret keys only. ' +
-        '`skipped` counts them.',
+        '1970), however long ago. `skipped` counts them. Events that were deleted are stored again, once for each such time. ' +
+        'Events are refused as too old only if they already were at that time. Secret keys only.',
     }),
   ),
 })

@@ -13,9 +13,9 @@ export interface AppendNewParts {
 }
 
 /**
- * Appends the events of a batch whose `insert_id`s were not stored before a time, epoch ms. Events that were deleted
- * since are stored again, even if the journals remember them. With the same time, a repetition of the request appends
- * the same events.
+ * Appends the events of a batch whose `insert_id`s were not stored before a time, epoch ms. Events that were deleted are
+ * stored again, even if the journals remember them, but once for each such time. With the same time, a repetition of the
+ * request appends the same events.
  * @returns the result of `append`, and how many events were stored before
  */
 export async function appendNew(
@@ -47,7 +47,7 @@ async function selectNew(
   const stored = await known.find(projectId, storedBefore, () => listNamedEvents(body, ids))
   if (stored.size === count) return null
   const rest = stored.size === 0 ? { body, ids } : withoutEvents(body, ids, stored)
-  for (const index of await known.findDeleted(batch, rest.body, rest.ids)) {
+  for (const index of await known.findDeleted({ ...batch, body: rest.body }, rest.ids, storedBefore)) {
     renewInsertId(rest.ids.digests, index, storedBefore)
   }
   return { ...rest, count: count - stored.size }

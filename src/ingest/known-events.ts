@@ -70,22 +70,29 @@ export class KnownEvents {
   /**
    * The indexes of the events whose ids the journals remember although the store does not have them any more, because
    * they were deleted.
-   * @param body JSON `{"events":[…]}`
+   * @param batch its body is JSON `{"events":[…]}`
+   * @param storedBefore epoch ms, as for `find`
    * @throws ApiError `unavailable` if a lane is down or the store does not catch up in time
    */
-  async findDeleted(sender: Sender, body: Buffer, ids: EventIds): Promise<number[]> {
-    const remembered = new Set(await this.#parts.ids.findKnown(sender, ids.digests))
+  async findDeleted(batch: Sender & { body: Buffer }, ids: EventIds, storedBefore: number): Promise<number[]> {
+    const remembered = new Set(await this.#parts.ids.findKnown(batch, ids.digests))
     if (remembered.size === 0) return []
-    const { projectId } = sender
+    const { projectId, body } = batch
     const since = this.#parts.keptSince(projectId)
     // Expired events have gone for good.
     const isKept = ({ timestamp }: NamedEvent) => since === undefined || timestamp === null || timestamp >= since
     const events = listNamedEvents(body, ids).filter((event) => remembered.has(event.index) && isKept(event))
     if (events.length === 0) return []
     await this.#parts.barrier.requireProject(projectId)
-    const after = positionAt((idBucketAt(Date.now()) - OLD_ID_BUCKETS) * INSERT_ID_BUCKET_MS)
-    const stored = await this.#find({ stored: { projectId, after }, events })
-    return events.map(({ index }) => index).filter((index) => !stored.has(index))
+    // Together with `find`, this leaves no gap. The journals' clocks may lag behind this one.
+    const memoryMs = (idBucketAt(Date.now()) - OLD_ID_BUCKETS) * INSERT_ID_BUCKET_MS
+    const after = positionAt(Math.min(memoryMs, storedBefore))
+    // Few events are stored with another time, so the search of all times is mostly for those that were deleted.
+    const near = await this.#find({ stored: { projectId, after }, events })
+    const rest = events.filter(({ index }) => !near.has(index))
+    if (rest.length === 0) return []
+    const anywhere = await this.#find({ stored: { projectId, after, atAnyTime: true }, events: rest })
+    return rest.map(({ index }) => index).filter((index) => !anywhere.has(index))
   }
 
   /**

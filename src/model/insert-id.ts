@@ -40,12 +40,11 @@ export function writeInsertId(
 
 /**
  * Replaces the digest of an event that is to be stored although its id is known, because it was deleted. The lane stays
- * the same. The event is still stored once for each `since`.
- * @param since epoch ms: what was deleted before is stored again
+ * the same. The event is stored once for each `storedBefore`, epoch ms.
  */
-export function renewInsertId(digests: Buffer, index: number, since: number): void {
+export function renewInsertId(digests: Buffer, index: number, storedBefore: number): void {
   const id = insertIdAt(digests, index)
-  id.write(hash('sha256', `${since}:${id.toString('hex')}`, 'binary'), ROUTE_BYTES, ID_BYTES, 'latin1')
+  id.write(hash('sha256', `${storedBefore}:${id.toString('hex')}`, 'binary'), ROUTE_BYTES, ID_BYTES, 'latin1')
 }
 
 /**

@@ -204,7 +204,7 @@ export class StateStore<Value> {
     const rest = [...waiting.keys()].filter((i) => !known.includes(i))
     if (rest.length === 0) return waiting.map(() => undefined)
     const some = rest.flatMap((i) => waiting[i] ?? [])
-    const refusals = await this.#runBatch(key, some)
+    const refusals = await this.#runBatch(key, some).catch((error: unknown) => some.map(() => error))
     const end = rest[refusals.length] ?? waiting.length
     return waiting.slice(0, end).map((_, i) => refusals[rest.indexOf(i)])
   }

@@ -17,13 +17,17 @@ const ESCAPES: [string, string][] = [
  * @param layout how many lanes and shards the store has
  */
 export function stateShardSql(kind: StateKind, { lanes, shards }: { lanes: number; shards: number }): string {
-  return `reinterpretAsUInt32(reverse(substring(${stateKeySql(kind)}, 1, 4))) % ${lanes} % ${shards}`
+  return `reinterpretAsUInt32(reverse(substring(SHA256(concat('[', ${nameSql(kind)})), 1, 4))) % ${lanes} % ${shards}`
 }
 
-/** SQL for the 32 bytes that `toStateKey` returns as hexadecimal digits. */
-export function stateKeySql(kind: StateKind): string {
-  const name = `concat(${jsonText('project_id')}, ',', ${jsonText(VERSIONED_TABLES[kind].key)}, ']')`
-  return `concat(substring(SHA256(concat('[', ${name})), 1, 4), substring(SHA256(concat('["${kind}",', ${name})), 5))`
+/** SQL for the last bytes of `toStateKey`, at most those that depend on the kind. */
+export function stateKeyEndSql(kind: StateKind, bytes: number): string {
+  return `right(SHA256(concat('["${kind}",', ${nameSql(kind)})), ${bytes})`
+}
+
+/** SQL for the end of the JSON array that is hashed. */
+function nameSql(kind: StateKind): string {
+  return `concat(${jsonText('project_id')}, ',', ${jsonText(VERSIONED_TABLES[kind].key)}, ']')`
 }
 
 /**

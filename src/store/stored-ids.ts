@@ -15,6 +15,8 @@ export interface StoredBefore {
 export interface StoredAfter {
   projectId: string
   after: Position
+  /** whether events are searched that have other times than the given ones, which takes longer */
+  atAnyTime?: boolean
 }
 
 /**
@@ -74,8 +76,8 @@ export async function findStoredDays(shards: Shards, { projectId, before }: Stor
 }
 
 /**
- * The pairs of user and `insert_id` that stored events already have, as keys of `toPairKey`. Of those accepted before a
- * position, only events close to the times of the given ones are searched.
+ * The pairs of user and `insert_id` that stored events already have, as keys of `toPairKey`. Unless it is for any time,
+ * only events close to the times of the given ones are searched.
  */
 export async function findStoredIds(
   shards: Shards,
@@ -85,8 +87,7 @@ export async function findStoredIds(
   const fields = new QueryParameters()
   const accepted = 'before' in stored ? isBefore(stored.before, fields) : isAfter(stored.after, fields)
   const project = `project_id = ${fields.text(stored.projectId)} AND ${accepted}`
-  // The events of the last days are few, and the table has them together.
-  const times = 'before' in stored ? timesAround(events, fields) : ''
+  const times = 'atAnyTime' in stored ? '' : timesAround(events, fields)
   const ids = literalArray([...new Set(events.map(({ insertId }) => insertId))])
   const rows = await shards.rows<{ distinctId: string; insertId: string }>(
     `SELECT DISTINCT distinct_id AS distinctId, insert_id AS insertId FROM ${shards.table('events')}

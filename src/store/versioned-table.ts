@@ -5,7 +5,7 @@ import type { Position } from '../model/position.js'
 import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
 import type { StateKind } from '../model/state-key.js'
 import { allVersions, newestRows, VERSIONED_TABLES } from './newest-rows.js'
-import { stateKeySql } from './state-shard.js'
+import { stateKeyEndSql } from './state-shard.js'
 
 /** A stored value. */
 export interface StoredValue<Value> {
@@ -125,7 +125,7 @@ export function createStoredKeys(kind: StateKind): Pick<VersionedTable<never>, '
 
     stateKeys: (shards, after, signal) =>
       shards.bytes(
-        `SELECT toFixedString(right(${stateKeySql(kind)}, ${KEY_END_BYTES}), ${KEY_END_BYTES})
+        `SELECT toFixedString(${stateKeyEndSql(kind, KEY_END_BYTES)}, ${KEY_END_BYTES})
          FROM ${allVersions(shards, kind)} WHERE version > {after:UInt64} FORMAT RowBinary`,
         { after },
         IN_BACKGROUND,

@@ -236,7 +236,7 @@ async function applyAll(
   options: PeopleOptions,
 ): Promise<Fault[]> {
   // All start in the same turn, so that the changes of one user keep their order, no matter which of its names they
-  // use.
+  // use, unless one of these is linked at the same time.
   const users = await Promise.all(changes.map(({ distinctId }) => parts.links.findUser(projectId, distinctId)))
   const faults = await Promise.all(
     changes.map((change, i) => apply(parts, projectId, { change, found: users[i] }, options)),

@@ -55,7 +55,7 @@ function describeLeftOut({ columns, leftOut }: Inspected, { names }: InputOption
   return [`Left out, because the ${kind} "${names.properties}" has the properties: ${shown.join(', ')}${more}.`]
 }
 
-/** Warns that an export of web analytics has no visits or no visitors, so that nobody counts them in vain. */
+/** Warns of an export of web analytics whose first rows have no visits or no visitors, because a field is missing. */
 function describeMissing({ hasSession, hasVisitor }: Inspected, { optionalFields: fields }: Vendor): string[] {
   const sentences: string[] = []
   if (fields?.distinct_id && !hasVisitor) {

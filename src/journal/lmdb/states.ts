@@ -70,7 +70,7 @@ export class LmdbStates {
     return states
   }
 
-  /** Whether a state still is what a reading found. */
+  /** Whether a state is still what was read. */
   isExpected(
     { stateKey, expected, readAt }: Pick<Commit, 'stateKey' | 'expected' | 'readAt'>,
     now: number,

@@ -20,7 +20,7 @@ import { takeBack } from './take-back.js'
 const LOG_MS = 60_000
 /** How often a call is retried because one of its names was linked concurrently. */
 const MAX_TRIES = 20
-/** The first pause before such a retry of a link, ms. */
+/** The first pause before such a retry, ms. */
 const PAUSE_MS = 2
 /** Age at which a mark is treated as left by an interrupted call, ms. */
 const MARK_MS = 10_000
@@ -126,7 +126,7 @@ export class AliasLinks {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const result = await this.#try(projectId, asked)
       if (result === 'again') {
-        await wait(Math.random() * PAUSE_MS * (tries + 1))
+        await pause(tries)
         continue
       }
       if (result !== null) this.metrics.conflicts++
@@ -159,16 +159,24 @@ export class AliasLinks {
   }
 
   /**
-   * The user of a name, whose profile has the properties of all its names: links that have not given theirs yet are
-   * completed first. Otherwise, a change could create a property that the other name's profile has, and that value
-   * would never arrive.
+   * The user of a name, whose profile has the properties of this name: links that lead from it to the user are completed
+   * first. Otherwise, a change could create a property that the name's own profile has, and that value would never
+   * arrive.
+   * @param hasAliases whether the project certainly has aliases
    */
-  async findUser(projectId: string, name: string, caller = SERVICE): Promise<FoundUser> {
+  async findUser(
+    projectId: string,
+    name: string,
+    { caller = SERVICE, hasAliases = false }: { caller?: LinkCaller; hasAliases?: boolean } = {},
+  ): Promise<FoundUser> {
+    const { aliases } = this.#parts
+    let chain = hasAliases ? await aliases.followChain(projectId, name) : await aliases.find(projectId, name)
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const chain = await this.#parts.aliases.find(projectId, name)
       const unfinished = findUnfinished(chain)
       if (!unfinished) return chain
+      if (tries > 0) await pause(tries)
       await this.#give(projectId, ...unfinished, caller)
+      chain = await aliases.followChain(projectId, name)
     }
     throw tooManyLinks()
   }
@@ -185,13 +193,16 @@ export class AliasLinks {
     repetition: Repetition = {},
   ): Promise<void> {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const { user, fence } = (tries === 0 && found) || (await this.findUser(projectId, name))
+      // A fence only fails because there are aliases.
+      const { user, fence } =
+        (tries === 0 && found) || (await this.findUser(projectId, name, { hasAliases: tries > 0 }))
       const of = { ...repetition, fence, ...(user !== name && { sentTo: name }) }
       try {
         return await this.#parts.profiles.change(projectId, user, change, of)
       } catch (error) {
         if (!(error instanceof FencedError)) throw error
       }
+      if (tries > 0) await pause(tries)
     }
     throw tooManyLinks()
   }
@@ -224,13 +235,11 @@ export class AliasLinks {
       return 'again'
     }
     if (one.user === other.user) {
-      for (const [name, { links }] of [[alias, other] as const, [distinctId, one] as const]) {
-        const made = links.get(name)
-        if (!made?.isPending) continue
-        await this.#give(projectId, name, made, caller)
-        return 'again'
-      }
-      return null
+      const unfinished = findUnfinished(other) ?? findUnfinished(one)
+      const left = unfinished ?? findPending(alias, other) ?? findPending(distinctId, one)
+      if (!left) return null
+      await this.#give(projectId, ...left, caller)
+      return 'again'
     }
     caller.toll?.touch(LINK_BYTES)
     if (other.user !== alias) return 'other_user'
@@ -305,7 +314,7 @@ export class AliasLinks {
       return addOtherName(current, Date.now())
     })
     if (isStep) settling.note(projectId)
-    if (own) await this.findUser(projectId, alias, caller)
+    if (own) await this.findUser(projectId, alias, { caller, hasAliases: true })
     const { closing, links } = await aliases.followChain(projectId, alias)
     const link = closing === null ? undefined : links.get(closing)
     // Two concurrent calls have made a cycle. The later call sees it, and undoes the alias that was made last.
@@ -345,10 +354,19 @@ export class AliasLinks {
     if (late) await this.#takeGiven(projectId, closing, late)
   }
 
-  /** Takes back the properties that an alias gave. */
-  async #takeGiven(projectId: string, alias: string, { givenTo, given: names }: Alias): Promise<void> {
+  /**
+   * Takes back the properties that an alias gave.
+   * @param giver its profile when it gave them, if the caller knows it: it may have been changed or deleted since
+   */
+  async #takeGiven(
+    projectId: string,
+    alias: string,
+    { givenTo, given: names }: Pick<Alias, 'givenTo' | 'given'>,
+    giver?: Profile | null,
+  ): Promise<void> {
     const { profiles } = this.#parts
-    const own = givenTo === '' || names.length === 0 ? null : await profiles.get(projectId, alias)
+    if (givenTo === '' || names.length === 0) return
+    const own = giver ?? (await profiles.get(projectId, alias))
     if (!own) return
     const given = new Map([...own.properties].filter(([name]) => names.includes(name)))
     await profiles.change(projectId, givenTo, (profile) => {
@@ -386,7 +404,7 @@ export class AliasLinks {
     })
     if (given.length === 0 || (isMade && fence)) return
     // The alias was removed concurrently, by a call that did not know what it had given. It may have been made again.
-    if (!isMade) await this.#takeGiven(projectId, alias, { ...made, givenTo: user, given })
+    if (!isMade) await this.#takeGiven(projectId, alias, { givenTo: user, given }, own)
     // Otherwise, the profile that got the properties already belongs to an alias, which passes them on.
     const giver = isMade ? user : alias
     const next = await states.get(projectId, giver)
@@ -398,6 +416,16 @@ export class AliasLinks {
 function findUnfinished({ user, links }: Chain): [alias: string, link: Alias] | null {
   const found = [...links].filter(([name, { isPending, isLeaving }]) => name !== user && isPending && !isLeaving)
   return found.at(-1) ?? null
+}
+
+/** The link of a name that an interrupted call has not completed, or not taken back; null if there is none. */
+function findPending(name: string, { links }: Chain): [alias: string, link: Alias] | null {
+  const link = links.get(name)
+  return link?.isPending ? [name, link] : null
+}
+
+function pause(tries: number): Promise<void> {
+  return wait(Math.random() * PAUSE_MS * (tries + 1))
 }
 
 function tooManyLinks(): ApiError {

@@ -68,7 +68,8 @@ async function tryToTakeBack(
   let result = 'again' as 'done' | 'gone' | 'again'
   await states.change(projectId, alias, (current) => {
     if (!isLink(current)) result = 'gone'
-    else result = isSame(current, known) && haveSameGift(current, known) ? 'done' : 'again'
+    // A call that makes the alias again gives the properties again, and it is no longer leaving.
+    else result = current.isLeaving && isSame(current, known) && haveSameGift(current, known) ? 'done' : 'again'
     if (result !== 'done') return current
     return others.length > 0 ? HAS_NAMES : null
   })

@@ -86,7 +86,11 @@ export class Erasure {
     const events = await this.#deleteEvents(shards, projectId, names)
     const profiles = await deleteProfiles(this.#parts.profiles, projectId, names)
     // Remove the aliases last, because a retry finds the other names by them.
-    for (const levels of new Set(namesByUser.values())) await aliases.remove(projectId, levels)
+    for (const levels of new Set(namesByUser.values())) {
+      await aliases.remove(projectId, levels)
+      // Until its alias was gone, a change sent under it may have made the user's profile again.
+      if (levels.length > 1) await deleteProfiles(this.#parts.profiles, projectId, levels[0] ?? [])
+    }
     const users = distinctIds.map((distinctId) => {
       const own = namesByUser.get(distinctId)?.flat() ?? [distinctId]
       const sum = (counts: Map<string, number>) => own.reduce((all, name) => all + (counts.get(name) ?? 0), 0)

@@ -1,4 +1,4 @@
-import { useId, useState } from 'preact/hooks'
+import { useEffect, useId, useState } from 'preact/hooks'
 import { useInvalidField } from '../hooks/use-invalid-field.js'
 import * as formStyles from './form.module.css'
 
@@ -20,14 +20,15 @@ export function NumberField({ label, value, min, max, onChange }: NumberFieldPro
   const id = useId()
   /** the text as typed, and the value to which it belongs */
   const [typed, setTyped] = useState({ text: String(value), value })
-  // The value may also be changed elsewhere.
   const text = typed.value === value ? typed.text : String(value)
+  // If the value is changed elsewhere, the typed text is gone, even if the value is changed back.
+  useEffect(() => setTyped((last) => (last.value === value ? last : { text: String(value), value })), [value])
   const parse = (text: string) => {
     // Separators are refused, because the number format of the project decides which ones group and which begin decimals.
     const number = /^\d+$/.test(text.trim()) ? Number(text) : Number.NaN
     return number >= min && number <= max ? number : null
   }
-  // A value that is not the user's, such as one in a link, is left to the service to judge.
+  // A value that is not the user's, such as one in a link, is validated by the service.
   const isInvalid = text !== String(value) && parse(text) === null
   useInvalidField(isInvalid)
   return (

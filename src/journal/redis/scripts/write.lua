@@ -66,7 +66,7 @@ local function version_of(name)
   return string.match(redis.call('GETRANGE', prefix .. ':state:' .. name, 0, 39), '^%S+')
 end
 
--- Whether a state still is what a reading found: a version, or "" for none.
+-- Whether a state is still what was read: a version, or "" for none.
 local function is_expected(version, expected, read_at)
   if version then return version == expected end
   return read_at <= now and now - read_at <= READING_MEMORY_MS
