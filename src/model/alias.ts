@@ -21,7 +21,7 @@ export interface Alias {
    * For a user: whether that is so for its first other name
    */
   isPending: boolean
-  /** whether a call that takes the alias back is under way or was interrupted; it is pending then, too */
+  /** whether a call is taking the alias back, or was interrupted while it did; `isPending` is true as well */
   isLeaving: boolean
   /**
    * epoch ms: when other names were last known to lead to this alias. When a user becomes an alias, its names lead to
