@@ -1,4 +1,10 @@
 import { parseArgs } from 'node:util'
+import { PAGE_NAMES } from '../../src/contract/page-fields.js'
+import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
+import { PageColumns } from '../../src/questions/page-columns.js'
+import { Statement } from '../../src/questions/statement.js'
+import { ValueColumns } from '../../src/questions/value-columns.js'
+import { addValueColumns, type ColumnSource } from '../../src/store/fact-values.js'
 import { completeFacts } from '../facts/copied-facts.js'
 import { type Scope, startClickHouse, startRedis } from '../helper.js'
 import { startNodes } from '../nodes.js'
@@ -80,8 +86,27 @@ function note(habit: Habit, outcome: Outcome): void {
   process.exitCode = 1
 }
 
+/** Sources of what questions read from properties; page fields are computed from several. */
+const SOURCES: ColumnSource[] = [['plan'], ['n'], ['o', 'x'], ...listPageSources()]
+
+function listPageSources(): ColumnSource[] {
+  const values = new ValueColumns(new Set())
+  const shards = { table: (name: string) => name, areSeveral: false }
+  const context = { projectId: '', now: 0, shards, hasAliases: false, repairsTexts: false, pages: DEFAULT_SETTINGS }
+  const page = new PageColumns(new Statement(context))
+  for (const name of PAGE_NAMES) page.column(name)
+  page.needsProperties({ find: (source) => values.find(source), isThere: true })
+  return values.sources
+}
+
+/** Gives columns to all of what questions read in one of three stores, to some in the next, and to none in the third. */
+async function addColumns({ shards }: Projects, store: number): Promise<void> {
+  const sources = SOURCES.filter((_, i) => store % 3 === 0 || (store % 3 === 1 && i % 3 !== 1))
+  await shards.each(({ clickhouse }) => addValueColumns(clickhouse, sources))
+}
+
 /** A service with its store. Copiers that take turns with the one of the service need servers. */
-async function openProjects(habit: Habit): Promise<Projects> {
+async function openProjects(habit: Habit, store: number): Promise<Projects> {
   const count = PROJECTS + SPARE
   const nodes = shards === 1 ? [await startClickHouse(scope)] : await startNodes(scope, shards)
   const { url: REDIS_URL } = await startRedis(scope)
@@ -90,6 +115,7 @@ async function openProjects(habit: Habit): Promise<Projects> {
   Copiers.forgetService()
   const settings = { ...PATIENT, ...servers, FACTS: habit === 'off' ? 'off' : 'all' }
   const projects = await Projects.open(scope, count, settings, ONE_THREAD)
+  if (habit !== 'off') await addColumns(projects, store)
   if (habit === 'complete') {
     projects.untilReady = (id) => projects.shards.each(({ clickhouse }) => completeFacts(clickhouse, [id]))
   }
@@ -113,7 +139,7 @@ try {
   for (let store = 0; isGoingOn(); store++) {
     const habit = habits[store % habits.length] ?? 'complete'
     console.log(`facts: ${habit}`)
-    const projects = await openProjects(habit)
+    const projects = await openProjects(habit, store)
     const end = seed + PROJECTS
     await Promise.all(Array.from({ length: AT_ONCE }, () => compareUntil(habit, projects, end)))
     if (isGoingOn()) note(habit, await sendBroken(projects, { seed, projects: 2, questions }))
