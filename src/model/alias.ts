@@ -18,7 +18,7 @@ export interface Alias {
   given: string[]
   /**
    * whether these properties may not have arrived yet, because the call that made the alias may have been interrupted.
-   * For a user: whether that is so for its first other name
+   * For a user: whether it may have no other name, because a call is just making the first one or has removed the last
    */
   isPending: boolean
   /** whether a call is taking the alias back, or was interrupted while it did; `isPending` is true as well */
@@ -41,6 +41,14 @@ export const HAS_NAMES: Alias = {
   isPending: false,
   isLeaving: false,
   stepAt: 0,
+}
+
+/**
+ * The record of a user that may have other names.
+ * @param now epoch ms
+ */
+export function mayHaveNames(now: number): Alias {
+  return { ...HAS_NAMES, createdAt: now, isPending: true }
 }
 
 /**

@@ -23,7 +23,7 @@ export async function deleteProfile(
   const user = await aliases.resolve(projectId, name)
   const levels = await aliases.findStoredNames(projectId, user, barrier)
   const deleted = await deleteProfiles(profiles, projectId, levels.flat())
-  await aliases.remove(projectId, levels)
+  await aliases.remove(projectId, levels, barrier)
   // Until its alias was gone, a change sent under it may have made the user's profile again.
   if (levels.length > 1) await deleteProfiles(profiles, projectId, [user])
   return deleted.size > 0 || levels.length > 1

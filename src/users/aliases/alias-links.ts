@@ -4,8 +4,8 @@ import type { KeyClass } from '../../contract/key-class.js'
 import { canLink } from '../../contract/user-names.js'
 import type { Log } from '../../lib/log.js'
 import { RecentValues } from '../../lib/recent-values.js'
-import { type Alias, addOtherName, HAS_NAMES, isLink, type LinkStrength } from '../../model/alias.js'
-import { type Profile, takeAwayProperties } from '../../model/profile.js'
+import { type Alias, addOtherName, HAS_NAMES, isLink, type LinkStrength, mayHaveNames } from '../../model/alias.js'
+import type { Profile } from '../../model/profile.js'
 import { estimateProperties } from '../../model/properties.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import { FencedError, type FencingStates, type Repetition } from '../../states/state-store.js'
@@ -13,7 +13,7 @@ import type { Toll } from '../../states/toll.js'
 import type { AliasProjects } from './alias-projects.js'
 import type { AliasSettling } from './alias-settling.js'
 import { type Aliases, type Chain, isSame } from './aliases.js'
-import { giveTo } from './give-properties.js'
+import { giveTo, pickProperties, returnLost, takeFrom } from './give-properties.js'
 import { takeBack } from './take-back.js'
 
 /** Minimum time between two log lines about conflicts, ms. */
@@ -107,7 +107,6 @@ export class AliasLinks {
   readonly #parts: AliasLinksOptions
   #loggedAt = Number.NEGATIVE_INFINITY
   #unlogged = 0
-  #lastAt = 0
 
   constructor(parts: AliasLinksOptions) {
     this.#parts = parts
@@ -235,6 +234,13 @@ export class AliasLinks {
       return 'again'
     }
     if (one.user === other.user) {
+      // An interrupted call may have left the user without its mark.
+      if (!one.hasNames)
+        await this.#confirm(projectId, {
+          user: one.user,
+          said: one.user,
+          alias: one.links.size > 0 ? distinctId : alias,
+        })
       const unfinished = findUnfinished(other) ?? findUnfinished(one)
       const left = unfinished ?? findPending(alias, other) ?? findPending(distinctId, one)
       if (!left) return null
@@ -277,13 +283,13 @@ export class AliasLinks {
   async #make(projectId: string, { user, said, alias, isMerge, caller }: Making): Promise<'again' | null> {
     const { states, profiles, aliases, settling } = this.#parts
     caller.toll?.newUser()
-    const mark = { ...HAS_NAMES, createdAt: this.#now(), isPending: true }
+    const mark = mayHaveNames(aliases.now())
     if (!(await this.#mark(projectId, user, (current) => current ?? mark))) return 'again'
     const { value: own, fence } = await profiles.read(projectId, alias)
     const made: Alias = {
       distinctId: user,
       said,
-      createdAt: this.#now(),
+      createdAt: aliases.now(),
       givenTo: own ? user : '',
       given: [],
       isPending: own !== null,
@@ -309,10 +315,7 @@ export class AliasLinks {
       await this.#mark(projectId, user, (current) => (isMine(current) ? null : current))
       return 'again'
     }
-    await states.change(projectId, user, (current) => {
-      isStep ||= isLink(current)
-      return addOtherName(current, Date.now())
-    })
+    isStep = (await this.#confirm(projectId, { user, said, alias })) || isStep
     if (isStep) settling.note(projectId)
     if (own) await this.findUser(projectId, alias, { caller, hasAliases: true })
     const { closing, links } = await aliases.followChain(projectId, alias)
@@ -320,12 +323,6 @@ export class AliasLinks {
     // Two concurrent calls have made a cycle. The later call sees it, and undoes the alias that was made last.
     if (closing !== null && link) await this.#break(projectId, closing, link)
     return null
-  }
-
-  /** The current time, but never the same twice, because it orders the links. */
-  #now(): number {
-    this.#lastAt = Math.max(Date.now(), this.#lastAt + 1)
-    return this.#lastAt
   }
 
   /** Changes the mark of a user that has other names. @returns false if it has become an alias itself */
@@ -336,6 +333,25 @@ export class AliasLinks {
       return isUser ? to(current) : current
     })
     return isUser
+  }
+
+  /**
+   * Marks a user that has got an alias, unless the user has lost it again.
+   * @param made `said`: the user's name in the call
+   * @returns whether the user has become an alias itself
+   */
+  async #confirm(projectId: string, { user, said, alias }: Pick<Making, 'user' | 'said' | 'alias'>): Promise<boolean> {
+    const { aliases, states, barrier } = this.#parts
+    let isStep = false
+    await states.change(projectId, user, (current) => {
+      isStep = isLink(current)
+      return addOtherName(current, Date.now())
+    })
+    // That name may have been taken back from the user, together with all names that were linked to it.
+    if (said !== user) await aliases.settle(projectId, [alias])
+    const link = await states.get(projectId, alias)
+    if (!isLink(link) || link.distinctId !== user) await aliases.unmark(projectId, [user, said], barrier)
+    return isStep
   }
 
   /**
@@ -352,6 +368,7 @@ export class AliasLinks {
     })
     // Also take back the properties that another call has given since `made` was read.
     if (late) await this.#takeGiven(projectId, closing, late)
+    await this.#parts.aliases.unmark(projectId, [closing], this.#parts.barrier)
   }
 
   /**
@@ -368,11 +385,11 @@ export class AliasLinks {
     if (givenTo === '' || names.length === 0) return
     const own = giver ?? (await profiles.get(projectId, alias))
     if (!own) return
-    const given = new Map([...own.properties].filter(([name]) => names.includes(name)))
-    await profiles.change(projectId, givenTo, (profile) => {
-      const left = profile && takeAwayProperties(profile, { ...own, properties: given }, Date.now())
-      return left?.isDerived && left.properties.size === 0 ? null : left
-    })
+    const given = { ...own, properties: pickProperties(own.properties, names) }
+    const taken = await takeFrom(this.#parts, projectId, { to: givenTo, given })
+    for (const user of taken.keys()) {
+      await profiles.change(projectId, user, (left) => (left?.isDerived && left.properties.size === 0 ? null : left))
+    }
   }
 
   /**
@@ -402,6 +419,7 @@ export class AliasLinks {
       if (!current.isPending && all.length === current.given.length) return current
       return { ...current, givenTo: user, given: all, isPending: false, isLeaving: false }
     })
+    if (isMade && own) await returnLost(this.#parts, projectId, { giver: alias, own, to: user, given })
     if (given.length === 0 || (isMade && fence)) return
     // The alias was removed concurrently, by a call that did not know what it had given. It may have been made again.
     if (!isMade) await this.#takeGiven(projectId, alias, { givenTo: user, given }, own)

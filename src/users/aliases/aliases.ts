@@ -2,7 +2,7 @@ import type { Shards } from '../../clickhouse/shards.js'
 import { isReserved } from '../../contract/user-names.js'
 import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import { pieces } from '../../lib/pieces.js'
-import { type Alias, isLink } from '../../model/alias.js'
+import { type Alias, addOtherName, HAS_NAMES, isLink, mayHaveNames } from '../../model/alias.js'
 import { START } from '../../model/position.js'
 import { toStateKey } from '../../model/state-key.js'
 import type { Barrier } from '../../reads/read-barrier.js'
@@ -43,6 +43,7 @@ export class Aliases {
   readonly #states: FencingStates<Alias>
   readonly #projects: AliasesOptions['projects']
   readonly #shards: Shards
+  #lastAt = 0
 
   constructor({ states, projects, shards }: AliasesOptions) {
     this.#states = states
@@ -66,6 +67,12 @@ export class Aliases {
     }
     const fence = { stateKey: toStateKey('aliases', projectId, name), version: START, readAt: null }
     return { user: name, links: new Map(), hasNames: false, closing: null, fence }
+  }
+
+  /** The current time, epoch ms, but never the same twice, because it orders the links. */
+  now(): number {
+    this.#lastAt = Math.max(Date.now(), this.#lastAt + 1)
+    return this.#lastAt
   }
 
   /** Whether a project may have aliases: false only if it certainly has none. */
@@ -112,28 +119,91 @@ export class Aliases {
    * @param levels as `findNames` returns them. The last level is removed first, so that after an interruption the
    *   remaining names are still connected, and a repetition finds them.
    */
-  async remove(projectId: string, levels: readonly string[][]): Promise<void> {
+  async remove(
+    projectId: string,
+    levels: readonly string[][],
+    barrier: Pick<Barrier, 'requireProject'>,
+  ): Promise<void> {
     if (!(await this.hasAny(projectId))) return
     const own = new Set(levels.flat())
     for (const level of levels.toReversed()) {
       // An alias that was removed and made again concurrently may belong to another user.
-      await forEachInBatches(level, async (name) => {
-        await this.#states.change(projectId, name, (alias) =>
-          isLink(alias) && !own.has(alias.distinctId) ? alias : null,
-        )
-      })
+      await this.#removeLinks(projectId, level, ({ distinctId }) => own.has(distinctId), barrier)
     }
   }
 
   /** Removes these aliases, no matter which users they belong to. @returns how many there were */
-  async removeAny(projectId: string, names: readonly string[]): Promise<number> {
-    const removed = new Set<string>()
-    await forEachInBatches(names, async (name) => {
-      await this.#states.change(projectId, name, (alias) => {
-        if (isLink(alias)) removed.add(name)
-        return null
+  async removeAny(
+    projectId: string,
+    names: readonly string[],
+    barrier: Pick<Barrier, 'requireProject'>,
+  ): Promise<number> {
+    return await this.#removeLinks(projectId, names, () => true, barrier)
+  }
+
+  /**
+   * Resets users that have no other names any more, as if they never had any. A link that is made at the same time is
+   * not overlooked: it is visible when the store is searched, or else its call marks the user again afterwards.
+   */
+  async unmark(projectId: string, users: readonly string[], barrier: Pick<Barrier, 'requireProject'>): Promise<void> {
+    let left = users
+    for (let round = 0; left.length > 0 && round < MAX_ROUNDS; round++) {
+      left = await this.#tryToUnmark(projectId, left, barrier)
+    }
+  }
+
+  /** @returns the users whose marks were changed concurrently, so that the search may have come too early */
+  async #tryToUnmark(
+    projectId: string,
+    users: readonly string[],
+    barrier: Pick<Barrier, 'requireProject'>,
+  ): Promise<string[]> {
+    const mark = mayHaveNames(this.now())
+    const marked = new Set<string>()
+    await forEachInBatches(users, async (user) => {
+      await this.#states.change(projectId, user, (current) => {
+        marked.delete(user)
+        if (current === null || isLink(current)) return current
+        marked.add(user)
+        return mark
       })
     })
+    if (marked.size === 0) return []
+    await barrier.requireProject(projectId)
+    const named = new Set(await this.findTargets(projectId, [...marked]))
+    const changed = new Set<string>()
+    await forEachInBatches([...marked], async (user) => {
+      await this.#states.change(projectId, user, (current) => {
+        changed.delete(user)
+        if (current?.isPending && isSame(current, mark)) return named.has(user) ? HAS_NAMES : null
+        changed.add(user)
+        return current
+      })
+    })
+    return [...changed]
+  }
+
+  /** Removes aliases, and the marks that are no longer needed. @returns how many aliases there were */
+  async #removeLinks(
+    projectId: string,
+    names: readonly string[],
+    isOwn: (link: Alias) => boolean,
+    barrier: Pick<Barrier, 'requireProject'>,
+  ): Promise<number> {
+    const removed = new Map<string, string>()
+    const marked = new Set<string>()
+    await forEachInBatches(names, async (name) => {
+      await this.#states.change(projectId, name, (current) => {
+        removed.delete(name)
+        const isRemoved = isLink(current) && isOwn(current)
+        if (isRemoved) removed.set(name, current.distinctId)
+        const left = isRemoved ? endLink(current) : current
+        if (left === null || isLink(left)) marked.delete(name)
+        else marked.add(name)
+        return left
+      })
+    })
+    await this.unmark(projectId, [...new Set([...marked, ...removed.values()])], barrier)
     return removed.size
   }
 
@@ -174,14 +244,20 @@ export class Aliases {
       // Read all names concurrently, rather than one after another along each chain.
       await forEachInBatches(left, async (name) => void (await read(name)))
       const findEnd = createEndFinder(read)
+      const users = new Set<string>()
       await forEachInBatches(left, async (name) => {
         const user = await findEnd(name)
         const alias = await read(name)
         if (user === null || !isLink(alias) || alias.distinctId === user) return
         changed.push(name)
+        users.add(user)
         await this.#states.change(projectId, name, (current) => {
           return isLink(current) && isSame(current, alias) ? { ...current, distinctId: user } : current
         })
+      })
+      // Usually, the link that leads to them has marked them. It may have been taken back.
+      await forEachInBatches([...users], async (user) => {
+        await this.#states.change(projectId, user, (current) => addOtherName(current, Date.now()))
       })
       left = changed
     }
@@ -263,6 +339,11 @@ export function createEndFinder(
     for (const passed of path) ends.set(passed, end)
     return end
   }
+}
+
+/** What is left of an alias when its name is a user again: if names may lead to it, a mark for `Aliases.unmark`. */
+export function endLink({ stepAt }: Alias): Alias | null {
+  return stepAt > 0 ? mayHaveNames(Date.now()) : null
 }
 
 /** Whether both were made by the same call. */

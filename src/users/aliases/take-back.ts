@@ -1,12 +1,11 @@
 import { ApiError } from '../../contract/errors.js'
 import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import { type Alias, addOtherName, HAS_NAMES, isLink } from '../../model/alias.js'
-import { type Profile, takeAwayProperties } from '../../model/profile.js'
-import type { Properties } from '../../model/properties.js'
+import type { Profile } from '../../model/profile.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import type { States } from '../../states/state-store.js'
-import { type Aliases, createEndFinder, isSame } from './aliases.js'
-import { giveTo } from './give-properties.js'
+import { type Aliases, createEndFinder, endLink, isSame } from './aliases.js'
+import { giveTo, pickProperties, returnLost, takeFrom } from './give-properties.js'
 
 /** How often to start again because the alias gave properties concurrently. */
 const MAX_ROUNDS = 10
@@ -70,10 +69,10 @@ async function tryToTakeBack(
     if (!isLink(current)) result = 'gone'
     // A call that makes the alias again gives the properties again, and it is no longer leaving.
     else result = current.isLeaving && isSame(current, known) && haveSameGift(current, known) ? 'done' : 'again'
-    if (result !== 'done') return current
-    return others.length > 0 ? HAS_NAMES : null
+    if (!isLink(current) || result !== 'done') return current
+    return others.length > 0 ? HAS_NAMES : endLink(current)
   })
-  if (result !== 'again') await unmark(parts, parting)
+  if (result !== 'again') await settle(parts, parting, alias)
   return result
 }
 
@@ -103,36 +102,21 @@ async function planParting(
  * Takes back the properties that the leaving names gave to other profiles, and that those profiles passed on.
  * @returns by profile: the names of the properties that it lost
  */
-async function takeGiven({ profiles, states }: TakeBackParts, parting: Parting): Promise<Map<string, Set<string>>> {
-  const { projectId, links, leaving } = parting
+async function takeGiven(
+  parts: TakeBackParts,
+  { projectId, links, leaving }: Parting,
+): Promise<Map<string, Set<string>>> {
+  const { profiles, states } = parts
   const taken = new Map<string, Set<string>>()
   for (const name of byTime(leaving, links)) {
-    const link = links.get(name)
-    if (!link || link.givenTo === '' || leaving.has(link.givenTo)) continue
+    // Another call may have moved the gift since the names were found.
+    const link = await states.get(projectId, name)
+    if (!isLink(link) || link.givenTo === '' || leaving.has(link.givenTo)) continue
     const own = await profiles.get(projectId, name)
     if (!own) continue
-    let going = pick(own.properties, link.given)
-    const seen = new Set<string>()
-    for (let to = link.givenTo; going.size > 0 && !seen.has(to); ) {
-      const given = { ...own, properties: going }
-      seen.add(to)
-      let lost: string[] = []
-      await profiles.change(projectId, to, (profile) => {
-        if (!profile) return null
-        const left = takeAwayProperties(profile, given, Date.now())
-        lost = [...given.properties.keys()].filter(
-          (property) => profile.properties.has(property) && !left.properties.has(property),
-        )
-        return left
-      })
-      taken.set(to, new Set([...(taken.get(to) ?? []), ...lost]))
-      const next = links.get(to)
-      if (!next || next.givenTo === '') break
-      going = pick(pick(going, lost), next.given)
-      const kept = next.given.filter((property) => !going.has(property))
-      links.set(to, { ...next, given: kept })
-      await states.change(projectId, to, (current) => (isLink(current) ? { ...current, given: kept } : current))
-      to = next.givenTo
+    const given = { ...own, properties: pickProperties(own.properties, link.given) }
+    for (const [profile, lost] of await takeFrom(parts, projectId, { to: link.givenTo, given })) {
+      taken.set(profile, new Set([...(taken.get(profile) ?? []), ...lost]))
     }
   }
   return taken
@@ -140,40 +124,41 @@ async function takeGiven({ profiles, states }: TakeBackParts, parting: Parting):
 
 /** Refills the lost properties from the names that stay, in the order in which they were linked. */
 async function giveAgain(
-  { profiles, states }: TakeBackParts,
+  parts: TakeBackParts,
   { projectId, links, leaving }: Parting,
   taken: Map<string, Set<string>>,
 ): Promise<void> {
+  const { profiles, states } = parts
   for (const [to, lost] of taken) {
     for (const name of byTime(links.keys(), links)) {
       const link = links.get(name)
       if (!link || leaving.has(name) || link.givenTo !== to || lost.size === 0) continue
       const own = await profiles.get(projectId, name)
-      const part = own && { ...own, properties: pick(own.properties, lost) }
-      const given = part ? await giveTo(profiles, projectId, { user: to, other: part }) : []
+      if (!own) continue
+      const part = { ...own, properties: pickProperties(own.properties, lost) }
+      const given = await giveTo(profiles, projectId, { user: to, other: part })
       if (given.length === 0) continue
       for (const property of given) lost.delete(property)
-      const all = [...new Set([...link.given, ...given])]
-      links.set(name, { ...link, given: all })
-      await states.change(projectId, name, (current) => (isLink(current) ? { ...current, given: all } : current))
+      await states.change(projectId, name, (current) => {
+        return isLink(current) ? { ...current, given: [...new Set([...current.given, ...given])] } : current
+      })
+      await returnLost(parts, projectId, { giver: name, own, to, given })
     }
   }
 }
 
 /** Moves to the alias the properties that the leaving names gave to the user. */
-async function giveToAlias(
-  { profiles, states }: TakeBackParts,
-  { projectId, links, leaving }: Parting,
-  alias: string,
-): Promise<void> {
+async function giveToAlias(parts: TakeBackParts, { projectId, links, leaving }: Parting, alias: string): Promise<void> {
+  const { profiles, states } = parts
   for (const name of byTime(leaving, links)) {
-    const link = links.get(name)
-    if (!link || name === alias || link.givenTo === '' || leaving.has(link.givenTo)) continue
+    const link = name === alias ? null : await states.get(projectId, name)
+    if (!isLink(link) || link.givenTo === '' || leaving.has(link.givenTo)) continue
     const own = await profiles.get(projectId, name)
     const given = own ? await giveTo(profiles, projectId, { user: alias, other: own }) : []
     await states.change(projectId, name, (current) => {
       return isLink(current) ? { ...current, givenTo: alias, given, isPending: false } : current
     })
+    if (own) await returnLost(parts, projectId, { giver: name, own, to: alias, given })
   }
 }
 
@@ -209,26 +194,12 @@ async function lead({ states }: TakeBackParts, projectId: string, name: string, 
   await states.change(projectId, name, (current) => (isLink(current) ? { ...current, distinctId: alias } : current))
 }
 
-/**
- * Resolves again the names that were linked concurrently, and resets a user that has no other names any more, as if it
- * never had one.
- */
-async function unmark({ aliases, states, barrier }: TakeBackParts, { projectId, user }: Parting): Promise<void> {
-  const namesNow = async () => {
-    await barrier.requireProject(projectId)
-    return ((await aliases.findNames(projectId, [user])).get(user) ?? []).slice(1).flat()
-  }
-  const left = await namesNow()
+/** Resolves again the names that were linked concurrently, and resets users that have no other names any more. */
+async function settle({ aliases, barrier }: TakeBackParts, { projectId, user }: Parting, alias: string): Promise<void> {
+  await barrier.requireProject(projectId)
+  const left = ((await aliases.findNames(projectId, [user])).get(user) ?? []).slice(1).flat()
   await aliases.settle(projectId, left)
-  if (left.length > 0) return
-  await states.change(projectId, user, (current) => (isLink(current) ? current : null))
-  if ((await namesNow()).length > 0)
-    await states.change(projectId, user, (current) => addOtherName(current, Date.now()))
-}
-
-function pick(properties: Properties, names: Iterable<string>): Properties {
-  const wanted = new Set(names)
-  return new Map([...properties].filter(([name]) => wanted.has(name)))
+  await aliases.unmark(projectId, [alias, user], barrier)
 }
 
 /** Names in the order in which they were linked. */

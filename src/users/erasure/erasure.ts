@@ -87,7 +87,7 @@ export class Erasure {
     const profiles = await deleteProfiles(this.#parts.profiles, projectId, names)
     // Remove the aliases last, because a retry finds the other names by them.
     for (const levels of new Set(namesByUser.values())) {
-      await aliases.remove(projectId, levels)
+      await aliases.remove(projectId, levels, barrier)
       // Until its alias was gone, a change sent under it may have made the user's profile again.
       if (levels.length > 1) await deleteProfiles(this.#parts.profiles, projectId, levels[0] ?? [])
     }

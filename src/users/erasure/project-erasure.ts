@@ -96,8 +96,8 @@ export class ProjectErasure {
 
   /** @returns how many there were; a user with other names does not count as an alias */
   async #deleteStates(kind: StateKind, projectId: string, names: string[]): Promise<number> {
-    const { sessions, profiles, aliases } = this.#parts
-    if (kind === 'aliases') return await aliases.removeAny(projectId, names)
+    const { sessions, profiles, aliases, barrier } = this.#parts
+    if (kind === 'aliases') return await aliases.removeAny(projectId, names, barrier)
     const states = kind === 'sessions' ? sessions : profiles
     await forEachInBatches(names, (name) => states.change(projectId, name, () => null, { keyClass: 'secret' }))
     return names.length

@@ -114,7 +114,14 @@ function open() {
     const of = new Map(stored)
     return stored.flatMap(([name, { distinctId }]) => (of.get(distinctId)?.stepAt === 0 ? name : []))
   }
-  return { states, profiles, aliases, links, settling, shown, hidden }
+  /** Users to whom a name leads without a mark that says so, and users without other names that have one. */
+  const wronglyMarked = () => {
+    const targets = new Set([...states.all.values()].filter(isLink).map(({ distinctId }) => distinctId))
+    const unmarked = [...targets].filter((name) => !states.all.has(name))
+    const users = [...states.all].flatMap(([name, { distinctId }]) => (distinctId === '' ? name : []))
+    return [...unmarked, ...users.filter((name) => !targets.has(name))]
+  }
+  return { states, profiles, aliases, links, settling, shown, hidden, wronglyMarked }
 }
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f']
@@ -207,6 +214,63 @@ t.test('concurrent links of any strength hide no name', async (t) => {
     ),
     { numRuns: 100 },
   )
+})
+
+t.test('users are marked exactly while they have names, whatever calls overlap', async (t) => {
+  const barrier = { requireProject: async () => 0n }
+  const name = fc.constantFrom(...NAMES)
+  const call = fc.record({
+    call: fc.constantFrom('link' as const, 'link' as const, 'takeBack' as const, 'delete' as const),
+    x: name,
+    y: name,
+    turns: fc.nat({ max: 40 }),
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(call, { minLength: 2, maxLength: 8 }), async (calls) => {
+      const { states, aliases, links, settling, hidden, wronglyMarked } = open()
+      await Promise.all(
+        calls.map(async ({ call, x, y, turns }) => {
+          for (let i = 0; i < turns; i++) await turn()
+          if (call === 'takeBack') await links.takeBack('p', x, y)
+          else if (call === 'link') await links.link('p', { distinctId: x, alias: y, link: 'merge' })
+          else {
+            const user = await aliases.resolve('p', x)
+            await aliases.remove('p', (await aliases.findNames('p', [user])).get(user) ?? [], barrier)
+          }
+        }),
+      )
+      t.same(hidden(), [])
+      await settling.settle('p')
+      if (!t.same(wronglyMarked(), [])) throw new Error(`wrongly marked: ${wronglyMarked()}: ${JSON.stringify([...states.all])}`)
+    }),
+    { numRuns: 400 },
+  )
+})
+
+t.test('two names that are taken back at once leave no property with a name that it does not belong to', async (t) => {
+  for (let turns = 0; turns < 60; turns++) {
+    const { links, profiles, shown, aliases } = open()
+    profiles.all.set('a', identify(null, parseProperties('{"own_a":1}'), 1))
+    profiles.all.set('b', identify(null, parseProperties('{"own_b":1}'), 1))
+    const pairs = [
+      ['b', 'e'],
+      ['c', 'a'],
+      ['e', 'c'],
+    ] as const
+    for (const [distinctId, alias] of pairs) await links.link('p', { distinctId, alias, link: 'merge' })
+    const later = async () => {
+      for (let i = 0; i < turns; i++) await turn()
+      return await links.takeBack('p', 'b', 'a')
+    }
+    await Promise.all([links.takeBack('p', 'b', 'e'), later()])
+    const owner = await aliases.resolve('p', 'a')
+    for (const name of ['b', 'c', 'e']) {
+      if ((await aliases.resolve('p', name)) !== name) continue
+      const found = { ...shown(name) }
+      t.equal('own_a' in found, name === owner, `${name} after ${turns} turns`)
+    }
+    t.strictSame(shown('b'), { own_b: 1 })
+  }
 })
 
 t.test(
