@@ -241,7 +241,8 @@ t.test('users are marked exactly while they have names, whatever calls overlap',
       )
       t.same(hidden(), [])
       await settling.settle('p')
-      if (!t.same(wronglyMarked(), [])) throw new Error(`wrongly marked: ${wronglyMarked()}: ${JSON.stringify([...states.all])}`)
+      if (!t.same(wronglyMarked(), []))
+        throw new Error(`wrongly marked: ${wronglyMarked()}: ${JSON.stringify([...states.all])}`)
     }),
     { numRuns: 400 },
   )
