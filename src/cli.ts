@@ -1,13 +1,14 @@
 #!/usr/bin/env -S node --v8-pool-size=1 --no-allocation-site-pretenuring --heap-growing-percent=200 --min-semi-space-size=16 --no-memory-reducer
+import { isClosedPipe } from './cli/output.js'
 import { runProgram } from './cli/program.js'
 import { failureText } from './lib/failure-text.js'
 
 let isOutputLost = false
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // A command with its own listener decides what to do.
-  if (isOutputLost || process.stdout.listenerCount('error') > 1) return
+  // What it means that the reader has seen enough, a command with its own listener decides.
+  if (isOutputLost || (isClosedPipe(error) && process.stdout.listenerCount('error') > 1)) return
   isOutputLost = true
-  if (error.code !== 'EPIPE') process.stderr.write(`The output cannot be written: ${failureText(error)}\n`)
+  if (!isClosedPipe(error)) process.stderr.write(`The output cannot be written: ${failureText(error)}\n`)
   // The command may have returned already, so its exit code is set here.
   process.exitCode = 1
 })

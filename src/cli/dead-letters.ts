@@ -1,4 +1,3 @@
-import { pipeline } from 'node:stream/promises'
 import type { ParseArgsConfig } from 'node:util'
 import type { Shards } from '../clickhouse/shards.js'
 import { replayDeadLetter } from '../ingest/replay.js'
@@ -14,6 +13,7 @@ import {
 } from '../store/dead-letters.js'
 import { jsonLines, replaceControls } from './columns.js'
 import { type Command, type CommandIo, findAction, parseInteger, parseOptions, UsageError } from './command.js'
+import { writeAll } from './output.js'
 import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse dead-letters list [--limit N] [--json]
@@ -91,10 +91,12 @@ async function list(shards: Shards, { limit, json }: Arguments, io: CommandIo): 
 }
 
 async function show(shards: Shards, { positions }: Arguments, io: CommandIo): Promise<number> {
-  for (const letter of await find(shards, positions)) {
-    await pipeline(await readDeadLetterBody(letter), io.stdout, { end: false })
-  }
+  await writeAll(bodies(await find(shards, positions)), io)
   return 0
+}
+
+async function* bodies(letters: DeadLetter[]) {
+  for (const letter of letters) yield* await readDeadLetterBody(letter)
 }
 
 async function replay(shards: Shards, { all, positions }: Arguments, io: CommandIo): Promise<number> {

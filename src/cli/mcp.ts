@@ -22,7 +22,8 @@ events. So give it a read key: tallyhouse keys create --project NAME --kind read
 ${READ_TARGET_USAGE}
 
 It exits when the assistant has closed its input and every call is answered, or on Ctrl-C. It can
-start before the service does. The exit code is 0, or 2 for a usage error.`
+start before the service does. The exit code is 0, 1 if the output
+cannot be written, and 2 for a usage error.`
 
 /**
  * Someone is waiting for the answer and can ask again. MCP clients time out after 60 s, and an unresponsive store is

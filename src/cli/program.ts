@@ -2,6 +2,7 @@ import { failureText } from '../lib/failure-text.js'
 import { createNearestFinder } from '../lib/nearest.js'
 import { VERSION } from '../version.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
+import { OutputError } from './output.js'
 
 /** Loaded on demand, so that no command pays for another's imports. In the order of `--help`. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
@@ -67,6 +68,7 @@ export async function runProgram([name = 'help', ...args]: string[], io: Program
   try {
     return await command.run(args, { ...rest, signal: stop.signal })
   } catch (error) {
+    if (error instanceof OutputError) return 1
     const isUsage = error instanceof UsageError
     stderr.write(`${failureText(error)}\n${isUsage ? `For all options: tallyhouse ${name} --help\n` : ''}`)
     return isUsage ? 2 : 1

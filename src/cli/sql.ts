@@ -1,10 +1,10 @@
 import { text } from 'node:stream/consumers'
-import { pipeline } from 'node:stream/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import { using } from '../lib/using.js'
 import { openFiles } from '../store/open.js'
 import { describeSqlError, readSql } from '../store/sql.js'
 import { type Command, type CommandIo, parseInteger, parseOptions, UsageError } from './command.js'
+import { OutputError, writeAll } from './output.js'
 import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse sql [options] [QUERY]
@@ -60,21 +60,16 @@ export const command: Command = {
             `${table} covers only the first of ${shards.all.length} shards; ${table}_all covers all of them.\n`,
           )
         }
-        await pipeline(result.rows, io.stdout, { end: false })
+        await writeAll(result.rows, io)
         return 0
       } catch (error) {
         if (io.signal.aborted) throw new Error('The query was interrupted.', { cause: error })
-        // The reader of the output, such as `head`, has closed it.
-        if (isClosedPipe(error)) return 0
+        if (error instanceof OutputError) throw error
         throw new Error(describeSqlError(error, limitSeconds), { cause: error })
       }
     }
     return await (readsFiles ? using(openFiles(files), ({ shards }) => print(shards)) : withStore(io, print))
   },
-}
-
-function isClosedPipe(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'EPIPE'
 }
 
 async function parse(args: string[], io: CommandIo) {

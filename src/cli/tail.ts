@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { Connection } from '../client/connection.js'
 import { type LiveText, liveTexts } from '../client/live.js'
 import type { StoredEvent } from '../contract/responses.js'
@@ -7,8 +6,9 @@ import { omitUndefined } from '../lib/omit-undefined.js'
 import { parseEventId } from '../model/event-id.js'
 import { checkService } from './check-service.js'
 import { replaceControls } from './columns.js'
-import { type Command, type CommandIo, UsageError } from './command.js'
+import { type Command, UsageError } from './command.js'
 import { parseEventOptions, readTime, warnOfUnknownEvent } from './event-options.js'
+import { OutputError, writeAll } from './output.js'
 import { READ_TARGET_USAGE, readTarget } from './target.js'
 
 const USAGE = `Usage: tallyhouse tail [options]
@@ -29,7 +29,8 @@ ${READ_TARGET_USAGE}
                      on)
 
 The exit code is 0 after Ctrl-C or if the output is closed by its reader, 1 if the service cannot
-be reached at the start or refuses the stream, and 2 for a usage error.`
+be reached at the start or refuses the stream, or the output cannot be written, and 2 for a usage
+error.`
 
 export const command: Command = {
   summary: 'prints events of a running service as they arrive',
@@ -42,12 +43,6 @@ export const command: Command = {
     const { url, secretKey } = await readTarget(values, io)
     const from = readTime('--from', values.from)
     const to = readTime('--to', values.to)
-    const stop = new AbortController()
-    const end = () => stop.abort()
-    if (io.signal.aborted) end()
-    io.signal.addEventListener('abort', end)
-    // The reader of the output, such as `head`, has closed it.
-    io.stdout.on('error', end)
     const connection = new Connection({ url, secretKey })
     const events = liveTexts(connection, {
       ...omitUndefined({
@@ -58,29 +53,25 @@ export const command: Command = {
       }),
       ...(from !== undefined && { from: Number(from) }),
       ...(to !== undefined && { to: Number(to) }),
-      signal: stop.signal,
+      signal: io.signal,
       onReconnect: (reason) => {
         io.stderr.write(`${reason?.message ?? 'The service ended the stream.'} Connecting again.\n`)
       },
     })
     try {
-      await checkService(connection, url, 'read', { stderr: io.stderr, signal: stop.signal })
+      await checkService(connection, url, 'read', io)
       if (values.event !== undefined) void warnOfUnknownEvent(connection, values.event, io)
       const width = io.stdout.isTTY ? io.stdout.columns : undefined
-      for await (const event of events)
-        await print(format === 'short' ? shortLine(event, width) : line(event), io, stop.signal)
+      await writeAll(lines(events, format === 'short' ? (event) => shortLine(event, width) : line), io)
     } catch (error) {
-      if (!stop.signal.aborted) throw error
-    } finally {
-      io.signal.removeEventListener('abort', end)
-      io.stdout.off('error', end)
+      if (!io.signal.aborted || error instanceof OutputError) throw error
     }
     return 0
   },
 }
 
-async function print(text: string, { stdout }: CommandIo, signal: AbortSignal): Promise<void> {
-  if (!stdout.write(`${text}\n`)) await once(stdout, 'drain', { signal }).catch(() => undefined)
+async function* lines(events: AsyncIterable<LiveText>, show: (event: LiveText) => string) {
+  for await (const event of events) yield `${show(event)}\n`
 }
 
 /** Puts an event on one line. Line breaks occur only between tokens. */

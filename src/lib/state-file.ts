@@ -50,7 +50,7 @@ export class StateFile<State> {
     const handle = await open(draft, 'w', 0o600).catch((error) => this.#fail(error))
     try {
       await handle.writeFile(text).catch(withPath(this.path))
-      await handle.sync()
+      await handle.sync().catch(withPath(this.path))
     } finally {
       await handle.close()
     }

@@ -25,10 +25,15 @@ export async function serveStreams({ stdin, stdout, signal, ...options }: StdioO
     ...['close', 'error'].map((name) => once(stdout, name, { signal })),
     once(signal, 'abort'),
   ]).catch(() => undefined)
+  let lost: unknown
+  stdout.once('error', (error) => (lost = error))
   const { close } = serveStdio(() => openMcpServer(options), {
     transport,
     maxSubscriptions: 0,
-    onerror: options.onFailure,
+    onerror: (error) => {
+      // This one ends the connection; the owner of the stream hears of it, too.
+      if (error !== lost) options.onFailure(error)
+    },
   })
   const { onclose } = transport
   const closed = new Promise<void>((resolve) => {

@@ -3,7 +3,8 @@ import { access, constants, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { temporaryFolder } from '../helper.js'
-import { runCommand, runProcess, startCommand } from './command-line.js'
+import { NO_FULL_DISK, runCommand, runOnFullDisk, runProcess, startCommand } from './command-line.js'
+import { projectOfCommands } from './project-of-commands.js'
 
 t.test('npx runs it where it was built', () => access(join(process.cwd(), 'dist/cli.js'), constants.X_OK))
 
@@ -45,6 +46,42 @@ t.test('the reader of the output or of the messages may close it', async (t) => 
   }
   t.strictSame(await run(['--help'], 'stdout'), [1, ''], 'no stack trace')
   t.strictSame(await run(['no-command'], 'stderr'), [2, ''])
+})
+
+t.test('every command says that the disk of its output is full, once', { skip: NO_FULL_DISK }, async (t) => {
+  const { url, env, call } = await projectOfCommands()
+  const { headers } = await call('POST', '/public/track', { event: 'a', distinct_id: 'ada' })
+  await call('POST', '/public/track', { event: 'b', distinct_id: 'ada' })
+  await call('GET', '/public/events')
+  const ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+  const commands = [
+    ['--help'],
+    ['query', '--event', 'a', '--url', url],
+    ['export', '--url', url],
+    ['tail', '--after', String(headers['x-event-id']), '--url', url],
+    ['mcp', '--url', url],
+  ]
+  for (const args of commands) {
+    const { code, stderr } = await runOnFullDisk(args, env, args[0] === 'mcp' ? ping : '')
+    t.strictSame([code, stderr], [1, 'The output cannot be written: The disk of the file is full.\n'], String(args[0]))
+  }
+})
+
+t.test('of the readers who close the output, only the one of an export has missed something', async (t) => {
+  const { url, env, call } = await projectOfCommands()
+  const { headers } = await call('POST', '/public/track', { event: 'a', distinct_id: 'ada' })
+  await call('POST', '/public/track', { event: 'b', distinct_id: 'ada' })
+  await call('GET', '/public/events')
+  const run = async (args: string[]) => {
+    const child = startCommand([...args, '--url', url], env)
+    let messages = ''
+    child.stderr?.setEncoding('utf8').on('data', (text) => (messages += text))
+    child.stdout?.destroy()
+    const [code] = await once(child, 'close')
+    return [code, messages]
+  }
+  t.strictSame(await run(['tail', '--after', String(headers['x-event-id'])]), [0, ''])
+  t.strictSame(await run(['export']), [1, 'The reader closed the output before the end.\n'])
 })
 
 t.test('a failure prints one line of plain words', async (t) => {

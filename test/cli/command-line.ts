@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { open } from 'node:fs/promises'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { Command } from '../../src/cli/command.js'
@@ -7,10 +8,14 @@ import { runProgram } from '../../src/cli/program.js'
 import { CLI, SECRET_KEY } from '../helper.js'
 
 /** A command as users run it: in its own process. */
-export function startCommand(args: string[], env: NodeJS.ProcessEnv = { SECRET_KEY }): ChildProcess {
+export function startCommand(
+  args: string[],
+  env: NodeJS.ProcessEnv = { SECRET_KEY },
+  stdout: 'pipe' | number = 'pipe',
+): ChildProcess {
   return spawn(process.execPath, [CLI, ...args], {
     env: { PATH: process.env.PATH, ...env },
-    stdio: ['pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', stdout, 'pipe'],
   })
 }
 
@@ -22,7 +27,23 @@ export interface Ended {
 
 /** A command in its own process, at its end: for what depends on how Node.js starts, such as its certificates. */
 export async function runProcess(args: string[], stdin: string | Buffer = '', env?: NodeJS.ProcessEnv): Promise<Ended> {
-  const child = startCommand(args, env)
+  return await endOf(startCommand(args, env), stdin)
+}
+
+/** `skip` of a test that needs a full disk. */
+export const NO_FULL_DISK = process.platform !== 'linux' && 'needs /dev/full'
+
+/** A command in its own process whose standard output is a file on a full disk, at its end. */
+export async function runOnFullDisk(args: string[], env?: NodeJS.ProcessEnv, stdin = ''): Promise<Ended> {
+  const file = await open('/dev/full', 'w')
+  try {
+    return await endOf(startCommand(args, env, file.fd), stdin)
+  } finally {
+    await file.close()
+  }
+}
+
+async function endOf(child: ChildProcess, stdin: string | Buffer): Promise<Ended> {
   const ended = { code: -1, stdout: '', stderr: '' }
   child.stdout?.setEncoding('utf8').on('data', (text) => {
     ended.stdout += text

@@ -9,6 +9,7 @@ import { formatEventId } from '../../src/model/event-id.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
 import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { startClickHouse } from '../helper.js'
+import { NO_FULL_DISK, runOnFullDisk } from './command-line.js'
 
 t.test('tallyhouse dead-letters', async (t) => {
   const JOURNAL = 7
@@ -136,6 +137,13 @@ t.test('tallyhouse dead-letters', async (t) => {
     t.teardown(() => clickhouse.command('ALTER TABLE events RESET SETTING non_replicated_deduplication_window'))
     t.strictSame(await replayDeadLetter(shards, found, 4), { isStored: true })
     t.equal(await count(), 1)
+  })
+
+  t.test('show says that the disk of its output is full', { skip: NO_FULL_DISK }, async (t) => {
+    const args = ['dead-letters', 'show', await letter('{"events":[]}')]
+    const { code, stderr } = await runOnFullDisk(args, { CLICKHOUSE_URL: engine.url })
+    t.equal(code, 1)
+    t.match(stderr, /^Store: .*\nThe output cannot be written: The disk of the file is full\.\n$/)
   })
 
   t.test('dead-letters explains wrong arguments', async (t) => {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
@@ -8,7 +9,7 @@ import { command as sql } from '../../src/cli/sql.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { type Client, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
-import { runCommand } from './command-line.js'
+import { NO_FULL_DISK, runCommand, runOnFullDisk, startCommand } from './command-line.js'
 
 /** Runs the command in this process, and returns its output. */
 async function run(env: NodeJS.ProcessEnv, args: string[], { stdin = '', isTTY = false } = {}): Promise<string> {
@@ -53,6 +54,23 @@ t.test('tallyhouse sql', async (t) => {
     t.equal(await run(env, [`${query.slice(0, -1)} FORMAT TSV`]), 'signed up\t9.9\n', 'FORMAT in the query wins')
     const profiles = 'SELECT properties FROM profiles FORMAT TSVRaw'
     t.equal(await run(env, [profiles]), '{"plan":"pro"}\n', 'only the newest version')
+  })
+
+  t.test('sql says that the disk of its output is full', { skip: NO_FULL_DISK }, async (t) => {
+    const { code, stderr } = await runOnFullDisk(['sql', 'SELECT * FROM numbers(1e6)'], env)
+    t.equal(code, 1)
+    t.match(stderr, /^Store: .*\nThe output cannot be written: The disk of the file is full\.\n$/)
+  })
+
+  t.test('the reader of sql may close the output', async (t) => {
+    const child = startCommand(['sql', 'SELECT * FROM numbers(1e6)'], env)
+    const { stdout, stderr } = child
+    if (!stdout || !stderr) throw new Error('no pipes')
+    const messages = text(stderr)
+    await once(stdout, 'data')
+    stdout.destroy()
+    t.strictSame(await once(child, 'exit'), [0, null])
+    t.match(await messages, /^Store: .*\n$/)
   })
 
   t.test('sql --files queries exported files, with no store at all', async (t) => {

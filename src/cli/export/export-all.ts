@@ -171,7 +171,7 @@ async function writeChunk(
       hash.update(piece)
       bytes += piece.length
     }
-    await handle.sync()
+    await handle.sync().catch(withPath(path))
   } finally {
     await handle.close()
   }

@@ -54,7 +54,7 @@ async function writeDraft(path: string, { chunks }: Run, blocks: Blocks): Promis
       bytes += chunk.length
       blocks.release(chunk)
     }
-    await handle.datasync()
+    await handle.datasync().catch(withPath(path))
     return { rows: await rowsInParquet(handle, bytes), bytes }
   } finally {
     await handle.close()

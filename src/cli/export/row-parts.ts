@@ -3,16 +3,12 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { withPath } from '../../lib/failure-text.js'
 import type { CommandIo } from '../command.js'
 import type { Blocks } from '../http/blocks.js'
+import { OutputError, openOutput } from '../output.js'
 import type { Part, Parts, Written } from './part.js'
 import type { RowReader } from './row-reader.js'
 
 /** Interval at which written rows are synced to disk and recorded. */
 const RECORD_MS = 250
-/**
- * How long the reader of the output may take for the rest after an interruption. A reader that has stalled must not
- * block the exit.
- */
-const STOP_LIMIT_MS = 2_000
 
 /** Destination of an export's rows. */
 interface RowOutput {
@@ -110,37 +106,18 @@ async function fileOutput(path: string, { bytes }: Written): Promise<RowOutput> 
         position += bytesWritten
       }
     },
-    sync: () => handle.datasync(),
+    sync: () => handle.datasync().catch(withPath(path)),
     close: () => handle.close(),
   }
 }
 
-function streamOutput({ stdout, signal }: CommandIo): RowOutput {
-  // If the reader is gone, the write's callback reports it; an unhandled event would end the process.
-  const ignore = () => undefined
-  stdout.on('error', ignore)
-  return {
-    write(rows) {
-      return new Promise((resolve, reject) => {
-        let stopping: NodeJS.Timeout | undefined
-        const stop = () => {
-          stopping = setTimeout(() => reject(signal.reason), STOP_LIMIT_MS)
-        }
-        signal.addEventListener('abort', stop)
-        if (signal.aborted) stop()
-        stdout.write(rows, (error) => {
-          signal.removeEventListener('abort', stop)
-          clearTimeout(stopping)
-          if (error) reject(closedBefore(error))
-          else resolve()
-        })
-      })
-    },
-    sync: async () => undefined,
-    close: async () => void stdout.off('error', ignore),
-  }
+function streamOutput(io: CommandIo): RowOutput {
+  const write = openOutput(io)
+  return { write: (rows) => write(rows).catch(explain), sync: async () => undefined, close: async () => undefined }
 }
 
-function closedBefore(cause: NodeJS.ErrnoException): Error {
-  return cause.code === 'EPIPE' ? new Error('The reader closed the output before the end.', { cause }) : cause
+/** Unlike other output, part of an export is no result. */
+function explain(error: unknown): never {
+  if (!(error instanceof OutputError && error.isClosed)) throw error
+  throw new Error('The reader closed the output before the end.', { cause: error })
 }
