@@ -35,6 +35,13 @@ async function example([document, heading]: readonly [string, string], language 
   return new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 's').exec(section)?.[1] ?? ''
 }
 
+/** All programs of a document, as one: later examples use what earlier ones have declared. */
+async function program(document: string): Promise<string> {
+  const text = await readFile(join(ROOT, document), 'utf8')
+  const blocks = Array.from(text.matchAll(/^```[jt]s\n(.*?)^```/gms), ([, block]) => block)
+  return [...blocks, 'export {}'].join('\n')
+}
+
 t.test('the published service contains what runs, and no source', async (t) => {
   const folder = await temporaryFolder(t)
   const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder]
@@ -110,13 +117,16 @@ t.test('the client packages that the service serves', async (t) => {
       // @ts-expect-error a page needs a key
       export const browser = () => new Website({ url: 'https://example.com' })`
     const imports = `import { Tallyhouse } from 'tallyhouse-client'\nimport { Tallyhouse as Website } from 'tallyhouse-browser'\n`
-    await writeFile(join(folder, 'server.mts'), `${await example(SERVER)}\nexport {}`)
+    const documents = ['docs/clients.md', 'packages/client/README.md', 'packages/browser/README.md']
+    const programs = documents.map((_, i) => `document-${i}.mts`)
+    for (const [i, document] of documents.entries())
+      await writeFile(join(folder, `document-${i}.mts`), await program(document))
     await writeFile(join(folder, 'browser.mts'), `${await example(BROWSER)}\nexport { tallyhouse }`)
     for (const kind of ['mts', 'cts']) await writeFile(join(folder, `sample.${kind}`), imports + sample)
     const common = ['--noEmit', '--strict', '--skipDefaultLibCheck', '--target', 'ES2022', '--types', 'node']
     const types = ['--typeRoots', join(ROOT, 'node_modules/@types'), '--lib', 'ES2022,DOM,DOM.AsyncIterable']
     for (const [module, resolution, files] of [
-      ['Node16', 'Node16', ['server.mts', 'browser.mts', 'sample.mts', 'sample.cts']],
+      ['Node16', 'Node16', [...programs, 'browser.mts', 'sample.mts', 'sample.cts']],
       ['ESNext', 'Bundler', ['sample.mts']],
       ['CommonJS', 'Node10', ['sample.cts']],
     ] as const) {
