@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { symlink, writeFile } from 'node:fs/promises'
+import { readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
@@ -61,6 +61,22 @@ t.test('the document has every call, and nothing else', async (t) => {
   const routes = listRoutes(app).filter((route) => !NOT_OURS.test(route))
   const described = operations.map(({ path, method }) => `${method} ${path.replace(/\{(\w+)\}/g, ':$1')}`)
   t.strictSame(described.sort(), routes.sort())
+})
+
+t.test('every path that the manuals name exists', async (t) => {
+  const known = Object.keys(document.paths).map((path) => new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`))
+  const manuals = (await readdir('docs', { recursive: true })).map((name) => `docs/${name}`)
+  const files = ['README.md', 'CONTRIBUTING.md', ...manuals].filter((name) => /\.(md|ya?ml)$/.test(name))
+  const named = await Promise.all(files.map(async (name) => [name, await readFile(name, 'utf8')] as const))
+  const paths = named.flatMap(([name, text]) =>
+    Array.from(text.matchAll(/\/(?:public\/|health)[\w:/-]*/g), ([path]) => ({ name, path })),
+  )
+  t.ok(paths.length > 50)
+  t.strictSame(
+    // A slash at the end comes from `/public/users/*` and the like.
+    paths.filter(({ path }) => !path.endsWith('/') && !known.some((route) => route.test(path))),
+    [],
+  )
 })
 
 t.test('the document passes a linter', async (t) => {
