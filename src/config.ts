@@ -6,7 +6,7 @@ import { CONTEXT_MODES } from './contract/context.js'
 import { MAX_SCAN_DEPTH } from './contract/limits.js'
 import { VENDOR_PREFIXES, type VendorPrefix } from './contract/vendor-prefixes.js'
 import { isSentinelUrl, parseSentinelUrl } from './journal/redis/url.js'
-import { isOrigin } from './lib/is-origin.js'
+import { isOrigin } from './lib/origin.js'
 
 const MIB = 1024 * 1024
 
@@ -250,7 +250,9 @@ const Settings = Type.Object({
   CORS_ORIGIN: Type.Unsafe<string>({
     [Kind]: 'OriginList',
     default: '*',
-    message: 'origins without a path, such as https://example.com,https://shop.example.com, or * for any',
+    message:
+      'origins as browsers send them (lower case, without a path or the usual port, other scripts as xn--, each ' +
+      'subdomain by its name), such as https://example.com,https://shop.example.com, or * for any',
   }),
   SCRIPT_PATH: Type.Optional(
     Type.String({

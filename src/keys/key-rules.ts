@@ -1,6 +1,6 @@
 import { DAY_MS, HOUR_MS } from '../contract/durations.js'
 import { MAX_KEY_LABEL, UNPRINTABLE } from '../contract/limits.js'
-import { isOrigin } from '../lib/is-origin.js'
+import { isOrigin, originOf } from '../lib/origin.js'
 import { isBrowserKey, type LabelledGrant } from './keys.js'
 
 /** Origins of a key. */
@@ -42,7 +42,8 @@ export function findKeyFaults({ kind, label, origins, eventsOnly }: Omit<Labelle
   }
   const index = origins.findIndex((text) => !isOrigin(text))
   if (index >= 0) {
-    const message = 'must be an origin as browsers send it, such as https://shop.example'
+    const meant = originOf(origins[index] ?? '') ?? 'https://shop.example'
+    const message = `must be an origin as browsers send it, such as ${meant}`
     faults.push({ field: 'origins', index, message })
   }
   if (eventsOnly && kind !== 'write') faults.push({ field: 'events_only', message: 'is only for write keys' })

@@ -176,9 +176,11 @@ t.test('keys of a running service', async (t) => {
       message: /--events-only is only for write keys\.$/,
     })
     await t.rejects(create('--origin', 'https://shop.example', '--kind', 'secret'), { message: /in pages/ })
-    for (const origin of ['shop.example', 'https://shop.example/', 'https://SHOP.example', '*', '']) {
+    for (const origin of ['shop.example', 'https://*.example', '*', '']) {
       await t.rejects(create('--kind', 'write', '--origin', origin), { message: /--origin must be an origin/ }, origin)
     }
+    const meant = /such as https:\/\/mine\.example, not "https:\/\/MINE\.example:443"\.$/
+    await t.rejects(create('--kind', 'write', '--origin', 'https://MINE.example:443'), { message: meant })
     t.strictSame(await listed(env, '--project', 'refused'), [])
   })
 

@@ -209,6 +209,7 @@ t.test('keys by the API', async (t) => {
       [{ kind: 'secret', label: 1 }, '/label'],
       [{ kind: 'secret', origins: ['https://shop.example'] }, '/origins'],
       [{ kind: 'write', origins: ['https://shop.example', 'shop.example'] }, '/origins/1'],
+      [{ kind: 'write', origins: ['https://*.example'] }, '/origins/0'],
       [{ kind: 'write', origins: Array.from({ length: 51 }, (_, i) => `https://${i}.example`) }, '/origins'],
       [{ kind: 'public', events_only: true }, '/events_only'],
       [{ kind: 'write', events_only: 'yes' }, '/events_only'],
