@@ -1,8 +1,10 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { access, constants, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { temporaryFolder } from '../helper.js'
+import { CLI, temporaryFolder } from '../helper.js'
 import { NO_FULL_DISK, runCommand, runOnFullDisk, runProcess, startCommand } from './command-line.js'
 import { projectOfCommands } from './project-of-commands.js'
 
@@ -65,6 +67,16 @@ t.test('every command says that the disk of its output is full, once', { skip: N
     const { code, stderr } = await runOnFullDisk(args, env, args[0] === 'mcp' ? ping : '')
     t.strictSame([code, stderr], [1, 'The output cannot be written: The disk of the file is full.\n'], String(args[0]))
   }
+})
+
+t.test('output of which the disk takes only a part is no success', { skip: NO_FULL_DISK }, async (t) => {
+  const file = join(await temporaryFolder(t), 'help')
+  // The limit acts like a disk with 512 bytes left: the first write is shortened, and only the next one fails.
+  const script = `trap '' XFSZ; ulimit -f 1; exec "$0" "$1" --help > "$2"`
+  const child = spawn('sh', ['-c', script, process.execPath, CLI, file])
+  const messages = text(child.stderr)
+  t.strictSame(await once(child, 'exit'), [1, null])
+  t.match(await messages, /^The output cannot be written: EFBIG/)
 })
 
 t.test('of the readers who close the output, only the one of an export has missed something', async (t) => {
