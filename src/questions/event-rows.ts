@@ -127,22 +127,10 @@ export class EventRows implements FieldRows {
 
   /** Whether facts have everything that a field of the page is computed from, so that no properties have to be read. */
   hasPage(name: PageName): boolean {
+    const { facts } = this.statement.context
     const page = new PageColumns(this.statement)
     page.column(name)
-    return !page.needsProperties(this.kept)
-  }
-
-  /** Adds the columns `page.texts`, if facts have all of them; otherwise, the fields need the properties. */
-  addTexts(page: PageColumns): boolean {
-    if (page.needsProperties(this.kept)) return false
-    this.#page.lendTexts(page)
-    return true
-  }
-
-  /** The columns of facts with values; null without facts. */
-  get kept(): KeptValues | null {
-    const { facts } = this.statement.context
-    return facts ? { find: facts.findColumn, isThere: true } : null
+    return !page.needsProperties(facts ? { find: facts.findColumn, isThere: true } : null)
   }
 
   /** The column of the user, the same for all aliases. */
@@ -167,7 +155,7 @@ export class EventRows implements FieldRows {
 
   /** Reads facts, and the events that are not among them yet. */
   #read(range: RowRange, narrow: readonly string[], columns: readonly EventColumn[]): string {
-    const { statement, kept } = this
+    const { statement } = this
     const { shards, facts } = statement.context
     const project = `project_id = ${statement.project}`
     const selectEvents = (kept: KeptValues | null, more: readonly string[]) => {
@@ -175,17 +163,18 @@ export class EventRows implements FieldRows {
       conditions.push(...selectSessions(range, `session_id != ''`, SESSION_OF_EVENT), ...more)
       return this.#selectRaw(columns, { ...EVENTS, table: shards.table('events'), kept }, conditions)
     }
-    if (!facts || !kept) return this.#select(`(${this.#divide(selectEvents(null, []))})`, null)
+    if (!facts) return this.#select(`(${this.#divide(selectEvents(null, []))})`, null)
     const conditions = [project, ...selectDays(statement, range), ...narrow]
     conditions.push(...selectSessions(range, 'session != 0', 'session'))
     if (facts.step !== null) conditions.push(`step <= ${statement.ofShard(facts.step, 'UInt32')}`)
+    const kept = { find: facts.findColumn, isThere: true }
     const source = { ...FACTS, table: shards.table('event_facts'), kept }
     const copied = this.#selectRaw(columns, source, conditions)
     const isLater = `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`
     if (facts.hasLater && this.#hasJson) statement.set(SOON_CONCURRENT)
     const later = facts.hasLater ? ` UNION ALL ${selectEvents({ ...kept, isThere: false }, [isLater])}` : ''
     // Paths and hosts are computed once per distinct text of a block: with large blocks, fewer in total.
-    if (this.#page.hasFields && !this.#needsProperties(kept)) statement.set(LARGE_BLOCKS)
+    if (!this.#page.isEmpty && !this.#needsProperties(kept)) statement.set(LARGE_BLOCKS)
     const rows = `(${this.#divide(`${copied}${later}`)})`
     const isRepaired = !this.#hasJson || statement.context.repairsTexts
     return this.#select(isRepaired ? rows : `(SELECT * FROM ${rows} WHERE ${failIf('refused')} = 0)`, kept)
@@ -197,7 +186,7 @@ export class EventRows implements FieldRows {
    * minute. Nothing is pushed through a LIMIT with the setting.
    */
   #divide(rows: string): string {
-    if (!this.#page.hasFields) return rows
+    if (this.#page.isEmpty) return rows
     this.statement.set({ query_plan_filter_push_down: 0 })
     return `SELECT * FROM (${rows}) LIMIT ${MAX_ROWS}`
   }

@@ -57,8 +57,6 @@ export class PageColumns {
   readonly #statement: Statement
   readonly #ofPageViews: boolean
   readonly #names = new Set<PageName>()
-  /** places whose texts are read for others */
-  readonly #lent = new Set<Place>()
 
   /** @param options `ofPageViews`: whether all rows with properties are page views */
   constructor(statement: Statement, { ofPageViews = false } = {}) {
@@ -66,13 +64,8 @@ export class PageColumns {
     this.#ofPageViews = ofPageViews
   }
 
-  /** Whether nothing is read, neither fields nor texts. */
   get isEmpty(): boolean {
-    return this.#read().length === 0
-  }
-
-  get hasFields(): boolean {
-    return this.#names.size > 0
+    return this.#names.size === 0
   }
 
   /** The column with the token of a field. */
@@ -81,27 +74,17 @@ export class PageColumns {
     return `page_${name}`
   }
 
-  /** The columns of `raws` with the texts that the fields are computed from, unless they need the properties. */
-  get texts(): string[] {
-    return this.#places().map((place) => `text_${place}`)
-  }
-
-  /** Reads the texts of others, too. */
-  lendTexts(others: PageColumns): void {
-    for (const place of others.#places()) this.#lent.add(place)
-  }
-
-  /** Whether facts lack a column for any text that is read. */
+  /** Whether facts lack a column for any text that the fields are computed from. */
   needsProperties(kept: KeptValues | null): boolean {
     // Do not stop at the first missing column: each one has to be requested.
-    return this.#read()
+    return this.#places()
       .map((place) => this.#findColumn(place, kept))
       .includes(null)
   }
 
   /** Columns of events or facts from which `select` makes the others. */
   raws(kept: KeptValues | null): string[] {
-    const places = this.#read()
+    const places = this.#places()
     const columns = new Map(places.map((place) => [place, this.#findColumn(place, kept)]))
     const others = this.#findTexts(places.filter((place) => columns.get(place) === null))
     const same = this.#findTexts(places.filter((place) => columns.get(place) !== null))
@@ -125,7 +108,7 @@ export class PageColumns {
     rows: string,
     { isPage = isPageView(this.#statement), kept = null }: { isPage?: string; kept?: KeptValues | null } = {},
   ): string {
-    if (!this.hasFields) return rows
+    if (this.isEmpty) return rows
     const steps = [
       ...this.#selectTexts(kept),
       this.#selectHosts(),
@@ -300,12 +283,6 @@ export class PageColumns {
     return name === 'url' || name === 'title' ? `text_${name}` : `utm_${name}`
   }
 
-  /** All places that texts are read from. */
-  #read(): Place[] {
-    return [...new Set([...this.#places(), ...this.#lent])]
-  }
-
-  /** The places that the fields are computed from. */
   #places(): Place[] {
     const placesOf = (name: PageName) => {
       return name === 'channel' && this.#ofPageViews ? PLACES_OF_PAGE_VIEW : PLACES_OF[name]

@@ -67,7 +67,7 @@ function isOfPageViews(chosen: Chosen): boolean {
   return CHOSEN[chosen][1] === 'is_page'
 }
 
-/** Page fields of one event of a session that are computed once for each session. */
+/** Page fields of one event of a session that are computed from its properties, once for each session. */
 interface ChosenPage {
   fields: PageColumns
   /** columns of the session by the names of the fields */
@@ -316,36 +316,31 @@ export class Sessions implements SessionTable {
 
   /** Operand of FROM: the sessions, grouped from their events and calls. */
   #select(): string {
-    const pages = [...this.#pages].map(([chosen, page]) => {
-      // Facts may have the texts in columns of their own.
-      const sources = this.#events.addTexts(page.fields) ? page.fields.texts : [JSON_OF_EVENT]
-      return { chosen, page, sources, picked: this.#pickPage(chosen, sources) }
-    })
+    const pages = [...this.#pages]
     const known = [
       'session_key',
       'session_start',
       'session_order',
       ...[...this.#columns.values()].map(({ name }) => name),
     ]
-    const sessions = this.#selectSessions(
-      pages.flatMap(({ picked }) => picked.map(({ name, sql }) => `${sql} AS ${name}`)),
-    )
-    return pages.reduce((rows, { chosen, page, sources }, i) => {
-      const left = pages.slice(i + 1).flatMap(({ picked }) => picked.map(({ name }) => name))
-      const from = this.#selectPage(rows, { chosen, page, sources })
+    return pages.reduce((rows, [chosen, page], i) => {
+      const left = pages.slice(i + 1).flatMap(([other]) => [`${other}_json`, `${other}_is_page`])
+      const from = selectPage(rows, chosen, page)
       const columns = [...page.names].map(([name, column]) => `page_${name} AS ${column}`)
       const sql = `(SELECT ${[...known, ...columns, ...left].join(', ')} FROM ${from})`
       known.push(...page.names.values())
       return sql
-    }, sessions)
+    }, this.#selectSessions())
   }
 
-  /** Operand of FROM: the sessions. @param more columns with what the page fields are computed from */
-  #selectSessions(more: readonly string[]): string {
+  /** Operand of FROM: the sessions with the properties of the events whose page fields are needed. */
+  #selectSessions(): string {
+    // This comes first, because it adds columns to the moments.
+    const pages = [...this.#pages.keys()].flatMap((chosen) => this.#pickPage(chosen))
     const moments = this.#selectMoments()
     // The limit is for the values of a breakdown, not for sessions.
     this.#statement.set({ max_rows_to_group_by: '0' })
-    const columns = [...[...this.#columns.values()].map(({ name, sql }) => `${sql} AS ${name}`), ...more]
+    const columns = [...[...this.#columns.values()].map(({ name, sql }) => `${sql} AS ${name}`), ...pages]
     const order = this.#isById
       ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))`
       : 'toUInt128(0)'
@@ -362,31 +357,12 @@ export class Sessions implements SessionTable {
       GROUP BY moments.key, arrayCount(start -> start <= at, cuts.starts))`
   }
 
-  /** Columns with what an event's page is computed from, empty without an event, and whether it is a page view. */
-  #pickPage(chosen: Chosen, sources: readonly string[]): { name: string; sql: string }[] {
+  /** Columns with the properties of an event, empty without one, and whether it is a page view. */
+  #pickPage(chosen: Chosen): string[] {
     const [find, condition] = CHOSEN[chosen]
     const pick = (column: string) => `${find}(${column}, place, ${condition})`
     const isPage = isOfPageViews(chosen) ? 'max(is_page)' : pick('is_page')
-    const picked = sources.map((source) => ({
-      name: `${chosen}_${source}`,
-      sql: pick(this.#moment(source, source, `''`)),
-    }))
-    return [...picked, { name: `${chosen}_is_page`, sql: isPage }]
-  }
-
-  /** Operand of FROM: sessions with all columns of the page of one of their events. */
-  #selectPage(
-    sessions: string,
-    { chosen, page: { fields }, sources }: { chosen: Chosen; page: ChosenPage; sources: readonly string[] },
-  ): string {
-    const isPage = `${chosen}_is_page`
-    if (sources[0] !== JSON_OF_EVENT) {
-      const texts = sources.map((source) => `${chosen}_${source} AS ${source}`)
-      return fields.select(`(SELECT *, ${texts.join(', ')} FROM ${sessions})`, { isPage, kept: this.#events.kept })
-    }
-    const json = `${chosen}_${JSON_OF_EVENT}`
-    const rows = `SELECT *, if(${json} = '', '{}', ${json}) AS properties FROM ${sessions}`
-    return fields.select(`(SELECT *, ${fields.raws(null).join(', ')} FROM (${rows}))`, { isPage })
+    return [`${pick(this.#moment('json', 'json', `''`))} AS ${chosen}_json`, `${isPage} AS ${chosen}_is_page`]
   }
 
   /**
@@ -472,7 +448,7 @@ export class Sessions implements SessionTable {
     const columns: EventColumn[] = ['event', 'distinct_id', 'timestamp', 'id']
     if (this.#isById) columns.push('session_id', 'session')
     if (this.#hasContext) columns.push(...CONTEXT_NAMES)
-    if (this.#moments.some(({ name }) => name === JSON_OF_EVENT)) columns.push(JSON_OF_EVENT)
+    if (this.#pages.size > 0) columns.push('json')
     const { from, to } = this.scope
     const hasSession = this.#only ?? this.#isById
     const range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS, hasSession }
@@ -540,10 +516,14 @@ const isBounced = (pages: string, events: string) =>
   `multiIf(${pages} = 0, '', ${pages} = 1 AND ${events} = 1, 'true', 'false')`
 const BOUNCED = { grouped: isBounced('sum(is_page)', 'sum(is_event)'), fact: isBounced('pages', 'events') }
 
-/** The column with the properties of an event. */
-const JSON_OF_EVENT = 'json'
-
 const HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
+
+/** Operand of FROM: sessions with all columns of the page of one of their events. */
+function selectPage(sessions: string, chosen: Chosen, { fields }: ChosenPage): string {
+  const json = `${chosen}_json`
+  const rows = `SELECT *, if(${json} = '', '{}', ${json}) AS properties FROM ${sessions}`
+  return fields.select(`(SELECT *, ${fields.raws(null).join(', ')} FROM (${rows}))`, { isPage: `${chosen}_is_page` })
+}
 
 function toToken(field: FieldSql, { context }: Statement): string {
   return field.type === 'json' ? field.sql : formatFieldJson(field, context)
