@@ -10,7 +10,7 @@ export interface Alias {
    * belongs to
    */
   said: string
-  /** epoch ms */
+  /** epoch ms; of a user: when a call last began to search for its names, 0 if none is searching */
   createdAt: number
   /** the user whose profile received properties of this name's profile; empty if none did */
   givenTo: string
@@ -44,7 +44,7 @@ export const HAS_NAMES: Alias = {
 }
 
 /**
- * The record of a user that may have other names.
+ * The record of a user that may have other names, but need not.
  * @param now epoch ms
  */
 export function mayHaveNames(now: number): Alias {
@@ -76,7 +76,7 @@ export function parseAlias(state: string): Alias {
 export function addOtherName(current: Alias | null, now: number): Alias {
   if (current === null) return HAS_NAMES
   if (current.distinctId !== '') return { ...current, stepAt: Math.max(now, current.stepAt + 1) }
-  return current.isPending ? HAS_NAMES : current
+  return current.isPending || current.createdAt > 0 ? HAS_NAMES : current
 }
 
 /** Whether a name is another name of a user. */

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { StoreUnreachableError } from '../../clickhouse/errors.js'
 import { ApiError } from '../../contract/errors.js'
 import type { KeyClass } from '../../contract/key-class.js'
 import { canLink } from '../../contract/user-names.js'
@@ -13,7 +14,7 @@ import type { Toll } from '../../states/toll.js'
 import type { AliasProjects } from './alias-projects.js'
 import type { AliasSettling } from './alias-settling.js'
 import { type Aliases, type Chain, isSame } from './aliases.js'
-import { giveTo, pickProperties, returnLost, takeFrom } from './give-properties.js'
+import { giveTo, noteGift, pickProperties, withdraw } from './give-properties.js'
 import { takeBack } from './take-back.js'
 
 /** Minimum time between two log lines about conflicts, ms. */
@@ -337,7 +338,6 @@ export class AliasLinks {
 
   /**
    * Marks a user that has got an alias, unless the user has lost it again.
-   * @param made `said`: the user's name in the call
    * @returns whether the user has become an alias itself
    */
   async #confirm(projectId: string, { user, said, alias }: Pick<Making, 'user' | 'said' | 'alias'>): Promise<boolean> {
@@ -347,11 +347,22 @@ export class AliasLinks {
       isStep = isLink(current)
       return addOtherName(current, Date.now())
     })
+    const [link, named] = await Promise.all([states.get(projectId, alias), states.get(projectId, said)])
+    const isSaid = said === user || (isLink(named) && named.distinctId === user)
     // That name may have been taken back from the user, together with all names that were linked to it.
-    if (said !== user) await aliases.settle(projectId, [alias])
-    const link = await states.get(projectId, alias)
-    if (!isLink(link) || link.distinctId !== user) await aliases.unmark(projectId, [user, said], barrier)
+    if (!isSaid) await aliases.settle(projectId, [alias], barrier)
+    if (!isSaid || !isLink(link) || link.distinctId !== user) await this.#unmark(projectId, [user, said])
     return isStep
+  }
+
+  /** Clears the marks of users without other names. Without the store, marks stay: links do not need it. */
+  async #unmark(projectId: string, users: readonly string[]): Promise<void> {
+    const { aliases, barrier } = this.#parts
+    try {
+      await aliases.unmark(projectId, users, barrier)
+    } catch (error) {
+      if (!(error instanceof ApiError) && !(error instanceof StoreUnreachableError)) throw error
+    }
   }
 
   /**
@@ -368,28 +379,21 @@ export class AliasLinks {
     })
     // Also take back the properties that another call has given since `made` was read.
     if (late) await this.#takeGiven(projectId, closing, late)
-    await this.#parts.aliases.unmark(projectId, [closing], this.#parts.barrier)
+    await this.#unmark(projectId, [closing])
   }
 
-  /**
-   * Takes back the properties that an alias gave.
-   * @param giver its profile when it gave them, if the caller knows it: it may have been changed or deleted since
-   */
+  /** Takes back the properties that an alias gave. */
   async #takeGiven(
     projectId: string,
     alias: string,
     { givenTo, given: names }: Pick<Alias, 'givenTo' | 'given'>,
-    giver?: Profile | null,
   ): Promise<void> {
     const { profiles } = this.#parts
     if (givenTo === '' || names.length === 0) return
-    const own = giver ?? (await profiles.get(projectId, alias))
+    const own = await profiles.get(projectId, alias)
     if (!own) return
     const given = { ...own, properties: pickProperties(own.properties, names) }
-    const taken = await takeFrom(this.#parts, projectId, { to: givenTo, given })
-    for (const user of taken.keys()) {
-      await profiles.change(projectId, user, (left) => (left?.isDerived && left.properties.size === 0 ? null : left))
-    }
+    await withdraw(this.#parts, projectId, { to: givenTo, given })
   }
 
   /**
@@ -411,18 +415,15 @@ export class AliasLinks {
       if (error instanceof FencedError) return
       throw error
     }
-    let isMade = false
-    await states.change(projectId, alias, (current) => {
-      isMade = isLink(current) && isSame(current, made)
-      if (!current || !isMade) return current
+    const gift = { giver: alias, own: own ?? { properties: new Map(), updatedAt: 0 }, to: user, given }
+    // If it is not made any more, it was removed by a call that did not know what it had given. It may be made again.
+    const isMade = await noteGift(this.#parts, projectId, gift, (current) => {
+      if (!isSame(current, made)) return null
       const all = [...new Set([...current.given, ...given])]
       if (!current.isPending && all.length === current.given.length) return current
       return { ...current, givenTo: user, given: all, isPending: false, isLeaving: false }
     })
-    if (isMade && own) await returnLost(this.#parts, projectId, { giver: alias, own, to: user, given })
     if (given.length === 0 || (isMade && fence)) return
-    // The alias was removed concurrently, by a call that did not know what it had given. It may have been made again.
-    if (!isMade) await this.#takeGiven(projectId, alias, { givenTo: user, given }, own)
     // Otherwise, the profile that got the properties already belongs to an alias, which passes them on.
     const giver = isMade ? user : alias
     const next = await states.get(projectId, giver)

@@ -89,7 +89,7 @@ export class AliasSettling {
     for (let start = 0; start < names.length && !signal.aborted; start += AT_ONCE) {
       const began = performance.now()
       const some = names.slice(start, start + AT_ONCE).map(({ alias }) => alias)
-      await aliases.settle(projectId, some)
+      await aliases.settle(projectId, some, barrier)
       await this.#pause(PAUSE_SHARE * (performance.now() - began))
     }
     const ended = await this.#end(

@@ -142,45 +142,11 @@ export class Aliases {
   }
 
   /**
-   * Resets users that have no other names any more, as if they never had any. A link that is made at the same time is
-   * not overlooked: it is visible when the store is searched, or else its call marks the user again afterwards.
+   * Clears the marks of users that have no other names any more. A link that is made at the same time is not
+   * overlooked: it is visible when the store is searched, or else its call marks the user again afterwards.
    */
   async unmark(projectId: string, users: readonly string[], barrier: Pick<Barrier, 'requireProject'>): Promise<void> {
-    let left = users
-    for (let round = 0; left.length > 0 && round < MAX_ROUNDS; round++) {
-      left = await this.#tryToUnmark(projectId, left, barrier)
-    }
-  }
-
-  /** @returns the users whose marks were changed concurrently, so that the search may have come too early */
-  async #tryToUnmark(
-    projectId: string,
-    users: readonly string[],
-    barrier: Pick<Barrier, 'requireProject'>,
-  ): Promise<string[]> {
-    const mark = mayHaveNames(this.now())
-    const marked = new Set<string>()
-    await forEachInBatches(users, async (user) => {
-      await this.#states.change(projectId, user, (current) => {
-        marked.delete(user)
-        if (current === null || isLink(current)) return current
-        marked.add(user)
-        return mark
-      })
-    })
-    if (marked.size === 0) return []
-    await barrier.requireProject(projectId)
-    const named = new Set(await this.findTargets(projectId, [...marked]))
-    const changed = new Set<string>()
-    await forEachInBatches([...marked], async (user) => {
-      await this.#states.change(projectId, user, (current) => {
-        changed.delete(user)
-        if (current?.isPending && isSame(current, mark)) return named.has(user) ? HAS_NAMES : null
-        changed.add(user)
-        return current
-      })
-    })
-    return [...changed]
+    await this.#clear(projectId, users, () => false, barrier)
   }
 
   /** Removes aliases, and the marks that are no longer needed. @returns how many aliases there were */
@@ -191,20 +157,66 @@ export class Aliases {
     barrier: Pick<Barrier, 'requireProject'>,
   ): Promise<number> {
     const removed = new Map<string, string>()
-    const marked = new Set<string>()
+    const left = new Set<string>()
     await forEachInBatches(names, async (name) => {
       await this.#states.change(projectId, name, (current) => {
         removed.delete(name)
-        const isRemoved = isLink(current) && isOwn(current)
-        if (isRemoved) removed.set(name, current.distinctId)
-        const left = isRemoved ? endLink(current) : current
-        if (left === null || isLink(left)) marked.delete(name)
-        else marked.add(name)
-        return left
+        left.delete(name)
+        if (isLink(current) && isOwn(current)) removed.set(name, current.distinctId)
+        // Names may lead to it, as to a user with a mark.
+        if (isLink(current) ? isOwn(current) && current.stepAt > 0 : current !== null) left.add(name)
+        return removed.has(name) && !left.has(name) ? null : current
       })
     })
-    await this.unmark(projectId, [...new Set([...marked, ...removed.values()])], barrier)
+    await this.#clear(projectId, [...new Set([...left, ...removed.values()])], isOwn, barrier)
     return removed.size
+  }
+
+  /** Removes the records of users, and of aliases that go, if no names lead to them; otherwise, they become marks. */
+  async #clear(
+    projectId: string,
+    names: readonly string[],
+    isGoing: (link: Alias) => boolean,
+    barrier: Pick<Barrier, 'requireProject'>,
+  ): Promise<void> {
+    let left = names
+    for (let round = 0; left.length > 0 && round < MAX_ROUNDS; round++) {
+      left = await this.#tryToClear(projectId, left, isGoing, barrier)
+    }
+  }
+
+  /** @returns the names whose records were changed concurrently, so that the search may have come too early */
+  async #tryToClear(
+    projectId: string,
+    names: readonly string[],
+    isGoing: (link: Alias) => boolean,
+    barrier: Pick<Barrier, 'requireProject'>,
+  ): Promise<string[]> {
+    const now = this.now()
+    const stamps = new Map<string, string>()
+    await forEachInBatches(names, async (name) => {
+      await this.#states.change(projectId, name, (current) => {
+        stamps.delete(name)
+        if (current === null || (current.distinctId !== '' && !isGoing(current))) return current
+        const stamped = current.distinctId === '' ? { ...current, createdAt: now } : addOtherName(current, now)
+        stamps.set(name, stampOf(stamped))
+        return stamped
+      })
+    })
+    if (stamps.size === 0) return []
+    await barrier.requireProject(projectId)
+    const named = new Set(await this.findTargets(projectId, [...stamps.keys()]))
+    const changed = new Set<string>()
+    await forEachInBatches([...stamps], async ([name, stamp]) => {
+      await this.#states.change(projectId, name, (current) => {
+        changed.delete(name)
+        if (current === null) return null
+        if (stampOf(current) === stamp) return named.has(name) ? HAS_NAMES : null
+        changed.add(name)
+        return current
+      })
+    })
+    return [...changed]
   }
 
   /** Follows a name to its user. */
@@ -231,10 +243,10 @@ export class Aliases {
    * Makes names lead to their users in one step. After a change, the name is followed again: an alias that is made or
    * taken back concurrently is then seen by one of the two calls.
    */
-  async settle(projectId: string, names: readonly string[]): Promise<void> {
+  async settle(projectId: string, names: readonly string[], barrier: Pick<Barrier, 'requireProject'>): Promise<void> {
     let left = names
+    let led = new Map<string, string>()
     for (let round = 0; left.length > 0 && round < MAX_ROUNDS; round++) {
-      const changed: string[] = []
       const known = new Map<string, Promise<Alias | null>>()
       const read = (name: string) => {
         const reading = known.get(name) ?? this.#states.get(projectId, name)
@@ -243,20 +255,29 @@ export class Aliases {
       }
       // Read all names concurrently, rather than one after another along each chain.
       await forEachInBatches(left, async (name) => void (await read(name)))
+      const lost = new Set<string>()
+      for (const [name, user] of led) if ((await read(name))?.distinctId !== user) lost.add(user)
+      await this.unmark(projectId, [...lost], barrier)
       const findEnd = createEndFinder(read)
-      const users = new Set<string>()
+      const findNext = createEndFinder(read, ({ distinctId }) => distinctId)
+      const changed: string[] = []
+      led = new Map()
       await forEachInBatches(left, async (name) => {
-        const user = await findEnd(name)
+        // Concurrent calls can link names in a circle by what they said, but not by where the names lead.
+        const user = (await findEnd(name)) ?? (await findNext(name))
         const alias = await read(name)
         if (user === null || !isLink(alias) || alias.distinctId === user) return
         changed.push(name)
-        users.add(user)
+        // Usually, the link that leads to the user has marked it. That may have been taken back.
+        if (!(await read(user))) await this.#states.change(projectId, user, (now) => now ?? mayHaveNames(this.now()))
+        let isLed = false
         await this.#states.change(projectId, name, (current) => {
-          return isLink(current) && isSame(current, alias) ? { ...current, distinctId: user } : current
+          isLed = isLink(current) && isSame(current, alias)
+          return current && isLed ? { ...current, distinctId: user } : current
         })
+        if (isLed) led.set(name, user)
       })
-      // Usually, the link that leads to them has marked them. It may have been taken back.
-      await forEachInBatches([...users], async (user) => {
+      await forEachInBatches([...new Set(led.values())], async (user) => {
         await this.#states.change(projectId, user, (current) => addOtherName(current, Date.now()))
       })
       left = changed
@@ -314,11 +335,13 @@ function stepsBefore(
 }
 
 /**
- * Finds the user of a name by following the aliases; null if they make a cycle. Results are
- * remembered, so that following many names of one user takes one read per name.
+ * Finds the user of a name by following the aliases; null if they make a cycle. Results are remembered, so that
+ * following many names of one user takes one read per name.
+ * @param next where a link leads; default: to the name that the client linked it to
  */
 export function createEndFinder(
   read: (name: string) => Promise<Alias | null>,
+  next: (link: Alias) => string = ({ said }) => said,
 ): (name: string) => Promise<string | null> {
   const ends = new Map<string, string | null>()
   return async (name) => {
@@ -330,20 +353,20 @@ export function createEndFinder(
       if (end !== undefined) break
       path.add(at)
       const alias = await read(at)
-      if (!isLink(alias) || isReserved(alias.said)) {
+      if (!isLink(alias) || isReserved(next(alias))) {
         end = at
         break
       }
-      at = alias.said
+      at = next(alias)
     }
     for (const passed of path) ends.set(passed, end)
     return end
   }
 }
 
-/** What is left of an alias when its name is a user again: if names may lead to it, a mark for `Aliases.unmark`. */
-export function endLink({ stepAt }: Alias): Alias | null {
-  return stepAt > 0 ? mayHaveNames(Date.now()) : null
+/** Tells two states of a record that names lead to apart. */
+function stampOf({ distinctId, createdAt, stepAt }: Alias): string {
+  return distinctId === '' ? `user ${createdAt}` : `alias ${stepAt}`
 }
 
 /** Whether both were made by the same call. */

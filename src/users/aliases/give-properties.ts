@@ -48,8 +48,8 @@ export interface GiftParts {
 
 /**
  * Takes properties that another name gave away from a profile, and from those that it passed them on to. Each link is
- * read after its profile has lost them: a call that passes them on at the same time notes that in the link before it
- * looks at the profile again (`returnLost`), so that one of the two calls sees the other.
+ * read after its profile has lost them, so that a call which passes them on at the same time is seen, or sees this one
+ * (`noteGift`). A link forgets them once the next profile has lost them, so that an interrupted call can be repeated.
  * @param given as the other name gave them: values that were set since stay
  * @returns by profile: the names of the properties that it lost
  */
@@ -60,44 +60,80 @@ export async function takeFrom(
 ): Promise<Map<string, Set<string>>> {
   const taken = new Map<string, Set<string>>()
   let going = given.properties
+  let forget = async () => {}
   for (let at = to; going.size > 0 && !taken.has(at); ) {
     const lost = new Set<string>()
+    let left: Profile | null = null
     await profiles.change(projectId, at, (profile) => {
       lost.clear()
-      const left = profile && takeAwayProperties(profile, { ...given, properties: going }, Date.now())
+      left = profile && takeAwayProperties(profile, { ...given, properties: going }, Date.now())
       for (const name of profile?.properties.keys() ?? []) if (!left?.properties.has(name)) lost.add(name)
       return left
     })
     taken.set(at, lost)
+    await forget()
+    forget = async () => {}
     const link = await states.get(projectId, at)
     if (!isLink(link) || link.givenTo === '') break
-    going = pickProperties(going, link.given)
-    if (going.size === 0) break
-    await states.change(projectId, at, (current) => {
-      if (!isLink(current) || current.givenTo !== link.givenTo) return current
-      return { ...current, given: current.given.filter((name) => !going.has(name)) }
-    })
-    at = link.givenTo
+    // What the profile still has, it has with another value, which it may have passed on.
+    const kept = (left as Profile | null)?.properties
+    const passed = pickProperties(
+      going,
+      link.given.filter((name) => !kept?.has(name)),
+    )
+    const [name, { givenTo }] = [at, link]
+    forget = async () => {
+      await states.change(projectId, name, (current) => {
+        if (!isLink(current) || current.givenTo !== givenTo) return current
+        return { ...current, given: current.given.filter((property) => !passed.has(property)) }
+      })
+    }
+    going = passed
+    at = givenTo
   }
+  await forget()
   return taken
 }
 
+/** Like `takeFrom`; deletes profiles that consisted of nothing else. */
+export async function withdraw(
+  parts: GiftParts,
+  projectId: string,
+  gift: { to: string; given: GivenProperties },
+): Promise<void> {
+  for (const user of (await takeFrom(parts, projectId, gift)).keys()) {
+    await parts.profiles.change(projectId, user, (left) =>
+      left?.isDerived && left.properties.size === 0 ? null : left,
+    )
+  }
+}
+
 /**
- * Takes back what a name has just given although it has lost it in the meantime. To be called after the gift is noted in
- * its link, see `takeFrom`.
+ * Notes a gift in the link of its giver. What should not have been given is withdrawn: everything if the link has
+ * changed, or what the giver itself has lost in the meantime.
+ * @param note the changed link; null if the link is not the one that gave
+ * @returns whether the gift was noted
  */
-export async function returnLost(
+export async function noteGift(
   parts: GiftParts,
   projectId: string,
   { giver, own, to, given }: { giver: string; own: GivenProperties; to: string; given: readonly string[] },
-): Promise<void> {
-  if (given.length === 0) return
-  const now = await parts.profiles.get(projectId, giver)
+  note: (link: Alias) => Alias | null,
+): Promise<boolean> {
+  let isNoted = false
+  await parts.states.change(projectId, giver, (current) => {
+    const noted = isLink(current) ? note(current) : null
+    isNoted = noted !== null
+    return noted ?? current
+  })
+  if (given.length === 0) return isNoted
+  const profile = isNoted ? await parts.profiles.get(projectId, giver) : null
   const lost = pickProperties(
     own.properties,
-    given.filter((name) => !now?.properties.has(name)),
+    given.filter((name) => !profile?.properties.has(name)),
   )
-  await takeFrom(parts, projectId, { to, given: { ...own, properties: lost } })
+  await withdraw(parts, projectId, { to, given: { ...own, properties: lost } })
+  return isNoted
 }
 
 export function pickProperties(properties: Properties, names: Iterable<string>): Properties {

@@ -1,11 +1,11 @@
 import { ApiError } from '../../contract/errors.js'
 import { forEachInBatches } from '../../lib/for-each-in-batches.js'
-import { type Alias, addOtherName, HAS_NAMES, isLink } from '../../model/alias.js'
+import { type Alias, addOtherName, HAS_NAMES, isLink, mayHaveNames } from '../../model/alias.js'
 import type { Profile } from '../../model/profile.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import type { States } from '../../states/state-store.js'
-import { type Aliases, createEndFinder, endLink, isSame } from './aliases.js'
-import { giveTo, pickProperties, returnLost, takeFrom } from './give-properties.js'
+import { type Aliases, createEndFinder, isSame } from './aliases.js'
+import { giveTo, noteGift, pickProperties, takeFrom } from './give-properties.js'
 
 /** How often to start again because the alias gave properties concurrently. */
 const MAX_ROUNDS = 10
@@ -63,14 +63,20 @@ async function tryToTakeBack(
   await giveToAlias(parts, parting, alias)
   await dropDerived(parts, parting)
   // Until the alias is gone, a name that leads to it leads to the user.
-  await forEachInBatches(others, (name) => lead(parts, projectId, name, alias))
+  await forEachInBatches(others, async (name) => {
+    const known = parting.links.get(name)
+    await states.change(projectId, name, (current) => {
+      return isLink(current) && known && isSame(current, known) ? { ...current, distinctId: alias } : current
+    })
+  })
   let result = 'again' as 'done' | 'gone' | 'again'
   await states.change(projectId, alias, (current) => {
     if (!isLink(current)) result = 'gone'
     // A call that makes the alias again gives the properties again, and it is no longer leaving.
     else result = current.isLeaving && isSame(current, known) && haveSameGift(current, known) ? 'done' : 'again'
     if (!isLink(current) || result !== 'done') return current
-    return others.length > 0 ? HAS_NAMES : endLink(current)
+    if (others.length > 0) return HAS_NAMES
+    return current.stepAt > 0 ? mayHaveNames(aliases.now()) : null
   })
   if (result !== 'again') await settle(parts, parting, alias)
   return result
@@ -110,8 +116,8 @@ async function takeGiven(
   const taken = new Map<string, Set<string>>()
   for (const name of byTime(leaving, links)) {
     // Another call may have moved the gift since the names were found.
-    const link = await states.get(projectId, name)
-    if (!isLink(link) || link.givenTo === '' || leaving.has(link.givenTo)) continue
+    const link = await findSame(states, projectId, name, links)
+    if (!link || link.givenTo === '' || leaving.has(link.givenTo)) continue
     const own = await profiles.get(projectId, name)
     if (!own) continue
     const given = { ...own, properties: pickProperties(own.properties, link.given) }
@@ -128,7 +134,7 @@ async function giveAgain(
   { projectId, links, leaving }: Parting,
   taken: Map<string, Set<string>>,
 ): Promise<void> {
-  const { profiles, states } = parts
+  const { profiles } = parts
   for (const [to, lost] of taken) {
     for (const name of byTime(links.keys(), links)) {
       const link = links.get(name)
@@ -139,10 +145,10 @@ async function giveAgain(
       const given = await giveTo(profiles, projectId, { user: to, other: part })
       if (given.length === 0) continue
       for (const property of given) lost.delete(property)
-      await states.change(projectId, name, (current) => {
-        return isLink(current) ? { ...current, given: [...new Set([...current.given, ...given])] } : current
+      await noteGift(parts, projectId, { giver: name, own, to, given }, (current) => {
+        if (!isSame(current, link) || current.givenTo !== to || current.isLeaving) return null
+        return { ...current, given: [...new Set([...current.given, ...given])] }
       })
-      await returnLost(parts, projectId, { giver: name, own, to, given })
     }
   }
 }
@@ -151,15 +157,26 @@ async function giveAgain(
 async function giveToAlias(parts: TakeBackParts, { projectId, links, leaving }: Parting, alias: string): Promise<void> {
   const { profiles, states } = parts
   for (const name of byTime(leaving, links)) {
-    const link = name === alias ? null : await states.get(projectId, name)
-    if (!isLink(link) || link.givenTo === '' || leaving.has(link.givenTo)) continue
+    const link = name === alias ? null : await findSame(states, projectId, name, links)
+    if (!link || link.givenTo === '' || leaving.has(link.givenTo)) continue
     const own = await profiles.get(projectId, name)
     const given = own ? await giveTo(profiles, projectId, { user: alias, other: own }) : []
-    await states.change(projectId, name, (current) => {
-      return isLink(current) ? { ...current, givenTo: alias, given, isPending: false } : current
+    const gift = { giver: name, own: own ?? { properties: new Map(), updatedAt: 0 }, to: alias, given }
+    await noteGift(parts, projectId, gift, (current) => {
+      return isSame(current, link) ? { ...current, givenTo: alias, given, isPending: false } : null
     })
-    if (own) await returnLost(parts, projectId, { giver: name, own, to: alias, given })
   }
+}
+
+/** The link of a name as it is now, unless it was removed or made again since the names were found. */
+async function findSame(
+  states: States<Alias>,
+  projectId: string,
+  name: string,
+  links: ReadonlyMap<string, Alias>,
+): Promise<Alias | null> {
+  const [link, known] = [await states.get(projectId, name), links.get(name)]
+  return isLink(link) && known && isSame(link, known) ? link : null
 }
 
 /** Deletes empty profiles that were created only by other names, if none of these has a profile any more. */
@@ -190,15 +207,17 @@ function receivers(links: ReadonlyMap<string, Alias>, leaving: ReadonlySet<strin
   return found
 }
 
-async function lead({ states }: TakeBackParts, projectId: string, name: string, alias: string): Promise<void> {
-  await states.change(projectId, name, (current) => (isLink(current) ? { ...current, distinctId: alias } : current))
-}
-
-/** Resolves again the names that were linked concurrently, and resets users that have no other names any more. */
-async function settle({ aliases, barrier }: TakeBackParts, { projectId, user }: Parting, alias: string): Promise<void> {
+/** Resolves again the names that were linked concurrently, and clears the marks of users without other names. */
+async function settle(
+  { aliases, states, barrier }: TakeBackParts,
+  { projectId, user, leaving }: Parting,
+  alias: string,
+): Promise<void> {
+  // Another call may have taken the alias back without knowing of the names that now lead to it.
+  if (leaving.size > 1) await states.change(projectId, alias, (current) => addOtherName(current, Date.now()))
   await barrier.requireProject(projectId)
   const left = ((await aliases.findNames(projectId, [user])).get(user) ?? []).slice(1).flat()
-  await aliases.settle(projectId, left)
+  await aliases.settle(projectId, left, barrier)
   await aliases.unmark(projectId, [alias, user], barrier)
 }
 

@@ -57,9 +57,8 @@ export class Erasure {
    * Visits every shard, because a user's events are on all of them. Profiles are deleted last, so that a retry of an
    * interrupted erasure still finds the users.
    * @param distinctIds each once
-   * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was
-   *   deleted
-   * @throws ShardUnreachableError if a shard is down; a retry completes what was done then
+   * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; ShardUnreachableError
+   *   if a shard is down. A retry completes what was done then
    */
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
     const { barrier, aliases } = this.#parts
@@ -86,11 +85,15 @@ export class Erasure {
     const events = await this.#deleteEvents(shards, projectId, names)
     const profiles = await deleteProfiles(this.#parts.profiles, projectId, names)
     // Remove the aliases last, because a retry finds the other names by them.
-    for (const levels of new Set(namesByUser.values())) {
-      await aliases.remove(projectId, levels, barrier)
-      // Until its alias was gone, a change sent under it may have made the user's profile again.
-      if (levels.length > 1) await deleteProfiles(this.#parts.profiles, projectId, levels[0] ?? [])
+    const levels: string[][] = []
+    const withAliases: string[] = []
+    for (const own of new Set(namesByUser.values())) {
+      for (const [depth, level] of own.entries()) levels[depth] = [...(levels[depth] ?? []), ...level]
+      if (own.length > 1) withAliases.push(...(own[0] ?? []))
     }
+    await aliases.remove(projectId, levels, barrier)
+    // Until their aliases were gone, a change sent under one may have made a user's profile again.
+    await deleteProfiles(this.#parts.profiles, projectId, withAliases)
     const users = distinctIds.map((distinctId) => {
       const own = namesByUser.get(distinctId)?.flat() ?? [distinctId]
       const sum = (counts: Map<string, number>) => own.reduce((all, name) => all + (counts.get(name) ?? 0), 0)
