@@ -31,7 +31,8 @@ interface Parting {
  * Takes an alias back, with the names that were linked to it. Profiles come first, so that an interrupted call can be
  * repeated; until the alias is gone, it counts as pending, so a call that makes it again restores the user's profile.
  * @returns false if another call took it back
- * @throws ApiError `unavailable` if the store does not have everything yet; then nothing was changed
+ * @throws ApiError `unavailable` if the store does not have everything yet: nothing was changed, or the alias is gone, and
+ *   only marks are left that nobody needs
  */
 export async function takeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<boolean> {
   for (let round = 0; round < MAX_ROUNDS; round++) {
