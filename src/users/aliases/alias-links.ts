@@ -415,7 +415,7 @@ export class AliasLinks {
       if (error instanceof FencedError) return
       throw error
     }
-    const gift = { giver: alias, own: own ?? { properties: new Map(), updatedAt: 0 }, to: user, given }
+    const gift = { giver: alias, own, to: user, given }
     // If it is not made any more, it was removed by a call that did not know what it had given. It may be made again.
     const isMade = await noteGift(this.#parts, projectId, gift, (current) => {
       if (!isSame(current, made)) return null

@@ -1,4 +1,6 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../../clickhouse/shards.js'
+import { ApiError } from '../../contract/errors.js'
 import { isReserved } from '../../contract/user-names.js'
 import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import { pieces } from '../../lib/pieces.js'
@@ -14,6 +16,10 @@ import type { AliasProjects } from './alias-projects.js'
 const MAX_NAMES = 1000
 /** How often a name is followed again because its chain has changed concurrently. */
 const MAX_ROUNDS = 5
+/** How often to search again for what leads to a name because its record has changed concurrently. */
+const MAX_SEARCHES = 10
+/** The longest pause before the first repetition, ms; later ones may take a multiple. */
+const SEARCH_PAUSE_MS = 5
 
 export interface AliasesOptions {
   states: FencingStates<Alias>
@@ -149,7 +155,11 @@ export class Aliases {
     await this.#clear(projectId, users, () => false, barrier)
   }
 
-  /** Removes aliases, and the marks that are no longer needed. @returns how many aliases there were */
+  /**
+   * Removes aliases, and the marks that are no longer needed.
+   * @returns how many aliases there were
+   * @throws ApiError `unavailable` if others change them all the time, or the store is late
+   */
   async #removeLinks(
     projectId: string,
     names: readonly string[],
@@ -168,21 +178,28 @@ export class Aliases {
         return removed.has(name) && !left.has(name) ? null : current
       })
     })
-    await this.#clear(projectId, [...new Set([...left, ...removed.values()])], isOwn, barrier)
+    const unclear = await this.#clear(projectId, [...new Set([...left, ...removed.values()])], isOwn, barrier)
+    if (unclear.some((name) => removed.has(name))) throw tooManyChanges()
     return removed.size
   }
 
-  /** Removes the records of users, and of aliases that go, if no names lead to them; otherwise, they become marks. */
+  /**
+   * Removes the records of users, and of aliases that go, if no names lead to them; otherwise, they become marks.
+   * @returns the names whose records were changed by others each time
+   */
   async #clear(
     projectId: string,
     names: readonly string[],
     isGoing: (link: Alias) => boolean,
     barrier: Pick<Barrier, 'requireProject'>,
-  ): Promise<void> {
+  ): Promise<readonly string[]> {
     let left = names
-    for (let round = 0; left.length > 0 && round < MAX_ROUNDS; round++) {
+    for (let round = 0; left.length > 0 && round < MAX_SEARCHES; round++) {
+      // Two calls that search for the same names would disturb each other every time.
+      if (round > 0) await wait(Math.random() * SEARCH_PAUSE_MS * round)
       left = await this.#tryToClear(projectId, left, isGoing, barrier)
     }
+    return left
   }
 
   /** @returns the names whose records were changed concurrently, so that the search may have come too early */
@@ -362,6 +379,11 @@ export function createEndFinder(
     for (const passed of path) ends.set(passed, end)
     return end
   }
+}
+
+/** The answer if calls keep changing the same names. */
+export function tooManyChanges(): ApiError {
+  return new ApiError('unavailable', 'Too many calls are changing these names at the same time. Try again in a moment.')
 }
 
 /** Tells two states of a record that names lead to apart. */

@@ -62,12 +62,12 @@ export async function takeFrom(
   let going = given.properties
   let forget = async () => {}
   for (let at = to; going.size > 0 && !taken.has(at); ) {
-    const lost = new Set<string>()
-    let left: Profile | null = null
+    const [lost, kept] = [new Set<string>(), new Set<string>()]
     await profiles.change(projectId, at, (profile) => {
       lost.clear()
-      left = profile && takeAwayProperties(profile, { ...given, properties: going }, Date.now())
-      for (const name of profile?.properties.keys() ?? []) if (!left?.properties.has(name)) lost.add(name)
+      kept.clear()
+      const left = profile && takeAwayProperties(profile, { ...given, properties: going }, Date.now())
+      for (const name of profile?.properties.keys() ?? []) (left?.properties.has(name) ? kept : lost).add(name)
       return left
     })
     taken.set(at, lost)
@@ -76,10 +76,9 @@ export async function takeFrom(
     const link = await states.get(projectId, at)
     if (!isLink(link) || link.givenTo === '') break
     // What the profile still has, it has with another value, which it may have passed on.
-    const kept = (left as Profile | null)?.properties
     const passed = pickProperties(
       going,
-      link.given.filter((name) => !kept?.has(name)),
+      link.given.filter((name) => !kept.has(name)),
     )
     const [name, { givenTo }] = [at, link]
     forget = async () => {
@@ -111,13 +110,14 @@ export async function withdraw(
 /**
  * Notes a gift in the link of its giver. What should not have been given is withdrawn: everything if the link has
  * changed, or what the giver itself has lost in the meantime.
+ * @param gift `own`: the giver's profile; null without one, so that nothing was given
  * @param note the changed link; null if the link is not the one that gave
  * @returns whether the gift was noted
  */
 export async function noteGift(
   parts: GiftParts,
   projectId: string,
-  { giver, own, to, given }: { giver: string; own: GivenProperties; to: string; given: readonly string[] },
+  { giver, own, to, given }: { giver: string; own: GivenProperties | null; to: string; given: readonly string[] },
   note: (link: Alias) => Alias | null,
 ): Promise<boolean> {
   let isNoted = false
@@ -126,7 +126,7 @@ export async function noteGift(
     isNoted = noted !== null
     return noted ?? current
   })
-  if (given.length === 0) return isNoted
+  if (!own || given.length === 0) return isNoted
   const profile = isNoted ? await parts.profiles.get(projectId, giver) : null
   const lost = pickProperties(
     own.properties,

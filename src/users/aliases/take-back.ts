@@ -1,10 +1,9 @@
-import { ApiError } from '../../contract/errors.js'
 import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import { type Alias, addOtherName, HAS_NAMES, isLink, mayHaveNames } from '../../model/alias.js'
 import type { Profile } from '../../model/profile.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import type { States } from '../../states/state-store.js'
-import { type Aliases, createEndFinder, isSame } from './aliases.js'
+import { type Aliases, createEndFinder, isSame, tooManyChanges } from './aliases.js'
 import { giveTo, noteGift, pickProperties, takeFrom } from './give-properties.js'
 
 /** How often to start again because the alias gave properties concurrently. */
@@ -39,7 +38,7 @@ export async function takeBack(parts: TakeBackParts, projectId: string, alias: s
     const result = await tryToTakeBack(parts, projectId, alias)
     if (result !== 'again') return result === 'done'
   }
-  throw new ApiError('unavailable', 'Too many calls are changing these names at the same time. Try again in a moment.')
+  throw tooManyChanges()
 }
 
 /** @returns `again` if the alias gave something concurrently; `gone` if another call took it back */
@@ -162,7 +161,7 @@ async function giveToAlias(parts: TakeBackParts, { projectId, links, leaving }: 
     if (!link || link.givenTo === '' || leaving.has(link.givenTo)) continue
     const own = await profiles.get(projectId, name)
     const given = own ? await giveTo(profiles, projectId, { user: alias, other: own }) : []
-    const gift = { giver: name, own: own ?? { properties: new Map(), updatedAt: 0 }, to: alias, given }
+    const gift = { giver: name, own, to: alias, given }
     await noteGift(parts, projectId, gift, (current) => {
       return isSame(current, link) ? { ...current, givenTo: alias, given, isPending: false } : null
     })
