@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { isDataError, isMemoryError } from '../clickhouse/errors.js'
+import { classifyStoreFailure, isDataError, isMemoryError } from '../clickhouse/errors.js'
 import type { Block, Entry, EntryKind, Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
@@ -63,7 +63,7 @@ export class Writer {
   #fittingBlocks = 0
   /** the block that did not fit, and since when (`performance.now()`) */
   #oversized: { first: Position; since: number } | null = null
-  /** the first position of the block that this writer froze itself */
+  /** the first position of the block that this writer froze itself and that no other one can have claimed since */
   #frozenHere: Position | null = null
   #isWoken = false
   #wake: (() => void) | null = null
@@ -134,28 +134,44 @@ export class Writer {
     while (!this.#stop.signal.aborted) {
       try {
         const isFull = await this.#storeNext()
-        if (this.#failures > 0) this.#log.info({ failures: this.#failures }, 'the writer recovered')
+        if (this.#failures > 0 && isFull !== null) this.#log.info({ failures: this.#failures }, 'the writer recovered')
         this.#failures = 0
         if (!isFull) await this.#pause(this.#pauseMs)
       } catch (error) {
         this.#failures++
         this.#isInDoubt = true
-        const retryMs = backoffMs(BACKOFF, this.#failures)
         if (this.#stop.signal.aborted) return
         this.metrics.countRetry(error)
-        this.#log.warn({ err: error, retryMs, failures: this.#failures }, 'insert failed, retrying the block')
+        const hasYielded = await this.#yieldAfter(error)
+        const minMs = hasYielded ? 2 * this.#pauseMs : 0
+        const retryMs = Math.max(backoffMs(BACKOFF, this.#failures), minMs)
+        const details = { err: error, retryMs, failures: this.#failures, hasYielded }
+        this.#log.warn(details, 'insert failed, retrying the block')
         this.#isWoken = false
         await this.#pause(retryMs)
       }
     }
   }
 
-  /** @returns whether the next block is probably waiting already */
-  async #storeNext(): Promise<boolean> {
+  /**
+   * Lets a waiting writer take over after a failure of ClickHouse, because only the path from this process may have
+   * failed. A block that exceeds ClickHouse's memory fails everywhere, and its own writer can shrink it sooner.
+   * @returns whether another writer may have the block from now on
+   */
+  async #yieldAfter(error: unknown): Promise<boolean> {
+    const failure = classifyStoreFailure(error)
+    if (failure === null || failure === 'memory') return false
+    const hasYielded = await this.#journal.yieldLease()
+    if (hasYielded) this.#frozenHere = null
+    return hasYielded
+  }
+
+  /** @returns whether the next block is probably waiting already; null if there was none to claim */
+  async #storeNext(): Promise<boolean | null> {
     this.#isWoken = false
     const limit = this.#blockBytes
     const claimed = await this.#journal.claim(limit)
-    if (!claimed) return false
+    if (!claimed) return null
     if (!claimed.isRepeated) this.#frozenHere = claimed.first
     await this.#resolveDoubt(claimed)
     const rest = claimed.first <= this.#doubt.last ? await this.#skipStored(claimed) : claimed

@@ -358,6 +358,14 @@ export interface Journal {
   claim(maxBytes: number): Promise<Block | null>
 
   /** Ends the frozen block at `last`; allowed only if nothing after `last` is stored. */
+  /**
+   * Call it when this process failed to store the block that it claimed, and another one may succeed. If another writer
+   * is waiting, this one lets it claim the block, and should pause before its next claim for longer than writers do
+   * between theirs.
+   * @returns whether another writer may have the block from now on
+   */
+  yieldLease(): Promise<boolean>
+
   shrink(block: Block, last: Position): Promise<void>
 
   /**

@@ -18,7 +18,7 @@ import { nextPosition, START, toMilliseconds } from '../../src/model/position.js
 import { NO_IDS } from '../../src/model/request-ids.js'
 import { findLastPosition } from '../../src/store/journals.js'
 import { openTables, type Tables } from '../../src/store/tables.js'
-import { fromServer, silent, temporaryFolder, until } from '../helper.js'
+import { fromServer, silent, startRedis, temporaryFolder, until } from '../helper.js'
 import { RedisPair } from '../redis-pair.js'
 import { emptyClickHouse } from '../shared-engine.js'
 import { batchFrom, eventFrom } from '../submissions.js'
@@ -596,6 +596,26 @@ async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>
   t.teardown(() => journal.close())
   const commits = new GroupCommit(journal, new BufferPool())
   const { projectId } = writing
+t.test('a writer that cannot reach ClickHouse lets another one take over', async (t) => {
+  const { url } = await startRedis(t)
+  const open = () => openRedisJournal({ url, maxBytes: 1e9, log: silent })
+  const unreachable = new ClickHouse({ url: 'http://127.0.0.1:1' })
+  t.teardown(() => unreachable.close())
+  const cutOff = startOn(t, await open(), undefined, { store: unreachable })
+  const { writer } = startOn(t, await open())
+  await cutOff.event('a')
+  cutOff.writer.start()
+  await until('a failure', () => cutOff.writer.metrics.retries.unreachable > 0)
+  writer.start()
+  await cutOff.drained()
+  await cutOff.event('b')
+  await cutOff.drained()
+  t.strictSame(
+    (await cutOff.stored()).map(({ event }) => event),
+    ['a', 'b'],
+  )
+})
+
   const otherEvent = (name: string) =>
     appended(
       commits.append(eventFrom(fromServer(projectId), Buffer.from(`{"event":"${name}","distinct_id":"u"}`)), NO_IDS),

@@ -306,6 +306,11 @@ class LmdbJournal implements Journal {
     return { isRepeated: false, first, last, entries }
   }
 
+  /** No other process has this journal. */
+  async yieldLease(): Promise<boolean> {
+    return false
+  }
+
   /** A transaction that also succeeds on a full disk, where the journal must still be drained. */
   async #drain(work: () => void): Promise<void> {
     await transactWithRoom(this.#tables.root, work, () => this.#entries.makeRoom())

@@ -118,8 +118,6 @@ class RedisJournal implements Journal {
   readonly #bodyNames = new WeakMap<WaitingEntry, string>()
   readonly #replicas: number
   readonly #layout: string
-  /** see CLAIM */
-  readonly #place: '' | 'home' | 'guest'
   /** kept while this process is the writer, so that it need not read them back */
   #unstored: UnstoredEntries | null = null
   /** the era in which the unstored entries were written; entries of another era may be lost */
@@ -139,7 +137,6 @@ class RedisJournal implements Journal {
     const { otherPrefixes = [], maxBodyInEntry = MAX_BODY_IN_ENTRY } = options
     this.#replicas = replicas
     this.#layout = String(options.layout ?? FIRST_LAYOUT)
-    this.#place = options.isHome === undefined ? '' : options.isHome ? 'home' : 'guest'
     this.#prefix = prefix
     this.#keys = journalKeys(prefix)
     this.#connection = new RedisConnection({ url, prefix, prepare: () => this.#late.after(this.#history.adopt()), log })
@@ -153,7 +150,8 @@ class RedisJournal implements Journal {
     this.#history = history
     const of = { name: this.#name, prefix, keys, connection, history }
     this.#producer = new Producer({ ...of, layout: this.#layout, replicas, maxBodyInEntry })
-    this.#lease = new WriterLease(this.#name, run)
+    const place = options.isHome === undefined ? '' : options.isHome ? 'home' : 'guest'
+    this.#lease = new WriterLease(this.#name, place, run)
     this.#states = new RedisStates({ prefix, keys, redis, run })
     this.#reader = new BlockReader({ prefix, keys, redis, log })
     const max = { ids: maxIds, keys: maxRequestKeys }
@@ -301,7 +299,7 @@ class RedisJournal implements Journal {
       writer: this.#name,
       leaseMs: this.#lease.ms,
       ...this.#identity,
-      place: this.#place,
+      place: this.#lease.place,
       run: run ? formatLimits(toLimits(run.entries)) : '',
       addedBefore: run ? String(run.before) : '',
     }
@@ -323,6 +321,10 @@ class RedisJournal implements Journal {
   #entriesIn(found: Placed[]): WaitingEntry[] {
     for (const { entry, at } of found) if (at !== null) this.#bodyNames.set(entry, at)
     return found.map(({ entry }) => entry)
+  }
+
+  async yieldLease(): Promise<boolean> {
+    return await this.#lease.yield()
   }
 
   async shrink(block: Block, last: Position): Promise<void> {

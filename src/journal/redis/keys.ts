@@ -59,6 +59,8 @@ export function journalKeys(prefix: string) {
     lease: key('writer'),
     /** a `home` writer that asks for the lease; see claim.lua */
     wanted: key('writer-wanted'),
+    /** the last writer that found the lease held by another one; see yield.lua */
+    asked: key('writer-asked'),
     expiries: key('state-expiries'),
     cache: key('state-cache'),
     held: key('held'),

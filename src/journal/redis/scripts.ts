@@ -141,7 +141,7 @@ export const WRITE = defineScript('write', {
 })
 
 export const CLAIM = defineScript('claim', {
-  keys: ['stream', 'meta', 'lease', 'wanted'],
+  keys: ['stream', 'meta', 'lease', 'wanted', 'asked'],
   args: [
     'writer',
     'leaseMs',
@@ -159,6 +159,8 @@ export const CLAIM = defineScript('claim', {
 export const RENEW = defineScript('renew', { keys: ['lease'], args: ['writer', 'leaseMs'] })
 
 export const RELEASE = defineScript('release', { keys: ['lease'], args: ['writer'] })
+
+export const YIELD = defineScript('yield', { keys: ['lease', 'wanted', 'asked'], args: ['writer'] })
 
 /** Blocks are "<first> <last>". */
 export const SHRINK = defineScript('shrink', { keys: ['meta'], args: ['frozen', 'shrunk'] })

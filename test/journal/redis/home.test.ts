@@ -1,11 +1,12 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { openRedisJournal } from '../../../src/journal/redis/journal.js'
 import { NO_IDS } from '../../../src/model/request-ids.js'
 import { randomName, silent, startRedis, until } from '../../helper.js'
 
 const ALL = 1024 * 1024
 
-t.test('a guest writer yields to a home writer, and takes over when that one is gone', async (t) => {
+/** A home and a guest writer of the same lane. */
+async function start(t: Test) {
   const { url } = await startRedis(t)
   const prefix = `{${randomName('home')}}`
   const open = async (isHome: boolean) => {
@@ -26,7 +27,11 @@ t.test('a guest writer yields to a home writer, and takes over when that one is 
         ids: NO_IDS,
       },
     ])
+  return { guest, home, write }
+}
 
+t.test('a guest writer yields to a home writer, and takes over when that one is gone', async (t) => {
+  const { guest, home, write } = await start(t)
   await write('1')
   const first = await guest.claim(ALL)
   t.ok(first, 'a lane that nobody wants is taken immediately')
@@ -41,4 +46,24 @@ t.test('a guest writer yields to a home writer, and takes over when that one is 
   await write('3')
   await home.close()
   t.ok(await until('the guest to take over', () => guest.claim(ALL).then((block) => block ?? undefined)))
+})
+
+t.test('a writer that cannot store its block yields to one that is waiting', async (t) => {
+  const { guest, home, write } = await start(t)
+  await write('1')
+  const block = await home.claim(ALL)
+  t.equal(await home.yieldLease(), false, 'nobody is waiting')
+  t.same(await home.claim(ALL), { ...block, isRepeated: true })
+  t.equal(await guest.claim(ALL), null)
+  t.equal(await home.yieldLease(), true)
+  const repeated = await guest.claim(ALL)
+  t.same(repeated, { ...block, isRepeated: true }, 'the same block, which may have been sent')
+  t.equal(await home.claim(ALL), null)
+  if (repeated) await guest.acknowledge(repeated, [])
+  await write('2')
+  t.ok(await guest.claim(ALL), 'a home writer that has yielded does not take the lease back at once')
+  t.equal(await home.yieldLease(), true, 'it does not have it')
+  t.equal(await home.claim(ALL), null)
+  t.equal(await guest.yieldLease(), true)
+  t.ok(await home.claim(ALL), 'but when it is free')
 })
