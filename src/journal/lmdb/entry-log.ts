@@ -95,7 +95,7 @@ export class EntryLog {
   }
 
   async #recover({ path: folder, applied }: EntryLogOptions): Promise<void> {
-    for (const { hasUncommitted, isDamaged, ...found } of await findSegments(folder, applied)) {
+    for (const { hasUncommitted, isDamaged, ...found } of await findSegments(folder, applied, this.#stored)) {
       const { path, number, after, last } = found
       if (isDamaged) throw new Error(`${path} is damaged: entries of the journal cannot be read`)
       const isLive = last > this.#stored
@@ -288,7 +288,7 @@ export class EntryLog {
  * @param applied see EntryLogOptions
  */
 export async function* readEntryLog(path: string, applied: Position): AsyncGenerator<WaitingEntry[]> {
-  for (const { path: file, end, salt } of await findSegments(path, applied)) {
+  for (const { path: file, end, salt } of await findSegments(path, applied, START)) {
     const bytes = await readFileUpTo(file, end)
     for (const { entries } of decodeRecords(bytes, salt)) yield entries
   }

@@ -31,7 +31,7 @@ export async function rebuildLmdbJournal(
   const canBeRead = isThere && (await isSound(folder))
   // A start that finds no database creates an empty one before it fails.
   if (canBeRead && (await hasMeta(folder))) return undefined
-  const segments = await findSegments(folder, END)
+  const segments = await findSegments(folder, END, START)
   const damaged = segments.find(({ isDamaged }) => isDamaged)
   if (damaged) throw new Error(`${damaged.path} is damaged, too: restore the folder from a backup.`)
   const kept = isThere && !canBeRead ? join(folder, `data.mdb.damaged-${Date.now()}`) : null

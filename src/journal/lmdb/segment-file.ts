@@ -1,6 +1,6 @@
 import { type FileHandle, open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Position, START } from '../../model/position.js'
+import { maxPosition, type Position, START } from '../../model/position.js'
 import {
   decodeHeader,
   decodeRecords,
@@ -28,7 +28,7 @@ export interface Segment extends SegmentHeader {
 export interface FoundSegment extends Omit<Segment, 'file'> {
   /** whether its last record is followed by a conditional one that does not count */
   hasUncommitted: boolean
-  /** whether records cannot be read; may also be true while another process writes */
+  /** whether records that are still needed cannot be read; may also be true while another process writes */
   isDamaged: boolean
 }
 
@@ -53,14 +53,15 @@ export async function segmentPaths(folder: string): Promise<string[]> {
 /**
  * The segments of a folder in order. A file without a header counts as an empty segment.
  * @param applied see EntryLogOptions
+ * @param stored see EntryLogOptions; START if it is unknown
  */
-export async function findSegments(folder: string, applied: Position): Promise<FoundSegment[]> {
+export async function findSegments(folder: string, applied: Position, stored: Position): Promise<FoundSegment[]> {
   const found: FoundSegment[] = []
-  for (const path of await segmentPaths(folder)) found.push(inspect(path, await readFileUpTo(path), applied))
+  for (const path of await segmentPaths(folder)) found.push(inspect(path, await readFileUpTo(path), applied, stored))
   return found.sort((a, b) => a.number - b.number)
 }
 
-function inspect(path: string, bytes: Buffer, applied: Position): FoundSegment {
+function inspect(path: string, bytes: Buffer, applied: Position, stored: Position): FoundSegment {
   const header = decodeHeader(bytes)
   const none = { path, number: 0, after: START, salt: 0, end: 0, size: bytes.length, last: START }
   if (!header) return { ...none, hasUncommitted: false, isDamaged: hasBrokenHeader(bytes) }
@@ -73,7 +74,7 @@ function inspect(path: string, bytes: Buffer, applied: Position): FoundSegment {
     if (segment.hasUncommitted) break
     Object.assign(segment, { end, last })
   }
-  return { ...segment, isDamaged: hasRecordAfter(bytes, rest, header.salt, segment.last) }
+  return { ...segment, isDamaged: hasRecordAfter(bytes, rest, header.salt, maxPosition(segment.last, stored)) }
 }
 
 /**

@@ -100,8 +100,10 @@ function isWhole(bytes: Buffer, at: number, salt: number): boolean {
 }
 
 /**
- * Whether a complete record with entries after a position is anywhere after the end of a segment. Because only one
- * write is in flight at a time, a crash cannot leave one there, so the segment is damaged.
+ * Whether a complete record with entries after a position is anywhere after the end of a segment. A crash cannot leave
+ * one with entries that are not stored, so the segment is damaged: only one write is in flight at a time, so nothing
+ * follows a record that reached the disk only in part. If that record began a reused file and its first page is missing,
+ * the previous header is still there, and previous records may follow, but all of their entries are stored.
  */
 export function hasRecordAfter(segment: Buffer, end: number, salt: number, after: Position): boolean {
   for (let at = end; at + RECORD_HEAD_BYTES + ENTRY_HEAD_BYTES <= segment.length; at++) {
