@@ -15,9 +15,9 @@ export function toMilliseconds(position: Position): number {
   return Number(position >> SEQUENCE_BITS)
 }
 
-/** The last position before a time, epoch ms. */
+/** The last position before a time, epoch ms; START if there is none. */
 export function positionAt(ms: number): Position {
-  return (BigInt(ms) << SEQUENCE_BITS) - 1n
+  return ms > 0 ? (BigInt(ms) << SEQUENCE_BITS) - 1n : START
 }
 
 /** The first position that may follow `last` at clock time `nowMs`. */

@@ -28,10 +28,11 @@ t.test('stored_before', async (t) => {
   )
   t.equal((await first.events()).length, 4)
   await first.app.close()
-  // The journals forget all ids, as after a week.
   const redis = new Redis(env.REDIS_URL ?? '')
-  t.ok(await redis.del(await redis.keys('*:ids:*')))
-  redis.disconnect()
+  t.teardown(() => redis.disconnect())
+  /** The journals forget all ids, as after a week. */
+  const forget = async () => t.ok(await redis.del(await redis.keys('*:ids:*')))
+  await forget()
 
   const { call, events } = await startApp(t, env)
   const send = async (some: Event[], before: number | undefined = Date.now(), headers = {}) => {
@@ -65,6 +66,9 @@ t.test('stored_before', async (t) => {
     'nothing was stored before that, and the journal knows everything since',
   )
   t.equal(await count(), 14, 'the journal has forgotten a')
+
+  await forget()
+  t.same(await send(of('a'), 0), [200, 1, 0], 'nothing is stored before the first moment')
 
   const refused = await call('POST', '/public/track/batch?stored_before=x', { events: of('a') })
   t.equal(refused.statusCode, 400)
@@ -104,6 +108,8 @@ for (const setup of ['embedded', 'lanes'] as const) {
     t.equal(await stored(), 'abcx', 'each is stored once')
     t.equal(await remove(ids), 3)
     t.equal(await remove(await send('abx', Date.now() + 1)), 3)
+    t.equal(await stored(), 'c')
+    await send('c', 0)
     t.equal(await stored(), 'c')
   })
 }
