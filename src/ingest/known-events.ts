@@ -47,7 +47,7 @@ const MAX_KEPT = 100
 export class KnownEvents {
   readonly #parts: KnownEventsParts
   readonly #find = createBatchLoader((asked: LookUp[]) => this.#findAll(asked), { atOnce: QUERIES })
-  /** by project and position: the days that have stored events */
+  /** by project and position: the days that have stored events; kept once no more events can be stored up to there */
   readonly #days = new Map<string, Promise<StoredDays>>()
 
   constructor(parts: KnownEventsParts) {
@@ -110,10 +110,13 @@ export class KnownEvents {
     return asking
   }
 
-  async #loadDays(projectId: string, before: Position): Promise<StoredDays> {
+  /** @param onTemporary called if more days may get events later */
+  async #loadDays(projectId: string, before: Position, onTemporary: () => void): Promise<StoredDays> {
     // Events that are accepted by now may not be stored yet.
-    await this.#parts.barrier.requireProject(projectId)
-    return await findStoredDays(this.#parts.shards, { projectId, before })
+    const stored = await this.#parts.barrier.requireProject(projectId)
+    const days = await findStoredDays(this.#parts.shards, { projectId, before })
+    if (stored < before) onTemporary()
+    return days
   }
 
   /** Fetches the first ids, up to the number that fits one query. */

@@ -67,7 +67,10 @@ t.test('stored_before', async (t) => {
   )
   t.equal(await count(), 14, 'the journal has forgotten a')
 
+  const future = Date.now() + HOUR_MS
+  t.same(await send(of('t', 2000), future), [200, 1, 0])
   await forget()
+  t.same(await send(of('t', 2000), future), [200, 0, 1], 'a day that had no events before is searched, too')
   t.same(await send(of('a'), 0), [200, 1, 0], 'nothing is stored before the first moment')
 
   const refused = await call('POST', '/public/track/batch?stored_before=x', { events: of('a') })
