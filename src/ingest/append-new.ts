@@ -1,6 +1,7 @@
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { listNamedEvents, withoutEvents } from '../model/identified-events.js'
 import { renewInsertId } from '../model/insert-id.js'
+import { type Position, positionAt } from '../model/position.js'
 import type { EventIds, RequestIds } from '../model/request-ids.js'
 import type { Appended, Appends, Submission } from './group-commit.js'
 import type { KnownEvents } from './known-events.js'
@@ -44,7 +45,15 @@ async function selectNew(
   storedBefore: number,
 ): Promise<{ body: Buffer; ids: EventIds; count: number } | null> {
   const { projectId, body, count } = batch
-  const stored = await known.find(projectId, storedBefore, () => listNamedEvents(body, ids))
+  const before = positionAt(storedBefore)
+  const find = (last: Position) => known.find(projectId, last, () => listNamedEvents(body, ids))
+  let stored = await find(before)
+  if (stored.size > 0 && ids.key) {
+    // If the time is yet to come, the events of a first attempt were stored before it, too, but a retry must not skip
+    // them: it gets the first response.
+    const first = await known.findFirst(ids.key)
+    if (first !== null && first <= before) stored = await find(first - 1n)
+  }
   if (stored.size === count) return null
   const rest = stored.size === 0 ? { body, ids } : withoutEvents(body, ids, stored)
   for (const index of await known.findDeleted({ ...batch, body: rest.body }, rest.ids, storedBefore)) {

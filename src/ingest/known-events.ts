@@ -4,7 +4,7 @@ import { INSERT_ID_BUCKET_MS, idBucketAt, OLD_ID_BUCKETS } from '../journal/inse
 import { createBatchLoader } from '../lib/batch-loader.js'
 import { listNamedEvents, type NamedEvent } from '../model/identified-events.js'
 import { type Position, positionAt } from '../model/position.js'
-import type { EventIds } from '../model/request-ids.js'
+import type { EventIds, IdempotencyKey } from '../model/request-ids.js'
 import type { Sender } from '../model/sender.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import {
@@ -23,6 +23,8 @@ export interface KnownEventsParts {
   ids: {
     /** the indexes of the remembered ids, in any order */
     findKnown(sender: Sender, insertIds: Buffer): Promise<number[]>
+    /** see the method of this name below */
+    findFirst(key: IdempotencyKey): Promise<Position | null>
   }
   /** the time since which a project's events are kept, epoch ms; undefined: all are */
   keptSince(projectId: string): number | undefined
@@ -55,12 +57,11 @@ export class KnownEvents {
   }
 
   /**
-   * The indexes of the events that were stored before a time, epoch ms.
+   * The indexes of the events that were stored up to a position.
    * @param events is only called if the store may have any of them
    * @throws ApiError `unavailable` if the store does not catch up in time
    */
-  async find(projectId: string, beforeMs: number, events: () => readonly NamedEvent[]): Promise<Set<number>> {
-    const before = positionAt(beforeMs)
+  async find(projectId: string, before: Position, events: () => readonly NamedEvent[]): Promise<Set<number>> {
     const days = await this.#findDays(projectId, before)
     if (days.areNone) return new Set()
     const some = events().filter((event) => days.mayHave(event))
@@ -71,7 +72,7 @@ export class KnownEvents {
    * The indexes of the events whose ids the journals remember although the store does not have them any more, because
    * they were deleted.
    * @param batch its body is JSON `{"events":[…]}`
-   * @param storedBefore epoch ms, as for `find`
+   * @param storedBefore epoch ms; the batch has no events that were stored before
    * @throws ApiError `unavailable` if a lane is down or the store does not catch up in time
    */
   async findDeleted(batch: Sender & { body: Buffer }, ids: EventIds, storedBefore: number): Promise<number[]> {
@@ -95,6 +96,11 @@ export class KnownEvents {
     return rest.map(({ index }) => index).filter((index) => !anywhere.has(index))
   }
 
+  /** The first position of the entries that a request with this key appended; null if none is known. */
+  async findFirst(key: IdempotencyKey): Promise<Position | null> {
+    return await this.#parts.ids.findFirst(key)
+  }
+
   /**
    * Most imports contain events from days without stored events: one query finds that out, and the rest costs nothing.
    */
@@ -102,7 +108,7 @@ export class KnownEvents {
     const key = `${before}:${projectId}`
     const known = this.#days.get(key)
     if (known) return known
-    const asking = this.#loadDays(projectId, before)
+    const asking = this.#loadDays(projectId, before, () => this.#days.delete(key))
     this.#days.set(key, asking)
     asking.catch(() => this.#days.delete(key))
     const [oldest] = this.#days.keys()

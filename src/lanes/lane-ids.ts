@@ -2,9 +2,11 @@ import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import type { IdUse } from '../journal/insert-id-memory.js'
 import { chooseLane } from '../model/choose-lane.js'
 import { INSERT_ID_BYTES, insertIdAt, listInsertIds } from '../model/insert-id.js'
-import { findDigests, findKey, type RequestIds } from '../model/request-ids.js'
+import type { Position } from '../model/position.js'
+import { findDigests, findKey, type IdempotencyKey, type RequestIds } from '../model/request-ids.js'
 import type { Sender } from '../model/sender.js'
 import type { Lane } from './lane.js'
+import { keyOfPart } from './lane-router.js'
 
 /** The ids of a sender that one lane remembers. */
 export interface LaneIdUse extends IdUse {
@@ -45,6 +47,23 @@ export class LaneIds {
     const all = insertIds.length / INSERT_ID_BYTES
     if ((await this.#countKnown(sender, insertIds.subarray(0, INSERT_ID_BYTES))) === 0) return false
     return all === 1 || (await this.#countKnown(sender, insertIds)) === all
+  }
+
+  /**
+   * The first position of the entries that a request with this key appended; null if none is known.
+   * @throws ApiError `unavailable` if a lane is down
+   */
+  async findFirst(key: IdempotencyKey): Promise<Position | null> {
+    const { length } = this.#lanes
+    const found = this.#lanes.map(async ({ number, journal }) => {
+      const keys = length > 1 ? [keyOfPart(key, number, length)] : []
+      if (chooseLane(key.key, length) === number) keys.push(key)
+      return await Promise.all(keys.map((one) => journal.findRequest(one)))
+    })
+    const positions = (await Promise.all(found)).flat().flatMap((outcome) => {
+      return outcome?.status === 'repeated' ? outcome.position : []
+    })
+    return positions.reduce<Position | null>((first, one) => (first === null || one < first ? one : first), null)
   }
 
   async #countKnown(sender: Sender, insertIds: Buffer): Promise<number> {

@@ -80,7 +80,7 @@ export class LaneRouter implements Appends {
     this.#pool.release(batch.body)
     const append = ({ lane, body, count, digests }: (typeof parts)[number]) => {
       const { commits } = lane !== null ? this.#at(lane) : key ? this.laneForKey(key) : this.#laneForUnkeyed()
-      const ownKey = key && lane !== null ? this.#keyOfPart(key, lane) : key
+      const ownKey = key && lane !== null ? keyOfPart(key, lane, this.#lanes.length) : key
       return commits.append({ ...batch, body, count }, makeRequestIds(ownKey, digests))
     }
     const plain = parts.find(({ lane }) => lane === null)
@@ -98,14 +98,6 @@ export class LaneRouter implements Appends {
     if (!plain) await this.laneForKey(key).commits.reserve(batch, key)
     const first = plain ? await append(plain) : null
     return joinPlaces([first, ...(await awaitAppends(identified.map(append), plain !== undefined))])
-  }
-
-  /**
-   * The key for the part of a request that goes to a lane. Only that lane knows it, and only while the number of
-   * lanes is the same.
-   */
-  #keyOfPart(key: IdempotencyKey, lane: number): IdempotencyKey {
-    return { ...key, key: hash('sha256', `${key.key} ${lane}/${this.#lanes.length}`, 'hex') }
   }
 
   /** The lane that remembers an idempotency key. */
@@ -153,6 +145,14 @@ export class LaneRouter implements Appends {
     }
     return best
   }
+}
+
+/**
+ * The key for the part of a request that goes to a lane. Only that lane knows it, and only while the number of lanes is
+ * the same.
+ */
+export function keyOfPart(key: IdempotencyKey, lane: number, lanes: number): IdempotencyKey {
+  return { ...key, key: hash('sha256', `${key.key} ${lane}/${lanes}`, 'hex') }
 }
 
 function sumLengths(pieces: Buffer[]): number {

@@ -68,7 +68,12 @@ t.test('stored_before', async (t) => {
   t.equal(await count(), 14, 'the journal has forgotten a')
 
   const future = Date.now() + HOUR_MS
-  t.same(await send(of('t', 2000), future), [200, 1, 0])
+  for (let i = 0; i < 2; i++) {
+    const early = { 'idempotency-key': 'early' }
+    t.same(await send(of('rsu', 1000), future, early), [200, 3, 0], 'a retry gets the first response')
+    t.same(await send([...of('r', 1000), ...of('t', 2000)], future, { 'idempotency-key': 'late' }), [200, 1, 1])
+  }
+  t.equal(await count(), 18)
   await forget()
   t.same(await send(of('t', 2000), future), [200, 0, 1], 'a day that had no events before is searched, too')
   t.same(await send(of('a'), 0), [200, 1, 0], 'nothing is stored before the first moment')
@@ -114,6 +119,11 @@ for (const setup of ['embedded', 'lanes'] as const) {
     t.equal(await stored(), 'c')
     await send('c', 0)
     t.equal(await stored(), 'c')
+    const future = Date.now() + HOUR_MS
+    const own = await send('cyz', future, 'early')
+    t.equal(await stored(), 'cyz')
+    t.equal(await send('cyz', future, 'early'), own, 'with a time that is yet to come, too')
+    t.equal(await send('cyz', future), 'none')
   })
 }
 
