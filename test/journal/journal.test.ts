@@ -566,6 +566,31 @@ for (const [name, open] of Object.entries(opened)) {
       t.strictSame((await again.claim(ALL))?.entries, block?.entries, 'the next process finds the same')
     })
 
+    t.test('a write during advancePast is not taken for an earlier one', async (t) => {
+      const journal = await fresh(t)
+      const store = async () => {
+        const block = await journal.claim(ALL)
+        if (block) await journal.acknowledge(block, [])
+      }
+      const ahead = (hours: number) => nextPosition(START, Date.now() + hours * 3_600_000)
+      for (let i = 1; i <= 5; i++) {
+        const advancing = journal.advancePast(ahead(i))
+        const [position = START] = positions(await journal.write([append('event')]))
+        await advancing
+        t.ok((await journal.progress()).appended >= position, 'a reader waits for it')
+        await store()
+      }
+      // They take a while to be removed.
+      const old = Array.from({ length: 1000 }, (_, i) => `old ${i}`)
+      await journal.write(old.map((name) => commit(name, START, 'x')))
+      await store()
+      const advancing = journal.advancePast(ahead(9))
+      await journal.write([commit('new', START, 'y')])
+      await advancing
+      const { states } = await journal.readStates([key('new'), key('old 0')], ALL)
+      t.match(states, [{ state: 'y' }, null], 'its state is kept')
+    })
+
     t.test('a waiting reader wakes the writer', async (t) => {
       const journal = await fresh(t)
       let heard = false

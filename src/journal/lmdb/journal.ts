@@ -361,7 +361,12 @@ class LmdbJournal implements Journal {
     done?.()
   }
 
-  async advancePast(position: Position): Promise<void> {
+  /** Not during a write, whose state would be removed while its row waits. */
+  advancePast(position: Position): Promise<void> {
+    return this.#inTurn(() => this.#advancePast(position))
+  }
+
+  async #advancePast(position: Position): Promise<void> {
     this.#advancedPast = maxPosition(this.#allocated, position)
     this.#allocated = this.#advancedPast
     const isEmpty = this.#isEmpty
@@ -375,8 +380,9 @@ class LmdbJournal implements Journal {
     this.#recordedLift = this.#advancedPast
     if (!isEmpty) return
     this.#cache.clear()
-    this.#stored = stored
-    this.#appended = stored
+    // Another journal may have lifted this one meanwhile.
+    this.#stored = maxPosition(this.#stored, stored)
+    this.#appended = maxPosition(this.#appended, stored)
   }
 
   async depth(): Promise<Depth> {

@@ -343,8 +343,8 @@ class RedisJournal implements Journal {
 
   async advancePast(position: Position): Promise<void> {
     this.#history.liftFloor(position)
-    const isEmpty = await this.#call(() => this.#run(ADVANCE_PAST, positionFields(position)))
-    if (isEmpty === 1) await this.#call(() => this.#states.clear())
+    const last = await this.#call(() => this.#run(ADVANCE_PAST, positionFields(position)))
+    if (last !== null) await this.#call(() => this.#states.clear(String(last)))
   }
 
   async depth(): Promise<Depth> {

@@ -190,7 +190,7 @@ class RedisRelocation implements Relocation {
   }
 
   async keepStates(isOwn: (stateKey: string) => boolean): Promise<void> {
-    const remove = (stateKeys: string[]) => this.#run(REMOVE_STATES, { prefix: this.#prefix }, stateKeys)
+    const remove = (stateKeys: string[]) => this.#run(REMOVE_STATES, { prefix: this.#prefix, last: '' }, stateKeys)
     for await (const keys of this.#stateKeys(true)) await remove(keys.map(lastPart))
     for await (const keys of this.#stateKeys(false)) {
       const foreign = keys.map(lastPart).filter((stateKey) => !isOwn(stateKey))

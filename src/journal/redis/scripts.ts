@@ -272,7 +272,7 @@ export const INITIALISE = defineScript('initialise', {
 export const IS_USED = defineScript('is-used', { keys: ['meta'], args: [] })
 
 export const ADVANCE_PAST = defineScript('advance-past', {
-  keys: ['stream', 'meta', 'expiries', 'cache', 'held'],
+  keys: ['stream', 'meta', 'cache', 'held'],
   args: ['ms', 'seq'],
 })
 
@@ -304,4 +304,11 @@ export const ADD_INSERT_IDS = defineScript('add-insert-ids', {
 export const ADD_STATES = defineScript('add-states', { keys: ['meta'], args: ['prefix'] })
 
 /** Followed by the keys of the states. */
-export const REMOVE_STATES = defineScript('remove-states', { keys: ['mark'], args: ['prefix'] })
+export const REMOVE_STATES = defineScript('remove-states', {
+  keys: ['mark'],
+  args: [
+    'prefix',
+    // "<ms>-<seq>", or "" for states of any version
+    'last',
+  ],
+})

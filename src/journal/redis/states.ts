@@ -5,7 +5,7 @@ import type { StateReading, StatesMark } from '../journal.js'
 import { parseState } from './encoding.js'
 import { type JournalKeys, stateKey } from './keys.js'
 import type { RunScript } from './script.js'
-import { MARK_STATES, READ_STATES } from './scripts.js'
+import { MARK_STATES, READ_STATES, REMOVE_STATES } from './scripts.js'
 
 export interface RedisStatesOptions {
   prefix: string
@@ -45,11 +45,13 @@ export class RedisStates {
     return { readAt: Number(readAt), mark, madeAt: parsePosition(mark.slice(mark.indexOf(' ') + 1)) }
   }
 
-  /** Removes all states in steps. Each step removes the mark. */
-  async clear(): Promise<void> {
-    const { prefix, keys, redis } = this.#options
+  /** Removes the states whose versions are not after `last`, in steps. Each step removes the mark. */
+  async clear(last: string): Promise<void> {
+    const { prefix, keys, redis, run } = this.#options
+    const { length } = stateKey(prefix, '')
     for await (const found of redis.scanStream({ match: stateKey(prefix, '*'), count: 1000 })) {
-      if (found.length > 0) await redis.unlink([keys.mark, ...found])
+      const names = (found as string[]).filter((key) => key !== keys.mark).map((key) => key.slice(length))
+      if (names.length > 0) await run(REMOVE_STATES, { prefix, last }, names)
     }
   }
 }

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- Raises the positions past one that the store has. If nothing waits, marks everything up to it as stored, and
--- resets the counts.
+-- resets the counts, except for those of the states, which are removed later.
 --
--- Returns 1 if nothing waits, else 0. The caller has to delete the states if nothing does.
+-- Returns the last position if nothing waits, else nil. The caller has to remove the states up to there; later ones
+-- belong to entries that wait by then.
 local meta = KEYS.meta
 local last_ms, last_seq = unpack(redis.call('HMGET', meta, 'ms', 'seq'))
 local ms, seq = tonumber(ARGV.ms), tonumber(ARGV.seq)
@@ -10,7 +11,8 @@ if ms > tonumber(last_ms) or (ms == tonumber(last_ms) and seq > tonumber(last_se
   last_ms, last_seq = ARGV.ms, ARGV.seq
   redis.call('HSET', meta, 'ms', last_ms, 'seq', last_seq)
 end
-if redis.call('XLEN', KEYS.stream) > 0 then return 0 end
-redis.call('HSET', meta, 'stored', last_ms .. '-' .. last_seq, 'states', 0)
-redis.call('DEL', KEYS.expiries, KEYS.cache, KEYS.held)
-return 1
+if redis.call('XLEN', KEYS.stream) > 0 then return nil end
+local last = last_ms .. '-' .. last_seq
+redis.call('HSET', meta, 'stored', last, 'states', 0)
+redis.call('DEL', KEYS.cache, KEYS.held)
+return last
