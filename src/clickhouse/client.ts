@@ -209,6 +209,18 @@ export class ClickHouse {
     })
   }
 
+  /**
+   * The rows of a query about the servers themselves, of each replica; null for one that is not in use and does not
+   * respond.
+   */
+  async rowsOfReplicas<Row>(query: string, parameters: Parameters = {}): Promise<(Row[] | null)[]> {
+    const [own, others] = await Promise.all([
+      this.rows<Row>(query, parameters),
+      this.#replicas.askOthers<Row>(query, parameters),
+    ])
+    return [own, ...others]
+  }
+
   /** Runs a query of a project, within its slots and at its priority. */
   async #paced<T>(
     { project, slot: held, signal }: Pick<ReadOptions, 'slot' | 'signal'> & { project: string },

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Connection, WITHOUT_DATABASE } from './connection.js'
 import { isFatal, isStoreError, StoreUnreachableError } from './errors.js'
-import type { ClickHouseSettings } from './parameters.js'
+import type { ClickHouseSettings, Parameters } from './parameters.js'
 
 /**
  * Settings of a shard with replicas. An INSERT succeeds only when most replicas have it, because the journal then drops
@@ -162,6 +162,12 @@ export class Replicas {
     throw new StoreUnreachableError(`ClickHouse made the change, but only ${confirmed + 1} replicas have it.`)
   }
 
+  /** Runs a short query on every server but the one in use. @returns the rows of each; null if it does not respond */
+  async askOthers<Row>(query: string, parameters: Parameters): Promise<(Row[] | null)[]> {
+    const others = this.#urls.filter((url) => url !== this.#current.url).map((url) => this.#peer(url))
+    return await Promise.all(others.map((other) => ask<Row>(other, query, parameters).catch(() => null)))
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     if (this.#timer) clearInterval(this.#timer)
@@ -254,11 +260,11 @@ async function isUsable(connection: Connection): Promise<boolean> {
 }
 
 /** Runs a query even if the database does not exist. */
-async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
+async function ask<Row>(connection: Connection, query: string, parameters: Parameters = {}): Promise<Row[]> {
   const { database } = connection
   const statement = {
     query: query.replaceAll('currentDatabase()', '{database:String}'),
-    parameters: { database },
+    parameters: { ...parameters, database },
     settings: WITHOUT_DATABASE,
   }
   return await connection.run(PROBE_LIMIT_MS, (abort) => connection.rows<Row>(statement, abort))

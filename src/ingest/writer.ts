@@ -297,8 +297,9 @@ export class Writer {
 
   /**
    * Shrinks a claimed block that did not fit, unless a part of it is stored or may still be: that part would be stored
-   * again under another token. A block that another writer froze may still be in flight there, so it stays whole for as
-   * long as a late INSERT of it is possible. Not covered: a writer that is suspended for longer and then resumes.
+   * again under another token. A block that another writer froze may still be in flight there, and one that was sent to
+   * a replica that does not respond may still be stored by it, so they stay whole for as long as a late INSERT of them
+   * is possible. Not covered: a writer that is suspended for longer and then resumes.
    */
   async #shrinkToMemory(block: Block): Promise<Block> {
     if (this.#oversized?.first !== block.first) return block
@@ -306,9 +307,10 @@ export class Writer {
     const { length } = block.entries
     if (bytes <= this.#fittingBytes || length === 1) return block
     const isOwn = this.#frozenHere === block.first
-    if (!isOwn && performance.now() - this.#oversized.since < this.#foreignMs) return block
+    const isRecent = performance.now() - this.#oversized.since < this.#foreignMs
+    if (!isOwn && isRecent) return block
     // In this order: the second check sees an INSERT that ends between the two.
-    if (await this.#tables.isInserting(this.#token(block))) return block
+    if ((await this.#tables.isInserting(this.#token(block))) ?? isRecent) return block
     if ((await this.#tables.storedPositions(block)).size > 0) return block
     this.#log.warn({ bytes, entries: length }, 'a block exceeded the memory of ClickHouse, retrying half of it')
     return await this.#shrink(block, length >> 1)

@@ -111,11 +111,15 @@ export async function insertRows(
 /** The suffix of a replay's INSERT token. */
 export const REPLAYED = ':dead letter'
 
-/** Whether an INSERT whose token starts like this is still running, so that its rows may still appear. */
-export async function isInserting(clickhouse: ClickHouse, prefix: string): Promise<boolean> {
-  const rows = await clickhouse.rows(
+/**
+ * Whether an INSERT whose token starts like this is still running, on any replica, so that its rows may still appear;
+ * null if it may be running on a replica that does not respond.
+ */
+export async function isInserting(clickhouse: ClickHouse, prefix: string): Promise<boolean | null> {
+  const found = await clickhouse.rowsOfReplicas(
     "SELECT 1 FROM system.processes WHERE startsWith(Settings['insert_deduplication_token'], {prefix:String}) LIMIT 1",
     { prefix },
   )
-  return rows.length > 0
+  if (found.some((rows) => rows !== null && rows.length > 0)) return true
+  return found.includes(null) ? null : false
 }

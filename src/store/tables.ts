@@ -26,8 +26,11 @@ export interface Tables {
    * @throws StoreUnreachableError while an INSERT of this journal is running, or if a shard is down
    */
   lastStored(first: Position): Promise<Position | null>
-  /** Whether an INSERT with this token is still running, which is possible if its response was lost. */
-  isInserting(token: string): Promise<boolean>
+  /**
+   * Whether an INSERT with this token is still running, which is possible if its response was lost; null if it may be
+   * running on a replica that does not respond.
+   */
+  isInserting(token: string): Promise<boolean | null>
   /** The positions of a block's entries whose events are stored. */
   storedPositions(block: Pick<Block, 'first' | 'last'>): Promise<Set<Position>>
   /** The states whose rows are in these entries. */

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreUnreachableError } from '../../src/clickhouse/errors.js'
+import { isInserting } from '../../src/store/insert.js'
 import { clickHouseError, httpAnswer, TcpProxy } from '../delivery/tcp-proxy.js'
 import { startClickHouse, until } from '../helper.js'
 
@@ -54,6 +55,24 @@ t.test(
     ])
   },
 )
+
+t.test('an INSERT that runs on a replica is found, whichever replica is in use', async (t) => {
+  const { clickhouse, proxies, answers } = await openBoth(t)
+  t.equal(await isInserting(clickhouse, 'token'), false)
+  const second = new ClickHouse({ url: engines[1]?.url ?? '' })
+  t.teardown(() => second.close())
+  const settings = { insert_deduplication_token: 'token of a block', max_block_size: '1' }
+  const running = second.rows('SELECT sleepEachRow(0.1) FROM system.numbers LIMIT 600', {}, settings)
+  const ended = running.catch(() => undefined)
+  await until('it to run', async () => (await isInserting(clickhouse, 'token')) === true)
+  await second.command("KILL QUERY WHERE startsWith(Settings['insert_deduplication_token'], 'token') SYNC")
+  await ended
+  t.equal(await isInserting(clickhouse, 'token'), false)
+  proxies[1].cut()
+  t.equal(await isInserting(clickhouse, 'token'), null, 'nobody knows')
+  proxies[1].restore()
+  await answers('first')
+})
 
 t.test('a killed server is abandoned before a request finds out', async (t) => {
   const { proxies, asked, answers, switches } = await openBoth(t)

@@ -528,6 +528,21 @@ t.test('a block is not shrunk while an INSERT of it may be running', async (t) =
   )
 })
 
+t.test('a block that may have been sent to a replica that does not respond is not shrunk', async (t) => {
+  const sizes: number[] = []
+  const started = await start(t, () => ({
+    isInserting: async () => null,
+    async insert(_kind, entries) {
+      sizes.push(entries.length)
+      throw NO_MEMORY
+    },
+  }))
+  await appendBatches(started, 4)
+  started.writer.start()
+  await until('some tries', () => sizes.length >= 3)
+  t.strictSame(sizes.slice(0, 3), [4, 4, 4])
+})
+
 t.test('a block that is stored in part, for example across the end of a month, is not shrunk', async (t) => {
   const sizes: number[] = []
   const started = await start(t, (tables) => ({
@@ -581,21 +596,6 @@ t.test('closing stores what is waiting, within its time limit', async (t) => {
   t.equal((await stored()).length, 1)
 })
 
-/** A writer on a Redis with a replica that may take over, and another process that only accepts events. */
-async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>, options?: StartOptions) {
-  const pair = await RedisPair.start(t)
-  const open = () =>
-    openRedisJournal({
-      url: pair.url,
-      maxBytes: 1e9,
-      lastStored: (from) => findLastPosition(Shards.of(clickhouse), from),
-      log: silent,
-    })
-  const writing = startOn(t, await open(), change, options)
-  const journal = await open()
-  t.teardown(() => journal.close())
-  const commits = new GroupCommit(journal, new BufferPool())
-  const { projectId } = writing
 t.test('a writer that cannot reach ClickHouse lets another one take over', async (t) => {
   const { url } = await startRedis(t)
   const open = () => openRedisJournal({ url, maxBytes: 1e9, log: silent })
@@ -616,6 +616,21 @@ t.test('a writer that cannot reach ClickHouse lets another one take over', async
   )
 })
 
+/** A writer on a Redis with a replica that may take over, and another process that only accepts events. */
+async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>, options?: StartOptions) {
+  const pair = await RedisPair.start(t)
+  const open = () =>
+    openRedisJournal({
+      url: pair.url,
+      maxBytes: 1e9,
+      lastStored: (from) => findLastPosition(Shards.of(clickhouse), from),
+      log: silent,
+    })
+  const writing = startOn(t, await open(), change, options)
+  const journal = await open()
+  t.teardown(() => journal.close())
+  const commits = new GroupCommit(journal, new BufferPool())
+  const { projectId } = writing
   const otherEvent = (name: string) =>
     appended(
       commits.append(eventFrom(fromServer(projectId), Buffer.from(`{"event":"${name}","distinct_id":"u"}`)), NO_IDS),
