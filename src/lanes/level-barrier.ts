@@ -3,6 +3,7 @@ import type { Log } from '../lib/log.js'
 import { formatPosition, maxPosition, type Position, START } from '../model/position.js'
 import {
   type Barrier,
+  formatDeletions,
   READ_BARRIER_MS,
   type Reach,
   type ReadPoint,
@@ -50,7 +51,11 @@ export class LevelBarrier implements Barrier {
     const stored = findLeast(progress, 'stored', wanted)
     const hidden = progress.some((lane) => lane.stored > stored) ? 1 : 0
     const pending = stored < wanted ? Math.max(hidden, sum(progress.map(({ pending }) => pending))) : 0
-    return { stored, pending, deletions: sum(progress.map(({ deletions }) => deletions)) }
+    const deletions = this.#lanes.flatMap(({ journal }, i) => {
+      const lane = progress[i]
+      return lane ? formatDeletions(journal, lane) : []
+    })
+    return { stored, pending, deletions: deletions.join() }
   }
 
   /** Like `ReadBarrier.requireProject`. @throws like `waitForAll` */

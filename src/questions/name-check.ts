@@ -75,7 +75,7 @@ interface Looked {
 /** Profiles or sessions that were sampled. */
 interface SampledRows {
   begunAt: number
-  deletions: number
+  deletions: string
   rows: PropertyRow[]
 }
 
@@ -97,7 +97,7 @@ export class NameCheck {
           rows.flatMap(({ path, examples }) => [...path, ...examples.flat()]),
         ),
       backlog: options.backlog,
-      isOutdated: (one, by) => one.deletions < by.deletions,
+      isOutdated: (one, by) => one.deletions !== by.deletions,
     })
   }
 

@@ -156,9 +156,9 @@ export class NameCounts {
   }
 }
 
-/** Whether there was a deletion since a result was made. */
+/** Whether there was a deletion between two results. */
 export function isOutdated({ deletions }: Pick<Point, 'deletions'>, by: Pick<Point, 'deletions'>): boolean {
-  return deletions < by.deletions
+  return deletions !== by.deletions
 }
 
 /** @returns the number of events */

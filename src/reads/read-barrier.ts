@@ -14,8 +14,8 @@ export interface ReadPoint {
   stored: Position
   /** the project's accepted events that are not stored yet; 0 if the wait succeeded */
   pending: number
-  /** how often the project's events were deleted */
-  deletions: number
+  /** changes with each deletion of the project's events; with another text, cached results about them are outdated */
+  deletions: string
   /** the last position that was accepted before the wait, if everything of the project up to there is stored */
   appended?: Position | undefined
   /** whether the project's events expire */
@@ -59,7 +59,8 @@ export class ReadBarrier {
    * of other projects does not matter.
    */
   async waitForProject(projectId: string): Promise<ReadPoint> {
-    const { stored, pending, deletions, isComplete, first } = await this.#waitForProject(projectId)
+    const { stored, pending, isComplete, first, ...progress } = await this.#waitForProject(projectId)
+    const deletions = formatDeletions(this.#journal, progress)
     return isComplete ? { stored, pending: 0, deletions, appended: first } : { stored, pending, deletions }
   }
 
@@ -125,6 +126,11 @@ export class ReadBarrier {
   }
 }
 
+/** The deletions that a journal knows of, as in ReadPoint. In another era, it may have lost the last ones. */
+export function formatDeletions({ era }: Pick<Journal, 'era'>, { deletions }: Pick<Progress, 'deletions'>): string {
+  return `${era}:${deletions}`
+}
+
 /**
  * Resolves when one of the journals reports that something was stored; at the latest after POLL_MS or at the deadline
  * (epoch ms), because such reports are only hints.
@@ -145,8 +151,8 @@ export function untilStored(journals: readonly Pick<Journal, 'listen'>[], deadli
 export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'requireProject' | 'waitForAll' | 'reach'>
 
 /**
- * A barrier for projects whose events expire. It reports one more deletion every few seconds, so that cached results
- * about their events are computed again.
+ * A barrier for projects whose events expire. It reports other deletions every few seconds, so that cached results about
+ * their events are computed again.
  * @param keptSince the time since which a project's events are kept, epoch ms; absent: all are
  */
 export function withAging(barrier: Barrier, keptSince: (projectId: string) => number | undefined): Barrier {
@@ -158,7 +164,7 @@ export function withAging(barrier: Barrier, keptSince: (projectId: string) => nu
       const point = await barrier.waitForProject(projectId)
       const since = keptSince(projectId)
       if (since === undefined) return point
-      return { ...point, deletions: point.deletions + Math.ceil(since / AGING_STEP_MS), isAging: true }
+      return { ...point, deletions: `${point.deletions}+${Math.ceil(since / AGING_STEP_MS)}`, isAging: true }
     },
   }
 }

@@ -32,8 +32,8 @@ export interface PageRequest {
   page: number | undefined
   /** the greatest id that may be in it */
   upTo: string
-  /** how often events of the project were deleted */
-  deletions: number
+  /** see ReadPoint */
+  deletions: string
 }
 
 export interface ReadPage {

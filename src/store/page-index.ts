@@ -17,8 +17,8 @@ export interface PageStart {
 
 /**
  * Remembers where pages began, so that a walk by page numbers costs the same on every page. The key of a walk contains
- * everything that determines the events on its pages, including the number of the project's deletions, because
- * deletions shift pages. Each process has its own index, which only saves time.
+ * everything that determines the events on its pages, including the project's deletions so far, because they shift
+ * pages. Each process has its own index, which only saves time.
  */
 export class PageIndex {
   readonly #walks = new Map<string, Map<number, string>>()

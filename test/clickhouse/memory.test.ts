@@ -138,7 +138,7 @@ t.test('the memory of a question follows that of ClickHouse', async (t) => {
   })
   const questions = new Questions({
     shards,
-    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
     aliases: { hasAny: async () => false },
     limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: Number.MAX_SAFE_INTEGER },
     settingsMs: 0,

@@ -84,7 +84,7 @@ function wanted(given: Partial<PageRequest>): PageRequest {
     startAt: null,
     page: undefined,
     upTo,
-    deletions: 0,
+    deletions: '',
     ...given,
   }
 }
@@ -330,7 +330,7 @@ t.test('a shard returns events with arrays that match a negated filter', async (
     }
     const questions = new Questions({
       shards,
-      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
       aliases: { hasAny: async () => false },
       limits: { QUERY_TIMEOUT: 30, QUERY_MEMORY: 1 << 30 },
       now: () => 2000,
@@ -408,7 +408,7 @@ t.test('a question expects aliases to lead to users in one step, and follows cha
   }
   const questions = new Questions({
     shards,
-    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
     aliases: { hasAny: async () => true },
     limits: { QUERY_TIMEOUT: 30, QUERY_MEMORY: 1 << 30 },
     now: () => now,

@@ -248,7 +248,7 @@ t.test('questions are answered although a table about facts is damaged, and it i
   const count = async () => {
     const questions = new Questions({
       shards,
-      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
       aliases: { hasAny: async () => false },
       facts: new FactsReader(shards, []),
       limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },

@@ -221,7 +221,7 @@ t.test('a question is answered while columns come and go', async (t) => {
   })
   const questions = new Questions({
     shards,
-    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
     aliases: { hasAny: async () => false },
     limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
     facts,

@@ -19,7 +19,7 @@ let projects = 0
 /** A project whose events are inserted directly into the table, and its catalog. */
 function project() {
   const projectId = `project ${projects++}`
-  const point = { stored: positionAt(0), pending: 0, deletions: 0 }
+  const point = { stored: positionAt(0), pending: 0, deletions: '' }
   const clock = { ms: 0 }
   const shards = Shards.of(clickhouse)
   const refused = new Set<string>()
@@ -68,7 +68,7 @@ t.test('only new events are counted, and all of them again after a while', async
   ])
   await insert(1, `'later'`, 6)
   t.equal((await counts()).length, 3)
-  point.deletions++
+  point.deletions += '+'
   t.equal((await counts()).length, 4)
 })
 
@@ -84,7 +84,7 @@ t.test(
     t.strictSame(await all(), { a: 7, b: 5, c: 1 })
     const remove = async (condition: string) => {
       await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND ${condition}`)
-      point.deletions++
+      point.deletions += '+'
     }
     await remove(`event = 'a' AND timestamp < ${START - 80 * DAY} AND toUInt128(event_id) % 2 = 0`)
     t.strictSame(await all(), { a: 5, b: 5, c: 1 })
@@ -156,7 +156,7 @@ t.test('of a large project, a few events are sampled first, and more in the back
   await catalog.settled()
   t.strictSame(await names(), [20_000, 'y 0.75', 'n 0.24975', 'x 0.00025'])
   await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = 'more'`)
-  point.deletions++
+  point.deletions += '+'
   t.strictSame(await names(), [1000, 'y 1'], 'no deleted data')
   t.strictSame(await names('more'), [0])
   await catalog.settled()
@@ -176,11 +176,11 @@ t.test('after a deletion a list has the events that are left, wherever they are'
   await clickhouse.command(
     `DELETE FROM events WHERE project_id = '${projectId}' AND event = 'a' AND timestamp >= ${START}`,
   )
-  point.deletions++
+  point.deletions += '+'
   t.strictSame(await sampled('a'), [10, 'old'])
   await insert(4, `'a'`, 20, `'{"newest":1}'`)
   await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = 'b'`)
-  point.deletions++
+  point.deletions += '+'
   t.strictSame(await sampled('b'), [0])
   t.strictSame(await sampled('a'), [34, 'old', 'newest'], 'all, as few are left')
   await catalog.settled()
@@ -196,7 +196,7 @@ t.test('a list of a large project that is renewed during a deletion does not con
   t.strictSame(await properties(), [1000, 'b'])
   const settled = catalog.settled()
   await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = 'b'`)
-  point.deletions++
+  point.deletions += '+'
   t.strictSame(await properties(), [1000, 'a'])
   await settled
   t.strictSame((await properties()).slice(1), ['a'])
@@ -214,7 +214,7 @@ t.test('a large project is counted again in the background, but immediately afte
   t.strictSame(await counts(), known)
   const remove = async (event: string) => {
     await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = '${event}'`)
-    point.deletions++
+    point.deletions += '+'
   }
   await remove('rare')
   await insert(2, `'new'`, 20)

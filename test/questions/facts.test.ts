@@ -322,7 +322,7 @@ t.test('questions have the same answers from facts, from facts and events, and f
     let readings = 0
     const questions = new Questions({
       shards,
-      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
       aliases: { hasAny: (id) => hasAliases(shards, id) },
       limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
       now: () => clock.now,
@@ -430,7 +430,7 @@ t.test('a result from facts is discarded if they have changed in the meantime', 
   }
   const questions = new Questions({
     shards: Shards.of(Object.assign(Object.create(clickhouse), { rows })),
-    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
     aliases: { hasAny: async () => false },
     limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
     facts: {

@@ -102,7 +102,7 @@ t.test('runs one question of a project at a time, with one thread, while the ser
   const load = { isShort: true }
   const questions = new Questions({
     shards: Shards.of(clickhouse),
-    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
     aliases: { hasAny: async () => false },
     limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
     load,
@@ -168,7 +168,7 @@ t.test('patterns with large repetitions leave nothing running after a disconnect
 t.test('the slot of a question that takes too long is free when ClickHouse has ended it', async (t) => {
   const questions = new Questions({
     shards: Shards.of(clickhouse),
-    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
     aliases: { hasAny: async () => false },
     limits: { QUERY_TIMEOUT: 1, QUERY_MEMORY: 1 << 30 },
     load: { isShort: true },
@@ -213,7 +213,7 @@ t.test('ranks as many values as the memory holds', async (t) => {
   const ask = async (memory: number) => {
     const questions = new Questions({
       shards: Shards.of(clickhouse),
-      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
       aliases: { hasAny: async () => false },
       limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: memory },
     })
@@ -249,7 +249,7 @@ t.test('counts returning users within the available memory', async (t) => {
     statements.length = 0
     const questions = new Questions({
       shards: Shards.of(Object.assign(Object.create(clickhouse), { rows })),
-      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
       aliases: { hasAny: async () => false },
       limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: memory },
     })
@@ -284,7 +284,7 @@ t.test('counts returning users within the available memory', async (t) => {
 t.test('ends a question that takes too long, and says so', async (t) => {
   const questions = new Questions({
     shards: Shards.of(clickhouse),
-    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
     aliases: { hasAny: async () => false },
     limits: { QUERY_TIMEOUT: 1, QUERY_MEMORY: 1 << 30 },
     load: { isShort: true },
@@ -346,7 +346,7 @@ t.test('an answer with many long texts in every bucket is too long', async (t) =
     FROM numbers(900)`)
   const questions = new Questions({
     shards: Shards.of(clickhouse),
-    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
     aliases: { hasAny: async () => false },
     limits: { QUERY_TIMEOUT: 300, QUERY_MEMORY: 2 ** 31 },
   })

@@ -26,7 +26,7 @@ async function questionsAbout(t: Test, events: StoredEvent[]): Promise<Questions
   }
   return new Questions({
     shards: Shards.of(Object.assign(Object.create(clickhouse), { rows })),
-    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
     aliases: { hasAny: async () => false },
     limits: { QUERY_TIMEOUT: 30, QUERY_MEMORY: 1 << 30 },
     now: () => clock.now,

@@ -22,7 +22,7 @@ function counted(months: Record<string, Record<string, number>>, since: Record<s
   const byMonth = Object.entries(months).map(([month, counts]) => [month, { parts: '', rows: rowsOf(counts) }] as const)
   const stored = at('2026-05-20')
   const countedTo = at('2026-05-10')
-  return { stored, deletions: 0, countedAt: 0, countedTo, names, total, months: new Map(byMonth) }
+  return { stored, deletions: '', countedAt: 0, countedTo, names, total, months: new Map(byMonth) }
 }
 
 const YEAR = counted({

@@ -172,7 +172,7 @@ t.test('questions about sessions have the same answers from their facts, whateve
     const ask = (facts: boolean) => {
       const questions = new Questions({
         shards,
-        barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+        barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
         aliases: { hasAny: (id) => hasAliases(shards, id) },
         limits: { QUERY_TIMEOUT: 600, QUERY_MEMORY: 1 << 30 },
         now: () => START + DAYS * DAY_MS,

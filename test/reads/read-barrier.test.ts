@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import type { Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
-import { ReadBarrier } from '../../src/reads/read-barrier.js'
+import { ReadBarrier, withAging } from '../../src/reads/read-barrier.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 import { ALL, append, positions } from '../journal/writes.js'
 
@@ -57,3 +57,20 @@ for (const [name, open] of Object.entries(openers)) {
     await t.rejects(barrier.requireProject('p'), { code: 'unavailable', message: /not caught up yet/ })
   })
 }
+
+t.test('a deletion is not taken for time that passed, even if the clock is set back', async (t) => {
+  let [deletions, since] = ['1', 20_000]
+  const barrier = withAging(
+    {
+      waitForProject: async () => ({ stored: 0n, pending: 0, deletions }),
+      requireProject: async () => 0n,
+      waitForAll: async () => 0n,
+      reach: async () => ({ accepted: 0n, stored: 0n }),
+    },
+    () => since,
+  )
+  const before = await barrier.waitForProject('p')
+  deletions = '2'
+  since -= 10_000
+  t.not((await barrier.waitForProject('p')).deletions, before.deletions)
+})

@@ -232,7 +232,7 @@ t.test('everybody', async (t) => {
     const { shards, close } = await openStore(client.config)
     const questions = new Questions({
       shards,
-      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: '' }) },
       aliases: { hasAny: async () => true },
       limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
     })

@@ -43,7 +43,7 @@ async function walk(
   const pages: string[][] = []
   const upTo = lastIdAt(BigInt(endMs) << 16n)
   for (let startAt: string | null = null; ; ) {
-    const wanted: PageRequest = { projectId, filter: {}, order, limit, startAt, page: undefined, upTo, deletions: 0 }
+    const wanted: PageRequest = { projectId, filter: {}, order, limit, startAt, page: undefined, upTo, deletions: '' }
     const { ids, next } = await readPage(walks, wanted)
     pages.push(ids)
     startAt = next
@@ -102,7 +102,7 @@ t.test('EventWalks opens only the parts that have events of the page', async (t)
   const walks = new EventWalks(shards, undefined, new PageReach(shards))
   const firstPage = async () => {
     const before = await partsRead()
-    const wanted = { filter: {}, startAt: null, page: undefined, deletions: 0, projectId: 'p', order: 'asc' } as const
+    const wanted = { filter: {}, startAt: null, page: undefined, deletions: '', projectId: 'p', order: 'asc' } as const
     const page = { ...wanted, limit: 5, upTo: lastIdAt(BigInt(START_MS + blocks * DAY_MS) << 16n) }
     t.equal((await readPage(walks, page)).ids.length, 5)
     return (await partsRead()) - before

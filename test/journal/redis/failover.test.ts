@@ -7,6 +7,7 @@ import type { RedisJournalOptions } from '../../../src/journal/redis/options.js'
 import { WRITE } from '../../../src/journal/redis/scripts.js'
 import { formatPosition, type Position, START, toMilliseconds } from '../../../src/model/position.js'
 import { NO_IDS } from '../../../src/model/request-ids.js'
+import { ReadBarrier } from '../../../src/reads/read-barrier.js'
 import { silent, startRedis, until } from '../../helper.js'
 import { RedisPair } from '../../redis-pair.js'
 import { ofKey, SENDER } from '../writes.js'
@@ -48,6 +49,17 @@ async function drain(journal: Journal): Promise<string[]> {
     await journal.acknowledge(block, [])
   }
 }
+
+t.test('results from before a deletion are outdated, even if a failover has lost its count', async (t) => {
+  const { pair, journal } = await start(t)
+  const barrier = new ReadBarrier(journal, new AbortController().signal)
+  const { deletions } = await barrier.waitForProject('p')
+  await pair.detach()
+  await journal.noteDeletion('p')
+  await pair.failOver()
+  t.equal((await journal.progress('p')).deletions, 0)
+  t.not((await barrier.waitForProject('p')).deletions, deletions)
+})
 
 t.test('positions assigned by a master whose clock was ahead are not assigned again', async (t) => {
   const { pair, journal } = await start(t)
