@@ -29,6 +29,7 @@
  * before it inserts anything.
  */
 
+import { randomInt } from 'node:crypto'
 import type { KeyClass } from '../contract/key-class.js'
 import type { SentIds } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
@@ -357,7 +358,6 @@ export interface Journal {
    */
   claim(maxBytes: number): Promise<Block | null>
 
-  /** Ends the frozen block at `last`; allowed only if nothing after `last` is stored. */
   /**
    * Call it when this process failed to store the block that it claimed, and another one may succeed. If another writer
    * is waiting, this one lets it claim the block, and should pause before its next claim for longer than writers do
@@ -366,6 +366,7 @@ export interface Journal {
    */
   yieldLease(): Promise<boolean>
 
+  /** Ends the frozen block at `last`; allowed only if nothing after `last` is stored. */
   shrink(block: Block, last: Position): Promise<void>
 
   /**
@@ -425,6 +426,11 @@ export const STATE_MEMORY_MS = 10 * 60 * 1000
  * a clock that is set back.
  */
 export const READING_MEMORY_MS = 2 * 60 * 1000
+
+/** Draws the number of a new journal; never 0, which means that a journal's number is not known yet. */
+export function newJournalId(): number {
+  return randomInt(1, 2 ** 32)
+}
 
 /** The listeners of a journal. */
 export class JournalListeners {

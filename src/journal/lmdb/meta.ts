@@ -1,6 +1,6 @@
-import { randomInt } from 'node:crypto'
 import { OtherVersionError } from '../../contract/errors.js'
 import { nextPosition, START } from '../../model/position.js'
+import { newJournalId } from '../journal.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { WITHOUT_DATABASE } from './check.js'
 import { FORMAT, type Meta } from './encoding.js'
@@ -15,7 +15,7 @@ export async function createMeta(folder: string, now: number, layout = FIRST_LAY
       `${folder} has entries of a journal (${entries}), but no data.mdb, which has the rest of it. ${WITHOUT_DATABASE}`,
     )
   }
-  const meta: Meta = { format: FORMAT, id: randomInt(2 ** 32), stored: String(nextPosition(START, now)), frozen: null }
+  const meta: Meta = { format: FORMAT, id: newJournalId(), stored: String(nextPosition(START, now)), frozen: null }
   return layout === FIRST_LAYOUT ? meta : { ...meta, layout }
 }
 

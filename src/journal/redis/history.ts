@@ -1,7 +1,7 @@
-import { randomInt } from 'node:crypto'
 import { OtherVersionError } from '../../contract/errors.js'
 import { withTimeout } from '../../lib/with-timeout.js'
 import { maxPosition, type Position, parsePosition, START, toMilliseconds } from '../../model/position.js'
+import { newJournalId } from '../journal.js'
 import type { RedisConnection } from './connection.js'
 import { positionFields } from './encoding.js'
 import { unavailable } from './errors.js'
@@ -117,7 +117,7 @@ export class RedisHistory {
       const toleranceMs = isFirst ? 0 : CLOCK_TOLERANCE_MS
       const { ms: floorMs, seq: floorSeq } = positionFields(this.floor)
       const initialised = (await connection.run(INITIALISE, keys, {
-        journalId: String(this.id || randomInt(1, 2 ** 32)),
+        journalId: String(this.id || newJournalId()),
         layout,
         history: name,
         toleranceMs: String(toleranceMs),
