@@ -7,8 +7,8 @@ export type PerClass = Record<KeyClass, number>
 export const ANY_NUMBER: PerClass = { secret: Number.MAX_SAFE_INTEGER, page: Number.MAX_SAFE_INTEGER }
 
 /**
- * Anyone who reads a page has its key and can send any number of ids, so it gets half of what a secret key gets: at the
- * default, 5 million events per week and lane.
+ * The key of a page is public, and anyone can send any number of ids with it. So a page key gets half as many as a
+ * secret key: at the default, 5 million events per week and lane.
  */
 const PAGE_SHARE_OF_IDS = 1 / 2
 /** Pages send few requests with an `Idempotency-Key`: at the default, a million per day and lane. */

@@ -79,7 +79,7 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
   }
   const change = planChange(latest, active, { lanes, shards: shards.all.length })
   const guards = await checkLanes(change, parts)
-  if (isThere(change, guards)) {
+  if (isUnchanged(change, guards)) {
     report(`The store already has ${describeLayout(active)}. There is nothing to do.`)
     return active
   }
@@ -122,7 +122,7 @@ function planChange(latest: RecordedLayout, from: Layout, to: Omit<Layout, 'vers
  * Whether there is nothing to do. If journals belong to different versions, for example because they were recreated
  * while the store was down, a change to the same numbers gives them a common version.
  */
-function isThere({ from, to }: Change, guards: number[]): boolean {
+function isUnchanged({ from, to }: Change, guards: number[]): boolean {
   if (to.version !== from.version + 1 || to.lanes !== from.lanes || to.shards !== from.shards) return false
   return guards.every((guard) => guard === layoutNumber(from))
 }

@@ -80,7 +80,7 @@ export class RedisConnection {
         if (!isCurrent()) return
         this.#isReady = true
         this.#lastError = null
-        for (const told of this.#waiting) told()
+        for (const onReady of this.#waiting) onReady()
         return
       } catch (error) {
         if (this.#lastError === null) this.#log.warn({ err: error }, 'Redis cannot be used yet, retrying')
@@ -94,16 +94,16 @@ export class RedisConnection {
   async connected(limitMs: number): Promise<void> {
     if (this.#isReady) return
     await new Promise<void>((resolve, reject) => {
-      const told = () => {
+      const onReady = () => {
         clearTimeout(timer)
-        this.#waiting.delete(told)
+        this.#waiting.delete(onReady)
         resolve()
       }
       const timer = setTimeout(() => {
-        this.#waiting.delete(told)
+        this.#waiting.delete(onReady)
         reject(unavailable(this.#lastError ?? new Error(`no connection to Redis within ${limitMs} ms`)))
       }, limitMs)
-      this.#waiting.add(told)
+      this.#waiting.add(onReady)
     })
   }
 
