@@ -260,6 +260,14 @@ export class JsonValue {
     return found
   }
 
+  /** The values at any depth in it that are no objects or arrays; itself if it is one of them. */
+  *leaves(): Generator<JsonValue> {
+    for (let at = this.#at; at < this.#next; at += SLOT_SIZE) {
+      const value = new JsonValue(this.#in, at)
+      if (!value.isObject && !value.isArray) yield value
+    }
+  }
+
   get #next(): number {
     return this.#in.slots[this.#at + NEXT] as number
   }

@@ -1,3 +1,6 @@
+import { isNumber } from '../json/texts.js'
+import { readJson } from '../json/value.js'
+
 /** A message of a request that cannot be stored. */
 export interface Rejected {
   /** why it cannot be stored; may quote the message */
@@ -41,16 +44,17 @@ export function withoutNamed(
   return { users, left }
 }
 
-/** Finds the names that occur as a value anywhere in a message: vendors use different fields. */
+/**
+ * Finds the names that occur as a value anywhere in a message: vendors use different fields. A number names a user as
+ * it is spelled.
+ */
 function namedIn(message: string, names: ReadonlySet<string>): string[] {
+  const json = readJson(Buffer.from(message))
+  if (!json) return [...names].filter((name) => message.includes(name))
   const found: string[] = []
-  try {
-    JSON.parse(message, (_name, value) => {
-      if (typeof value === 'string' && names.has(value)) found.push(value)
-      return null
-    })
-  } catch {
-    for (const name of names) if (message.includes(name)) found.push(name)
+  for (const leaf of json.leaves()) {
+    const name = isNumber(leaf.text) ? leaf.text : leaf.value
+    if (typeof name === 'string' && names.has(name)) found.push(name)
   }
   return found
 }
