@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
+import { ANONYMOUS } from '../contract/user-names.js'
 import type { EntryKind } from '../journal/journal.js'
 import { elementTexts, memberText } from '../json/texts.js'
 import type { BatchPlace } from '../model/batch-id.js'
@@ -88,14 +89,14 @@ export async function eraseProjectFromDeadLetters(
 
 /**
  * Removes from the dead letters of a project the events that are older than a time; an event without a time is as old
- * as its dead letter, and so are SDK messages that could not be read. Profiles and sessions stay.
+ * as its dead letter, and so are SDK messages and entries that cannot be read. Profiles and sessions stay.
  * @param before epoch ms
  * @returns the number of dead letters that were changed or deleted
  */
 export async function expireDeadLetters(shards: Shards, projectId: string, before: number): Promise<number> {
   // Everything in these dead letters is old, so they need not be read one by one.
   const old = `received_at < ${Math.trunc(before)}
-    AND (kind = 'rejected' OR kind = 'events' AND NOT arrayExists(
+    AND (kind = 'rejected' OR kind = 'events' AND isValidJSON(body) AND NOT arrayExists(
       event -> JSONExtractFloat(event, 'timestamp') >= ${Math.trunc(before)}, JSONExtractArrayRaw(body, 'events')))`
   const own = await shards.count((clickhouse) => deleteAllOfProject(clickhouse, projectId, old))
   const { letters } = await eraseFrom(shards, { projectId, who: { before }, onStates: undefined }, ({ clickhouse }) =>
@@ -160,7 +161,7 @@ export async function countEventsInDeadLetters(
       const current = await readRevision(clickhouse, key)
       if (!current || current.isReplayed) continue
       const removal = { projectId, who: erasedAt(key, places), onStates: undefined }
-      const rest = withoutUsers(key.kind, current.body, current.receivedAt, removal)
+      const rest = withoutUsers(key.kind, current, removal)
       count.events += rest?.erasedEvents ?? 0
       count.withInsertId += rest?.erasedIds ?? 0
     }
@@ -224,16 +225,27 @@ async function eraseFrom(
   return found
 }
 
+/** What a revision of a dead letter contains. */
+interface Content {
+  body: string
+  /** epoch ms */
+  receivedAt: number
+  /** number of events in the body */
+  eventCount: number
+}
+
 /** Reads the current revision of a dead letter; undefined if it was deleted. */
 async function readRevision(clickhouse: ClickHouse, { position, journal_id: journal }: DeadLetterKey) {
   const [row] = await clickhouse.rows<{
     revision: string
     body: string
     received_at: string
+    event_count: number
     revisions: string
     is_replayed: 0 | 1
   }>(
-    `SELECT revision, base64Encode(body) AS body, received_at, count() OVER () AS revisions, ${IS_REPLAYED} AS is_replayed
+    `SELECT revision, base64Encode(body) AS body, received_at, event_count, count() OVER () AS revisions,
+       ${IS_REPLAYED} AS is_replayed
      FROM dead_letters WHERE ${IS_ENTRY} ORDER BY revision DESC LIMIT 1`,
     { position, journal },
   )
@@ -242,6 +254,7 @@ async function readRevision(clickhouse: ClickHouse, { position, journal_id: jour
       at: { position, journal, revision: BigInt(row.revision) },
       body: Buffer.from(row.body, 'base64').toString(),
       receivedAt: Number(row.received_at),
+      eventCount: row.event_count,
       isAlone: Number(row.revisions) === 1,
       isReplayed: row.is_replayed === 1,
     }
@@ -260,7 +273,7 @@ async function eraseFromOne(
     const current = await readRevision(clickhouse, key)
     if (!current) return users
     const { at } = current
-    const rest = withoutUsers(key.kind, current.body, current.receivedAt, removal)
+    const rest = withoutUsers(key.kind, current, removal)
     if (!rest) return undefined
     if (rest.states.length > 0) await removal.onStates?.(rest.states)
     const isNamed = rest.users.size > 0
@@ -368,7 +381,7 @@ async function findNaming(clickhouse: ClickHouse, projects: string[], names: str
   )
 }
 
-/** Dead letters with events that are older than a time. */
+/** Dead letters with events that are older than a time, and all that ClickHouse's parser refuses. */
 async function findDeadLettersBefore(
   clickhouse: ClickHouse,
   project: string,
@@ -378,7 +391,8 @@ async function findDeadLettersBefore(
   return await clickhouse.rows<DeadLetterKey>(
     `SELECT DISTINCT position, journal_id, kind FROM dead_letters
      WHERE project_id = {project:String} AND kind = 'events'
-       AND arrayExists(event -> event != {erased:String} AND ${isOld}, JSONExtractArrayRaw(body, 'events'))
+       AND (NOT isValidJSON(body)
+         OR arrayExists(event -> event != {erased:String} AND ${isOld}, JSONExtractArrayRaw(body, 'events')))
      ORDER BY position, journal_id`,
     { project, before, erased: ERASED_EVENT },
   )
@@ -405,8 +419,7 @@ interface Rest {
 /** @returns undefined if the body cannot be read */
 function withoutUsers(
   kind: EntryKind,
-  body: string,
-  receivedAt: number,
+  { body, receivedAt, eventCount }: Content,
   { projectId, who }: Removal,
 ): Rest | undefined {
   try {
@@ -443,8 +456,10 @@ function withoutUsers(
     const head = findHead(Buffer.from(body.slice(0, 1)))
     return { users, states, body: `${head}${all.map((text) => text ?? ERASED_EVENT)}${BATCH_TAIL}`, ...events }
   } catch (error) {
-    if (error instanceof SyntaxError || error instanceof TypeError) return undefined
-    throw error
+    if (!(error instanceof SyntaxError) && !(error instanceof TypeError)) throw error
+    const hasExpired = kind === 'events' && typeof who === 'object' && 'before' in who && receivedAt < who.before
+    if (!hasExpired) return undefined
+    return { users: new Set([ANONYMOUS]), states: [], body: null, ...NO_EVENTS, erasedEvents: eventCount }
   }
 }
 

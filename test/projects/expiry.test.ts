@@ -578,23 +578,36 @@ t.test('dead letters show and store no expired events', async (t) => {
     updated_at: 1,
   }
   await write(4, 'profiles', days(40), JSON.stringify(profile))
+  // ClickHouse's parser refuses these values, and so the whole entry.
+  const refused = (value: string, ...list: object[]) =>
+    events(...list).replace(/}]}$/, `,"properties":{"refused":${value}}}]}`)
+  const youngToo = { event: 'young too', timestamp: days(20) }
+  await write(5, 'events', days(1), refused('1e400', { event: 'expired', timestamp: days(40) }, youngToo))
+  await write(
+    6,
+    'events',
+    days(40),
+    refused('"\\ud800"', { event: 'expired' }, { event: 'ahead, too', timestamp: now }),
+  )
+  await write(7, 'events', days(40), refused('123456789012345678901', { event: 'expired' }))
+  await write(8, 'events', days(40), '{"events":[{"event":"expired"')
   await call('PATCH', '/public/project', { keep: { events: '30d' } })
   const shown = await run(command, ['list', '--json'], { ...process.env, ...env })
-  t.equal(shown.printed.trim().split('\n').length, 3, 'the command removes the one that has expired as a whole')
-  await write(5, 'events', days(1), events({ event: 'expired', timestamp: days(40) }))
+  t.equal(shown.printed.trim().split('\n').length, 5, 'the command removes those that have expired as a whole')
+  await write(9, 'events', days(1), events({ event: 'expired', timestamp: days(40) }))
   const { dead_letters } = (await call('GET', '/public/dead-letters')).json()
   t.notMatch(JSON.stringify(dead_letters), /expired/)
   const kinds = await clickhouse.rows<{ kind: string }>('SELECT kind FROM dead_letters ORDER BY position')
   t.strictSame(
     kinds.map(({ kind }) => kind),
-    ['events', 'events', 'profiles'],
+    ['events', 'events', 'profiles', 'events', 'events'],
     'a profile is no event',
   )
   const ids = dead_letters.map(({ id }: { id: string }) => id)
-  t.match((await call('POST', '/public/dead-letters/replay', { ids })).json(), { replayed: 3, refused: [] })
+  t.match((await call('POST', '/public/dead-letters/replay', { ids })).json(), { replayed: 5, refused: [] })
   const stored = await shards.first.rows<{ event: string }>('SELECT event FROM events ORDER BY event')
   t.strictSame(
     stored.map(({ event }) => event),
-    ['ahead of its time', 'young'],
+    ['ahead of its time', 'ahead, too', 'young', 'young too'],
   )
 })
