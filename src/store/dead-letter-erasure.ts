@@ -14,7 +14,7 @@ import { type Deletion, DeletionCounter } from './deleted-events.js'
 import { deduplicateBy } from './insert.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 
-/** Replaces everything after the first colon of a reason, because that may quote erased data. */
+/** Replaces everything after the first colon of ClickHouse's reason, because that may quote erased data. */
 const ERASED_REASON = ': details were removed with erased data'
 /** A new revision is higher by a random number up to this, so that an erasure recognizes its own revision. */
 const REVISION_STEP = 2 ** 32
@@ -309,13 +309,19 @@ function eraseEvents(at: LetterRevision, count: number, run: () => Promise<boole
  * one successor of each revision. That serializes concurrent erasures in all processes.
  * @returns the new revision; null if another erasure has already replaced this one
  */
-async function replaceBody(clickhouse: ClickHouse, at: LetterRevision, { body, events }: Rest): Promise<bigint | null> {
+async function replaceBody(
+  clickhouse: ClickHouse,
+  at: LetterRevision,
+  { body, reason, events }: Rest,
+): Promise<bigint | null> {
   const next = at.revision + BigInt(1 + randomInt(REVISION_STEP))
   const fields = new QueryParameters()
+  const newReason =
+    reason === undefined ? `concat(splitByChar(':', reason)[1], ${fields.text(ERASED_REASON)})` : literal(reason)
   await clickhouse.command(
     `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id, revision, event_count)
-     SELECT project_id, position, kind, concat(splitByChar(':', reason)[1], ${fields.text(ERASED_REASON)}),
-       ${literal(body ?? '')}, received_at, journal_id, {next:UInt64}, {events:UInt32}
+     SELECT project_id, position, kind, ${newReason}, ${literal(body ?? '')},
+       received_at, journal_id, {next:UInt64}, {events:UInt32}
      FROM dead_letters WHERE ${IS_ENTRY} AND revision = {revision:UInt64} LIMIT 1`,
     { ...at, ...fields.parameters, next, events },
     deduplicateBy(`${at.journal}:${at.position}:revision after ${at.revision}`),
@@ -408,6 +414,8 @@ interface Rest {
   states: ErasedState[]
   /** null if nothing is left */
   body: string | null
+  /** the reason for what is left; absent if it is ClickHouse's */
+  reason?: string
   /** number of remaining events */
   events: number
   /** number of events removed from the body */
@@ -426,7 +434,9 @@ function withoutUsers(
     if (kind === 'rejected') {
       // `everyone` and `before` do not apply to this kind of dead letter.
       const { users, left } = withoutNamed(parseRejected(body), who instanceof Set ? who : new Set())
-      return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString(), ...NO_EVENTS }
+      if (left.length === 0) return { users, states: [], body: null, ...NO_EVENTS }
+      const rest = formatRejected(left).toString()
+      return { users, states: [], body: rest, ...NO_EVENTS, reason: parseRejected(rest).reason }
     }
     const list = kind === 'events' ? (memberText(checkJson(body), 'events') ?? '[]') : checkJson(`[${body}]`)
     const users = new Set<string>()

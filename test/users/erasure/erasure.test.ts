@@ -3,8 +3,9 @@ import t from 'tap'
 import { replayDeadLetter } from '../../../src/ingest/replay.js'
 import type { EntryKind } from '../../../src/journal/journal.js'
 import { formatEventId } from '../../../src/model/event-id.js'
+import { formatRejected } from '../../../src/model/rejected.js'
 import { eraseFromDeadLetters } from '../../../src/store/dead-letter-erasure.js'
-import { insertDeadLetter, readDeadLetters } from '../../../src/store/dead-letters.js'
+import { insertDeadLetter, insertRejected, readDeadLetters } from '../../../src/store/dead-letters.js'
 import { openStore } from '../../../src/store/open.js'
 import { Purge } from '../../../src/users/erasure/purge.js'
 import { PUBLIC_KEY, STORAGES, settingsFor, startApp, until } from '../../helper.js'
@@ -219,6 +220,22 @@ for (const storage of STORAGES) {
 
       t.match(await erase('bea'), { erased: [{ events: 2, dead_letters: 3 }] }, 'replayed letters, too')
       t.equal(await bodyAt(mixed), undefined)
+    })
+
+    t.test('what is left of a rejected request keeps its own reasons only', async (t) => {
+      const messages = ['rae', 'sam', 'tom'].map((user) => ({
+        reason: `${user} is no number`,
+        message: `{"userId":"${user}"}`,
+      }))
+      const position = BigInt(1_760_000_000_000 + ++letters) << 16n
+      const entry = { position, kind: 'rejected' as const, projectId: 'default', count: 1, receivedAt: 1 }
+      await insertRejected(clickhouse, JOURNAL, [{ ...entry, body: formatRejected(messages) }], `${position}`)
+      t.match(await erase('rae'), { erased: [{ dead_letters: 1 }] })
+      const rows = await clickhouse.rows('SELECT reason, body FROM dead_letters WHERE position = {position:UInt64}', {
+        position,
+      })
+      const reason = 'sam is no number; tom is no number'
+      t.strictSame(rows, [{ reason, body: formatRejected(messages.slice(1)).toString() }])
     })
 
     t.test('concurrent erasures of users in one dead letter', async (t) => {
