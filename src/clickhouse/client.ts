@@ -167,13 +167,14 @@ export class ClickHouse {
     })
   }
 
-  /** Runs a statement without a result. */
+  /** Runs a statement without a result. @throws StatementTooLargeError */
   async command(
     query: string,
     parameters: Parameters = {},
     settings: ClickHouseSettings = {},
     limitMs = QUERY_TIMEOUT_MS,
   ): Promise<void> {
+    assertFits(query, parameters)
     const run = async (paced: ClickHouseSettings) => {
       const all = { ...paced, ...signsOfLife(limitMs), ...settings, max_query_size: MAX_QUERY_BYTES }
       const statement = { query, parameters, settings: all }
@@ -308,6 +309,7 @@ export class ClickHouse {
    * a smaller buffer; a later one breaks the stream: it is complete if, and only if, it ends. `limitMs` limits the time
    * until the first byte. Unread bytes are buffered in memory within limits; beyond them, the stream is aborted if
    * another query needs its connection.
+   * @throws StatementTooLargeError
    */
   async bytes(
     query: string,
@@ -316,6 +318,7 @@ export class ClickHouse {
     reading: ReadOptions = {},
   ): Promise<Readable> {
     const { signal, limitMs = QUERY_TIMEOUT_MS, project = this.#project, end = (id) => this.endQuery(id) } = reading
+    assertFits(query, parameters)
     const queryId = randomUUID()
     const priority = project !== undefined && (await this.#priority.settings(project))
     const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(throwUnreachable)

@@ -5,7 +5,9 @@ export type ClickHouseSettings = Record<string, string | number>
 /** Values of `{name:Type}` in a query. */
 export type Parameters = Record<string, string | number | bigint | string[] | number[]>
 
-/** ClickHouse refuses parameters over 128 KiB (http_max_field_value_size), whatever the settings of the query. */
+/** ClickHouse refuses fields over 128 KiB (http_max_field_value_size), whatever the settings of the query. */
+const FIELD_BYTES = 128 * 1024
+/** Maximum bytes of a query in a field, and of the values in an array, without its brackets. */
 const MAX_FIELD_BYTES = 120_000
 /** A number has at most 24 characters, and a comma. */
 const NUMBERS = MAX_FIELD_BYTES / 25
@@ -26,9 +28,10 @@ export function fitsInField(query: string): boolean {
 
 /** @throws StatementTooLargeError if the query and its parameters do not fit in a request */
 export function assertFits(query: string, parameters: Parameters): void {
-  if (Object.keys(parameters).length > MAX_FIELDS) throw tooLarge()
-  if (fitsInField(query)) return
-  if (new URLSearchParams(formatParameters(parameters)).toString().length > MAX_URL_BYTES) throw tooLarge()
+  const fields = formatParameters(parameters)
+  if (fields.length > MAX_FIELDS) throw tooLarge()
+  if (fields.some(([, value]) => Buffer.byteLength(value) > FIELD_BYTES)) throw tooLarge()
+  if (!fitsInField(query) && new URLSearchParams(fields).toString().length > MAX_URL_BYTES) throw tooLarge()
 }
 
 /** The fields of a request for the parameters. */

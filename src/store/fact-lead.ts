@@ -381,11 +381,13 @@ export class FactLead {
           { project: projectId, first: scope.first, last: scope.last, hi: String(hi) },
         )
       case 'users': {
-        const facts = "project_id = {project:String} AND user IN CAST({users:Array(String)}, 'Array(UInt64)')"
+        const fields = new QueryParameters()
+        const project = fields.text(projectId)
+        const facts = `project_id = ${project} AND user IN CAST(${fields.array(scope.users)}, 'Array(UInt64)')`
         // Look them up by their ids, because events cannot be found by the hash of their user.
-        const left = `SELECT event_id FROM events WHERE project_id = {project:String}
+        const left = `SELECT event_id FROM events WHERE project_id = ${project}
           AND toUInt128(event_id) IN (SELECT toUInt128(event_id) FROM event_facts WHERE ${facts})`
-        const parameters = { project: projectId, users: scope.users }
+        const { parameters } = fields
         await this.sessions.erase(projectId, { facts, parameters, users: scope.users })
         await this.#deleteAllBut(left, facts, parameters)
         return []

@@ -247,9 +247,10 @@ export class SessionDays {
     if (!this.#projects.has(projectId)) return
     const days = new Set(widen(await this.#find('event_facts', facts, parameters)))
     if (users.length > 0) {
-      const isOne = `IN CAST({users:Array(String)}, 'Array(UInt64)')`
-      const byUser = `project_id = {project:String} AND (user ${isOne} OR caller ${isOne})`
-      for (const day of await this.#findOwn(byUser, { project: projectId, users: [...users] })) days.add(day)
+      const fields = new QueryParameters()
+      const isOne = `IN CAST(${fields.array([...users])}, 'Array(UInt64)')`
+      const byUser = `project_id = ${fields.text(projectId)} AND (user ${isOne} OR caller ${isOne})`
+      for (const day of await this.#findOwn(byUser, fields.parameters)) days.add(day)
     }
     await this.#erase(projectId, [...days])
   }

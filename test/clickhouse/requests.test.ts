@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { StoreError, StoreUnreachableError } from '../../src/clickhouse/errors.js'
+import { StatementTooLargeError, StoreError, StoreUnreachableError } from '../../src/clickhouse/errors.js'
 import type { ClickHouseSettings } from '../../src/clickhouse/parameters.js'
 import { Requests } from '../../src/clickhouse/requests.js'
 import { codePoint } from '../fuzz/texts.js'
@@ -50,6 +50,20 @@ t.test('Requests', async (t) => {
       t.strictSame(row, { some, one: 1.5 })
     })
     await t.resolves(fc.assert(property))
+  })
+
+  await t.test('a parameter that ClickHouse would refuse is an error before it is sent', async (t) => {
+    const ways: ((some: string) => Promise<unknown>)[] = [
+      (some) => clickhouse.rows('SELECT {some:String} AS some', { some }),
+      (some) => clickhouse.command('SELECT {some:String} FORMAT Null', { some }),
+      async (some) => await text(await clickhouse.bytes('SELECT {some:String} FORMAT RawBLOB', { some })),
+    ]
+    const largest = 'x'.repeat(128 * 1024)
+    for (const send of ways) {
+      await t.resolves(send(largest))
+      for (const some of [`${largest}x`, `${largest.slice(0, -1)}\n`])
+        await t.rejects(send(some), StatementTooLargeError)
+    }
   })
 
   await t.test('large results that are read alternately, some slowly, arrive unchanged', async (t) => {
