@@ -10,7 +10,7 @@ import { eraseFromDeadLetters } from '../../store/dead-letter-erasure.js'
 import { countEventsOfUsers, deleteEventsOfUsers } from '../../store/events.js'
 import { removeSessionFacts } from '../../store/session-facts.js'
 import { findUserSessions } from '../../store/sessions.js'
-import type { Aliases } from '../aliases/aliases.js'
+import type { Aliases, Chain } from '../aliases/aliases.js'
 import { deleteProfiles } from '../delete-profile.js'
 
 export interface ErasureOptions {
@@ -63,15 +63,16 @@ export class Erasure {
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
     const { barrier, aliases } = this.#parts
     const shards = reserveErasureSlots(this.#parts.shards, projectId)
-    // From here on, no journal holds their data from before the call: it is in the store or in a dead letter.
-    await barrier.requireProject(projectId)
     const namesByUser = await this.#findNames(projectId, distinctIds)
     const names = [...new Set([...namesByUser.values()].flat(2))]
+    const allNames = new Set(names)
     const sessions = new Map<string, number>()
     // Erase from dead letters first, so that one which is replayed concurrently cannot restore the data.
-    const deadLetters = await eraseFromDeadLetters(shards, projectId, new Set(names), async (states) => {
+    const deadLetters = await eraseFromDeadLetters(shards, projectId, allNames, async (states) => {
       for (const { kind, name, distinctId } of states) {
         if (kind === 'sessions') await this.#deleteSession(projectId, { sessionId: name, distinctId }, sessions)
+        // The store does not have this alias, so it is not among the names, whose aliases are removed last.
+        if (kind === 'aliases' && !allNames.has(name)) await aliases.remove(projectId, [[distinctId], [name]], barrier)
       }
     })
     const stored = await findUserSessions(shards, projectId, names)
@@ -111,13 +112,22 @@ export class Erasure {
 
   /** All names of each user, level by level; the same object for names of one user. */
   async #findNames(projectId: string, distinctIds: string[]): Promise<Map<string, string[][]>> {
-    const { aliases } = this.#parts
-    const userByName = new Map<string, string>()
+    const { aliases, barrier } = this.#parts
+    const chains = new Map<string, Chain>()
     await forEachInBatches(distinctIds, async (distinctId) => {
-      userByName.set(distinctId, await aliases.resolve(projectId, distinctId))
+      chains.set(distinctId, await aliases.find(projectId, distinctId))
     })
-    const found = await aliases.findNames(projectId, [...new Set(userByName.values())])
-    return new Map([...userByName].map(([distinctId, user]) => [distinctId, found.get(user) ?? [[user]]]))
+    // From here on, no journal holds their data from before the call: it is in the store or in a dead letter. Wait after
+    // following the names, so that the store has the links that were followed.
+    await barrier.requireProject(projectId)
+    const found = await aliases.findNames(projectId, [...new Set([...chains.values()].map(({ user }) => user))])
+    const names = new Map<string, string[][]>()
+    for (const [distinctId, chain] of chains) {
+      const levels = found.get(chain.user) ?? [[chain.user]]
+      addChain(levels, distinctId, chain)
+      names.set(distinctId, levels)
+    }
+    return names
   }
 
   /** @param deleted by user: the number of sessions */
@@ -149,6 +159,19 @@ export class Erasure {
     }
     return sumCounts(counts)
   }
+}
+
+/**
+ * Adds the names between a name and its user: the store lacks aliases that are in a dead letter, or were taken back a
+ * moment ago.
+ */
+function addChain(levels: string[][], name: string, chain: Chain): void {
+  const { user, links } = chain
+  const at = links.get(name)
+  if (name === user || !at || levels.some((level) => level.includes(name))) return
+  addChain(levels, at.distinctId, chain)
+  const depth = levels.findIndex((level) => level.includes(at.distinctId)) + 1
+  levels[depth] = [...(levels[depth] ?? []), name]
 }
 
 /**

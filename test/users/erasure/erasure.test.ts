@@ -222,6 +222,47 @@ for (const storage of STORAGES) {
       t.equal(await bodyAt(mixed), undefined)
     })
 
+    t.test('a name is erased with its user although the link is in a dead letter', async (t) => {
+      const userOf = async (name: string) => {
+        await identify(name, {})
+        return (await call('GET', `/public/users/${name}`)).json().user.distinct_id
+      }
+      /** Links two names as if ClickHouse had refused the alias. */
+      const link = async (distinct_id: string, alias: string) => {
+        for (const user of [distinct_id, alias]) await track(user, `of ${user}`)
+        await ok('POST', '/public/users/alias', { distinct_id, alias })
+        await call('GET', '/public/users') // waits for the store
+        const [row] = await clickhouse.rows('SELECT * FROM aliases WHERE alias = {alias:String}', { alias })
+        t.match(row, { alias, distinct_id })
+        await clickhouse.command(
+          'ALTER TABLE aliases DELETE WHERE alias = {alias:String}',
+          { alias },
+          { mutations_sync: '1' },
+        )
+        await letter(JSON.stringify(row), 'aliases', '')
+      }
+      await link('hal', 'hal-phone')
+      t.match(await eraseOnce('hal-phone'), { erased: [{ events: 2, dead_letters: 1 }] })
+      t.strictSame([...(await eventsOf('hal')), ...(await eventsOf('hal-phone'))], [])
+      t.equal(await userOf('hal-phone'), 'hal-phone')
+
+      await link('ida', 'ida-phone')
+      t.match(await eraseOnce('ida'), { erased: [{ events: 1, dead_letters: 1 }] })
+      t.equal(await userOf('ida-phone'), 'ida-phone', 'the name does not lead to the erased user')
+    })
+
+    t.test('a name that is linked while it is erased', async (t) => {
+      const users = Array.from({ length: 10 }, (_, i) => `kim${i}`)
+      await Promise.all(users.map((user) => track(`${user}-phone`, 'e')))
+      await Promise.all(
+        users.flatMap((distinct_id) => [
+          ok('POST', '/public/users/alias', { distinct_id, alias: `${distinct_id}-phone` }),
+          eraseOnce(`${distinct_id}-phone`),
+        ]),
+      )
+      for (const user of users) t.strictSame(await eventsOf(`${user}-phone`), [])
+    })
+
     t.test('what is left of a rejected request keeps its own reasons only', async (t) => {
       const messages = ['rae', 'sam', 'tom'].map((user) => ({
         reason: `${user} is no number`,
