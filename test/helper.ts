@@ -24,6 +24,9 @@ export const fromServer = (projectId: string) => ({ projectId, keyClass: 'secret
 
 export const silent = { info() {}, warn() {}, error() {} }
 
+/** For deletions without anybody who has to learn of them. */
+export const unnoted = async (): Promise<void> => undefined
+
 /** Limit of a wait for a condition: long enough for a slow machine. */
 export const WAIT_LIMIT_MS = 90_000
 /** Shortest pause between two checks of a condition. */

@@ -35,7 +35,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   app,
   { shards, reads, entries, noteDeletion, maxDepth, keptSince },
 ) => {
-  const edits = new EventEdits(shards)
+  const edits = new EventEdits(shards, noteDeletion)
   app.addHook('onClose', () => edits.close())
 
   app.get('/events', CALLS.readEvents, async (request, reply) => {
@@ -79,10 +79,8 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const places = batches.map((id) => parseBatchId(id)).filter((place) => place !== null)
     await entries.waitForAll(places)
     const { events, withInsertId } = await countEventsOfBatches(shards, projectId, places)
-    if (!isDryRun && events > 0) {
-      await deleteEventsOfBatches(shards, projectId, places)
-      await noteDeletion(projectId)
-    }
+    // Also without events, so that a retry completes a deletion that failed before it was noted.
+    if (!isDryRun) await deleteEventsOfBatches(shards, projectId, places, noteDeletion)
     return { status: 1, error: null, events, with_insert_id: withInsertId } as const
   })
 
@@ -94,7 +92,6 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const found = isKept && (await edits.apply({ projectId, eventId, properties }, home))
     if (!found && properties !== null) throw await unknownOrRefused(projectId, eventId)
     if (!found && !(await edits.deleteFromDeadLetters({ projectId, eventId }, home))) throw unknownEvent()
-    if (properties === null) await noteDeletion(projectId)
   }
 
   /** The error for an event that is not stored; a dead letter can be replayed first. */

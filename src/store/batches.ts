@@ -1,5 +1,6 @@
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import type { Journal } from '../journal/journal.js'
 import type { BatchPlace } from '../model/batch-id.js'
 import { formatEventId } from '../model/event-id.js'
 import { countEventsInDeadLetters, eraseEventsFromDeadLetters } from './dead-letter-erasure.js'
@@ -34,22 +35,31 @@ export async function countEventsOfBatches(
   }
 }
 
-/** Deletes the events of batches on every shard, because a change of the layout may have moved their lane. */
+/**
+ * Deletes the events of batches on every shard, because a change of the layout may have moved their lane.
+ * @param noteDeletion counts a deletion of the project's events, visible to all processes
+ */
 export async function deleteEventsOfBatches(
   shards: Shards,
   projectId: string,
   batches: readonly BatchPlace[],
+  noteDeletion: Journal['noteDeletion'],
 ): Promise<void> {
   const fields = new QueryParameters()
   const ids = toIds(batches)
   const condition = matchEntries(fields, projectId, ids)
   const { parameters } = fields
-  await shards.each(async ({ clickhouse }) => {
-    await eraseEventsFromDeadLetters(clickhouse, projectId, batches)
-    const counter = await DeletionCounter.open(clickhouse, projectId)
-    const scope = { kind: 'entry' as const, deleted: ids }
-    await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters })
-  })
+  try {
+    await shards.each(async ({ clickhouse }) => {
+      await eraseEventsFromDeadLetters(clickhouse, projectId, batches)
+      const counter = await DeletionCounter.open(clickhouse, projectId)
+      const scope = { kind: 'entry' as const, deleted: ids }
+      await deleteEvents(clickhouse, counter, { projectId, scope, condition, parameters })
+    })
+  } finally {
+    // Do this even if a shard has failed, because the events of the others are gone.
+    await noteDeletion(projectId)
+  }
 }
 
 /** The ids of the first events of batches. */

@@ -2,6 +2,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreError } from '../clickhouse/errors.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import type { Journal } from '../journal/journal.js'
 import { parseEventId } from '../model/event-id.js'
 import { eraseEventsFromDeadLetters } from './dead-letter-erasure.js'
 import { DeletionCounter } from './deleted-events.js'
@@ -52,10 +53,13 @@ const MAX_GATHER_MS = 50
 /** Edits and deletes of stored events, in the order of their calls within this process. */
 export class EventEdits {
   readonly #shards: Shards
+  readonly #noteDeletion: Journal['noteDeletion']
   readonly #edits: ShardEdits[]
 
-  constructor(shards: Shards) {
+  /** @param noteDeletion counts a deletion of the project's events, visible to all processes */
+  constructor(shards: Shards, noteDeletion: Journal['noteDeletion']) {
     this.#shards = shards
+    this.#noteDeletion = noteDeletion
     this.#edits = shards.all.map(({ clickhouse }) => new ShardEdits(clickhouse, shards.first))
   }
 
@@ -64,10 +68,15 @@ export class EventEdits {
    * @returns false if the project has no such event; resolves when every later read shows the change
    */
   async apply(edit: Edit, home = 0): Promise<boolean> {
-    const found = await this.#shards.find(home, async ({ number }) => {
-      return (await this.#edits[number]?.apply({ ...edit, isAway: number !== home })) || null
-    })
-    return found !== null
+    try {
+      const found = await this.#shards.find(home, async ({ number }) => {
+        return (await this.#edits[number]?.apply({ ...edit, isAway: number !== home })) || null
+      })
+      return found !== null
+    } finally {
+      // Do this even if it has failed or found nothing: an earlier attempt may have deleted the event.
+      if (edit.properties === null) await this.#noteDeletion(edit.projectId)
+    }
   }
 
   /**

@@ -22,6 +22,7 @@ import { PROFILES, readProfilePage } from '../../src/store/profiles.js'
 import { readSessionPage } from '../../src/store/session-pages.js'
 import { findUserSessions, readSessionsOfUser, SESSIONS } from '../../src/store/sessions.js'
 import { openTables } from '../../src/store/tables.js'
+import { unnoted } from '../helper.js'
 import { shardsUrl, startNode, startNodes } from '../nodes.js'
 
 const NODES = 3
@@ -184,7 +185,7 @@ t.test('a slow filter is searched in steps over all shards', async (t) => {
 })
 
 t.test('an event is found, edited and deleted on any shard', async (t) => {
-  const edits = new EventEdits(several)
+  const edits = new EventEdits(several, unnoted)
   for (const home of [0, 1, 2]) {
     const eventId = idOf(home + 30)
     const event = { projectId: 'p', eventId }

@@ -5,7 +5,7 @@ import { EventEdits } from '../../src/store/event-edits.js'
 import { openStore } from '../../src/store/open.js'
 import { completeFacts, countDifferences } from '../facts/copied-facts.js'
 import { openShard } from '../facts/shard.js'
-import { dataFolder, PUBLIC_KEY, SECRET_KEY, silent, startApp, startClickHouse, until } from '../helper.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, silent, startApp, startClickHouse, unnoted, until } from '../helper.js'
 import { ACCIDENTS, damage, keepLog, type PartFolder, readParts, recordParts } from './damaged-store.js'
 
 const settings = (folder: string) => ({ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', DATA_DIR: folder })
@@ -101,7 +101,7 @@ t.test('facts of edits that were lost are copied again', async (t) => {
   const [eventId = ''] = await shard.store('a', [event, event])
   const copier = shard.copier()
   await shard.complete(['a'])
-  const edits = new EventEdits(shards)
+  const edits = new EventEdits(shards, unnoted)
   await edits.apply({ projectId: 'a', eventId, properties: '{"edited":true}' })
   await edits.close()
   await shard.complete(['a'])

@@ -6,7 +6,7 @@ import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
 import { prepareAvailable, prepareShards } from '../../src/store/prepare-shards.js'
-import { until } from '../helper.js'
+import { unnoted, until } from '../helper.js'
 import { type Node, shardsUrl, startNode, startNodes } from '../nodes.js'
 
 /** Events of 4 KiB on shard 1, more than any buffer holds. */
@@ -117,7 +117,7 @@ t.test('a shard that is down is named, and affects only its own data', async (t)
     )
     await first.untilUp()
   }
-  const edits = new EventEdits(shards)
+  const edits = new EventEdits(shards, unnoted)
   const event = { projectId: 'p', eventId: idOf(1) }
   t.match(String(await readEvent(shards, { ...event, home: 1 })), event.eventId)
   t.equal(await edits.apply({ ...event, properties: '{"a":1}' }, 1), true)

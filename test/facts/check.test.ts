@@ -15,7 +15,7 @@ import { checkFactsAgain, FactCheck } from '../../src/store/fact-check.js'
 import { FactLead } from '../../src/store/fact-lead.js'
 import { readFactsPoint } from '../../src/store/fact-points.js'
 import { ACCIDENTS, damage, keepLog } from '../damage/damaged-store.js'
-import { dataFolder, silent, startClickHouse, until } from '../helper.js'
+import { dataFolder, silent, startClickHouse, unnoted, until } from '../helper.js'
 import { openShard } from './shard.js'
 
 const EVENT = { event: 'e', distinct_id: 'u', timestamp: Date.UTC(2026, 10, 20), properties: '{}' }
@@ -186,7 +186,11 @@ t.test('all facts are copied again if a change meets damage that nothing else no
   shard.copier({ log: silent })
   await shard.complete(['a', 'b'])
   await damageTable(shard.clickhouse, 'event_facts')
-  await new EventEdits(shard.shards).apply({ projectId: 'a', eventId: ids[0] ?? '', properties: '{"edited":true}' })
+  await new EventEdits(shard.shards, unnoted).apply({
+    projectId: 'a',
+    eventId: ids[0] ?? '',
+    properties: '{"edited":true}',
+  })
   await shard.store('b', [EVENT])
   await shard.complete(['a', 'b'])
   t.equal(await shard.countDifferences(), 0)
@@ -240,7 +244,7 @@ t.test('questions are answered although a table about facts is damaged, and it i
   const ids = await shard.store('a', [EVENT, EVENT, EVENT])
   const copier = shard.copier()
   await shard.complete(['a'])
-  const edits = new EventEdits(shards)
+  const edits = new EventEdits(shards, unnoted)
   const edit = async (properties: string) => edits.apply({ projectId: 'a', eventId: ids[0] ?? '', properties })
   await edit('{"edited":true}')
   await shard.complete(['a'])
@@ -347,7 +351,7 @@ t.test('facts are right after ClickHouse has started without parts of a table ab
     await store()
     await shard.complete(['a'])
     await second.close()
-    const edits = new EventEdits(shard.shards)
+    const edits = new EventEdits(shard.shards, unnoted)
     await edits.apply({ projectId: 'a', eventId: ids[0] ?? '', properties: `{"edited":"${table}"}` })
     await edits.close()
     const lost = (await list(table)).filter(({ path }) => !kept.has(path))

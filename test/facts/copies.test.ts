@@ -3,7 +3,7 @@ import { parseEventId } from '../../src/model/event-id.js'
 import { deleteEventsOfBatches } from '../../src/store/batches.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { deleteEventsBefore, deleteEventsOfUsers } from '../../src/store/events.js'
-import { until } from '../helper.js'
+import { unnoted, until } from '../helper.js'
 import { openShard, type StoredEvent } from './shard.js'
 
 const DAY_MS = 86_400_000
@@ -40,7 +40,7 @@ t.test('facts match the events, whatever happens to them', async (t) => {
     t.equal(await shard.countDifferences(), 0, title)
     t.equal(await shard.countFacts(), count, title)
   }
-  const edits = new EventEdits(shard.shards)
+  const edits = new EventEdits(shard.shards, unnoted)
   const edit = (i: number, properties: string | null) =>
     edits.apply({ projectId: 'a', eventId: ids[i] ?? '', properties })
   t.strictSame(await Promise.all([edit(0, '{"plan":"free"}'), edit(1, '{"new":[1,2]}'), edit(2, null)]), [
@@ -59,7 +59,7 @@ t.test('facts match the events, whatever happens to them', async (t) => {
   await settled('after more events', 369)
   const wrong = await shard.store('a', events(30))
   await settled('after a wrong import', 399)
-  await deleteEventsOfBatches(shard.shards, 'a', [toBatch(wrong), { ...toBatch(more), journalId: 1 }])
+  await deleteEventsOfBatches(shard.shards, 'a', [toBatch(wrong), { ...toBatch(more), journalId: 1 }], unnoted)
   await settled('after it was undone', 369)
   await deleteEventsOfUsers(clickhouse, 'a', ['user 3'])
   const left = 369 - 43 - 7
@@ -104,7 +104,7 @@ t.test('with facts turned off, existing ones are removed, and changes are settle
   await copier.close()
   shard.copier({ isOn: false })
   await until('no facts', async () => (await shard.countFacts()) === 0)
-  await new EventEdits(shard.shards).apply({ projectId: 'a', eventId: ids[0] ?? '', properties: null })
+  await new EventEdits(shard.shards, unnoted).apply({ projectId: 'a', eventId: ids[0] ?? '', properties: null })
   await until('the change', async () => {
     const open = await shard.clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 3')
     return open.length === 0

@@ -7,7 +7,7 @@ import { EventEdits } from '../../src/store/event-edits.js'
 import { FactLead } from '../../src/store/fact-lead.js'
 import { compareWithPoint, readFactsPoint } from '../../src/store/fact-points.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
-import { silent, until } from '../helper.js'
+import { silent, unnoted, until } from '../helper.js'
 import { LEADER_STATEMENTS } from './copied-facts.js'
 import { openShard } from './shard.js'
 
@@ -20,7 +20,7 @@ async function openProxied(t: Test) {
   const first = shard.copier()
   await shard.complete(['a'])
   await first.close()
-  const edits = new EventEdits(shard.shards)
+  const edits = new EventEdits(shard.shards, unnoted)
   let edited = 0
   /** Leaves events to be copied, and changes to be followed. */
   const leaveWork = async () => {
@@ -114,7 +114,7 @@ t.test('a copier continues after the reply to any statement was lost', async (t)
 
 t.test('a change whose process died keeps the facts of its project closed until it is over', async (t) => {
   const { proxy, proxied, ids, ...shard } = await openProxied(t)
-  const edits = new EventEdits(Shards.of(proxied))
+  const edits = new EventEdits(Shards.of(proxied), unnoted)
   const reader = new FactsReader(shard.shards, [])
   const lost = proxy.loseReply('UPDATE events', 'silence')
   void edits.apply({ projectId: 'a', eventId: ids[0] ?? '', properties: '{"edited":1}' }).catch(() => undefined)
@@ -134,7 +134,7 @@ t.test('an edit by a hanging process has no effect once its facts are open again
   for (const [i, [text, properties]] of Object.entries({ 'UPDATE events': '{"late":1}', 'DELETE FROM events': null })
     .map((one) => one as [string, string | null])
     .entries()) {
-    const edits = new EventEdits(Shards.of(proxied))
+    const edits = new EventEdits(Shards.of(proxied), unnoted)
     const reader = new FactsReader(shard.shards, [])
     const { held, release } = proxy.hold(text)
     const edit = edits.apply({ projectId: 'a', eventId: ids[i] ?? '', properties }).then(

@@ -5,7 +5,7 @@ import { type ChangeScope, logChange, readOpenChanges } from '../../src/store/ev
 import { EventEdits } from '../../src/store/event-edits.js'
 import { findStepEnd } from '../../src/store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../../src/store/fact-lead.js'
-import { silent } from '../helper.js'
+import { silent, unnoted } from '../helper.js'
 import { openShard } from './shard.js'
 
 function some(count: number, event = 'e') {
@@ -51,7 +51,7 @@ t.test('new events are copied while others are edited all the time', async (t) =
   const ids = await shard.store('edited', some(50))
   shard.copier()
   await shard.complete(['edited'])
-  const edits = new EventEdits(shard.shards)
+  const edits = new EventEdits(shard.shards, unnoted)
   let isOver = false
   const editing = [0, 1].map(async (first) => {
     for (let i = first; !isOver; i += 2) {

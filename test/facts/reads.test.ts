@@ -5,7 +5,7 @@ import { type FactsPoint, FactsReader } from '../../src/reads/facts-reader.js'
 import { forgetSettledChanges, logChange } from '../../src/store/event-changes.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { deleteEventsOfUsers } from '../../src/store/events.js'
-import { until } from '../helper.js'
+import { unnoted, until } from '../helper.js'
 import { openShard } from './shard.js'
 
 const PROJECT = 'a'
@@ -24,7 +24,7 @@ t.test('a read at a point has all events, even while they are copied and changed
   const shard = await openShard(t)
   const { clickhouse } = shard
   const reader = new FactsReader(shard.shards, [])
-  const edits = new EventEdits(shard.shards)
+  const edits = new EventEdits(shard.shards, unnoted)
   const model: Expected = { alive: new Map(), gone: new Set() }
   const userOf = new Map<string, string>()
   /** being deleted, so a reader may see them or not */
@@ -137,7 +137,7 @@ t.test('a change is noticed even after it is forgotten', async (t) => {
   ])
   shard.copier()
   await shard.complete([PROJECT])
-  const edits = new EventEdits(shard.shards)
+  const edits = new EventEdits(shard.shards, unnoted)
   // The first change of a project, and a later one.
   for (let round = 2; round < 4; round++) {
     const reader = new FactsReader(shard.shards, [])
@@ -202,7 +202,7 @@ t.test('a point is reused for a second, and later changes are noticed', async (t
   t.equal(later.shards[0]?.hi, first.shards[0]?.hi)
   t.ok(later.hasLater)
 
-  await new EventEdits(shard.shards).apply({ projectId: PROJECT, eventId: id, properties: '{"v":2}' })
+  await new EventEdits(shard.shards, unnoted).apply({ projectId: PROJECT, eventId: id, properties: '{"v":2}' })
   t.notOk(await reader.stillHolds(PROJECT, later, true))
   t.equal(await reader.point(PROJECT, shard.appended), null, 'the edit is waited for, and the copier is closed')
   shard.copier()
@@ -219,7 +219,7 @@ t.test('an edit that finds no event leaves the facts open', async (t) => {
   const copier = shard.copier()
   await shard.complete([PROJECT])
   await copier.close()
-  const edits = new EventEdits(shard.shards)
+  const edits = new EventEdits(shard.shards, unnoted)
   const unknown = { projectId: PROJECT, eventId: randomUUID() }
   // A reader that remembers no point.
   const point = () => new FactsReader(shard.shards, []).point(PROJECT)

@@ -23,7 +23,7 @@ import {
   type SessionFactsMaker,
 } from '../../src/store/session-facts.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
-import { dataFolder, silent, startClickHouse, until } from '../helper.js'
+import { dataFolder, silent, startClickHouse, unnoted, until } from '../helper.js'
 import { COMPARED, openMaker, selectSessions } from './session-maker.js'
 import { openShard, type StoredEvent } from './shard.js'
 
@@ -194,7 +194,7 @@ t.test('rows follow every change, and days are void before the facts change that
   t.ok(first && first.step > 0 && BigInt(first.calls) > 0n && BigInt(first.fill) > 0n, JSON.stringify(first))
   await until('a reader to know the days', async () => (await countKnown()) === DAYS.length)
 
-  const edits = new EventEdits(shard.shards)
+  const edits = new EventEdits(shard.shards, unnoted)
   const edit = (day: number, properties: string | null) =>
     edits.apply({ projectId: 'a', eventId: ids[3 * day] ?? '', properties })
   const wrong = await shard.store('a', visits([TODAY - 4], 'wrong'))
@@ -207,7 +207,7 @@ t.test('rows follow every change, and days are void before the facts change that
   const changes: [string, string, readonly number[], () => Promise<unknown>][] = [
     ['an edit', rewrite, around(DAYS[6]), () => edit(6, '{}')],
     ['a deleted event', rewrite, around(DAYS[9]), () => edit(9, null)],
-    ['an undone import', remove, around(TODAY - 4), () => deleteEventsOfBatches(shard.shards, 'a', [undo])],
+    ['an undone import', remove, around(TODAY - 4), () => deleteEventsOfBatches(shard.shards, 'a', [undo], unnoted)],
     ['a replay', rewrite, around(TODAY - 3), replay],
     ['an erasure', remove, DAYS, () => deleteEventsOfUsers(clickhouse, 'a', ['user 1'])],
     ['expiry', remove, around(FIRST), () => deleteEventsBefore(clickhouse, 'a', (DAYS[2] ?? 0) * DAY_MS)],
@@ -316,7 +316,7 @@ t.test('the next leader continues, and rows of one that was lost while it made t
   const next = shard.copier()
   await settled('after an erasure that the former leader did not see')
   t.equal(await shard.countRows("distinct_id = 'user 1'"), 0, 'nothing is left on the disk')
-  await new EventEdits(shard.shards).apply({ projectId: 'a', eventId: ids[0] ?? '', properties: '{}' })
+  await new EventEdits(shard.shards, unnoted).apply({ projectId: 'a', eventId: ids[0] ?? '', properties: '{}' })
   await settled('after an edit')
   await next.close()
 
@@ -528,7 +528,7 @@ t.test('whatever changes, the rows of a day match the facts that the day claims 
       if (isSame && wrong > 0) t.fail(`${wrong} wrong rows`)
     }
   }
-  const edits = new EventEdits(shard.shards)
+  const edits = new EventEdits(shard.shards, unnoted)
   // Copiers that replace one another.
   let copier = shard.copier()
   const reading = read()

@@ -6,7 +6,7 @@ import { StoreError } from '../../src/clickhouse/errors.js'
 import { ApiError } from '../../src/contract/errors.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
-import { silent, until, WAIT_LIMIT_MS } from '../helper.js'
+import { silent, unnoted, until, WAIT_LIMIT_MS } from '../helper.js'
 import { openShard } from './shard.js'
 
 /** A deletion of facts of the project `bad`, in base64. */
@@ -39,7 +39,7 @@ async function openRefusing(t: Test) {
     }
     await command(query, parameters, ...rest)
   }
-  const edits = new EventEdits(shard.shards)
+  const edits = new EventEdits(shard.shards, unnoted)
   return {
     ...shard,
     refusing,

@@ -1,9 +1,10 @@
 import t from 'tap'
 import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
-import { formatEventId } from '../../src/model/event-id.js'
+import { formatEventId, parseEventId } from '../../src/model/event-id.js'
+import { deleteEventsOfBatches } from '../../src/store/batches.js'
 import { EventEdits } from '../../src/store/event-edits.js'
-import { until } from '../helper.js'
+import { unnoted, until } from '../helper.js'
 import { emptyClickHouse } from '../shared-engine.js'
 
 const CLIENTS = 16
@@ -37,13 +38,17 @@ async function propertiesOf(projectId: string): Promise<Map<string, string>> {
 
 /** Edits with a ClickHouse some of whose methods are replaced. */
 function editsWith(calls: Partial<ClickHouse>): EventEdits {
+  return new EventEdits(shardsWith(calls), unnoted)
+}
+
+function shardsWith(calls: Partial<ClickHouse>): Shards {
   const extended = new Proxy(clickhouse, {
     get(target, name) {
       const value = Reflect.get(calls, name) ?? Reflect.get(target, name)
       return typeof value === 'function' ? value.bind(target) : value
     },
   })
-  return new EventEdits(Shards.of(extended))
+  return Shards.of(extended)
 }
 
 /** Edits with a ClickHouse that counts its statements, except for those of the log of changes. */
@@ -137,6 +142,35 @@ t.test('EventEdits reports stored updates as successful even if the deletes of t
       [doomed, '{}'],
     ]),
   )
+})
+
+t.test('a deletion is noted even if it fails or finds nothing, because events may be gone', async (t) => {
+  const projectId = 'noted'
+  const [[eventId = ''], [ofBatch = '']] = [await eventsOf(projectId, 1), await eventsOf(projectId, 1)]
+  const place = parseEventId(ofBatch)
+  if (!place) throw new Error(ofBatch)
+  let isLost = true
+  const shards = shardsWith({
+    command: async (query, ...rest) => {
+      await clickhouse.command(query, ...rest)
+      if (isLost && query.startsWith('DELETE')) throw new Error('the response was lost')
+    },
+  })
+  const notes: string[] = []
+  const note = async (project: string) => void notes.push(project)
+  const edits = new EventEdits(shards, note)
+  t.ok(await edits.apply({ projectId, eventId, properties: '{"a":1}' }))
+  t.strictSame(notes, [])
+  await t.rejects(edits.apply({ projectId, eventId, properties: null }))
+  t.strictSame(notes.splice(0), [projectId])
+  t.notOk(await edits.apply({ projectId, eventId, properties: null }))
+  t.strictSame(notes.splice(0), [projectId])
+
+  await t.rejects(deleteEventsOfBatches(shards, projectId, [place], note))
+  t.strictSame(notes.splice(0), [projectId])
+  isLost = false
+  await deleteEventsOfBatches(shards, projectId, [place], note)
+  t.strictSame(notes, [projectId])
 })
 
 t.test('EventEdits gives every event its own text, and no other event', async (t) => {

@@ -8,7 +8,7 @@ import { formatEventId } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { findEventLeftovers, findTableLeftovers, purgeOldRows, rewriteParts } from '../../src/store/rewrite.js'
 import { Purge, type PurgeOptions } from '../../src/users/erasure/purge.js'
-import { silent, temporaryFolder, until } from '../helper.js'
+import { silent, temporaryFolder, unnoted, until } from '../helper.js'
 import { emptyClickHouse } from '../shared-engine.js'
 
 const EVENTS = 60
@@ -41,7 +41,7 @@ t.test('Purge keeps edits and deletes that arrive while it runs', async (t) => {
   })()
   // Like several processes that do not know each other's statements.
   const lanes = Array.from({ length: LANES }, async (_, lane) => {
-    const edits = new EventEdits(Shards.of(clickhouse))
+    const edits = new EventEdits(Shards.of(clickhouse), unnoted)
     for (let n = lane; n < EVENTS; n += LANES) {
       const properties = n % 3 === 0 ? null : `{"n":${n}}`
       t.ok(await edits.apply({ projectId: 'p', eventId: ids[n] ?? '', properties }))
@@ -111,7 +111,7 @@ async function insertProfiles(rows: string): Promise<void> {
 t.test('Purge rewrites a month only if an event in it was deleted, and only once', async (t) => {
   await emptyClickHouse()
   const purge = purgeOf(t, 0)
-  const edits = new EventEdits(Shards.of(clickhouse))
+  const edits = new EventEdits(Shards.of(clickhouse), unnoted)
   const [edited, deleted] = [await insertEvent('2026-01'), await insertEvent('2026-02')]
   await insertEvent('2026-02', 1)
   await insertEvent('2026-03')
@@ -144,7 +144,7 @@ t.test('Purge finds deletions from before a restart, and delays them no longer t
   await emptyClickHouse()
   const id = await insertEvent('2026-01')
   await insertEvent('2026-01', 1)
-  await new EventEdits(Shards.of(clickhouse)).apply({ projectId: 'p', eventId: id, properties: null })
+  await new EventEdits(Shards.of(clickhouse), unnoted).apply({ projectId: 'p', eventId: id, properties: null })
   await insertProfiles("VALUES ('p', 'ada', '{}', 1, 1, 1, 0)")
   await insertProfiles("VALUES ('p', 'ada', '', 0, 0, 2, 1)")
   await clickhouse.command("INSERT INTO sessions (project_id, session_id, version) VALUES ('p', 's', 1)")
@@ -254,7 +254,7 @@ t.test(
       return 0n
     }
     const purge = purgeOf(t, 0, { pace: { pauseMs: 3_000, pauseFactor: 5 }, waitForAll })
-    const edits = new EventEdits(Shards.of(clickhouse))
+    const edits = new EventEdits(Shards.of(clickhouse), unnoted)
     const events: string[] = []
     for (let i = 0; i < 8; i++) events.push(await insertEvent('2026-02', i))
     for (const eventId of events) await edits.apply({ projectId: 'p', eventId, properties: null })

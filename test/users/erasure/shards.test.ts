@@ -21,7 +21,7 @@ import { deleteEventsOfUsers, insertEvents } from '../../../src/store/events.js'
 import { recordLayout } from '../../../src/store/layouts.js'
 import { PROFILES } from '../../../src/store/profiles.js'
 import { Purge } from '../../../src/users/erasure/purge.js'
-import { freePort, silent, startClickHouse } from '../../helper.js'
+import { freePort, silent, startClickHouse, unnoted } from '../../helper.js'
 
 const engine = await startClickHouse(t)
 const { signal } = new AbortController()
@@ -76,7 +76,7 @@ t.test('each shard is purged separately, and one that is down does not stop the 
   await shards.each(async (shard) => {
     await insertEvents(shard.clickhouse, 7, [entryAt(MINUTE, 'ada', 'bob')], 'token', signal)
     const [eventId = ''] = await ids(shard)
-    await new EventEdits(Shards.of(shard.clickhouse)).apply({ projectId: 'p', eventId, properties: null })
+    await new EventEdits(Shards.of(shard.clickhouse), unnoted).apply({ projectId: 'p', eventId, properties: null })
   })
   const profile = (shard: number, values: string) =>
     shards
@@ -193,7 +193,7 @@ t.test('an event that is deleted on another shard than its dead letter leaves th
   const [letter] = await readDeadLetters(shards, { limit: 1 })
   if (!letter) throw new Error('there is one')
   t.strictSame(await replayDeadLetter(shards, letter, 1), { isStored: true })
-  const edits = new EventEdits(shards)
+  const edits = new EventEdits(shards, unnoted)
   t.teardown(() => edits.close())
   const eventId = formatEventId({ position: MINUTE, index: 0, journalId: 70 })
   t.ok(await edits.apply({ projectId: 'p', eventId, properties: null }))
