@@ -108,6 +108,15 @@ export async function insertRows(
   await clickhouse.command(`INSERT INTO ${into} FORMAT JSONEachRow\n${lines}`, {}, {}, limitMs)
 }
 
+/**
+ * Returns a version for rows that replace all earlier ones, even if the clock was set back.
+ * @param at epoch ms
+ */
+export async function nextVersion(clickhouse: ClickHouse, table: string, at: number): Promise<number> {
+  const [row] = await clickhouse.rows<{ last: string }>(`SELECT max(version) AS last FROM ${table}`)
+  return Math.max(Number(row?.last ?? 0) + 1, at)
+}
+
 /** The suffix of a replay's INSERT token. */
 export const REPLAYED = ':dead letter'
 

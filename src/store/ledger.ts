@@ -4,7 +4,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { lastIdAt } from '../model/event-id.js'
 import { type Position, toMilliseconds } from '../model/position.js'
 import { readDeletedOn } from './deleted-events.js'
-import { insertRows } from './insert.js'
+import { insertRows, nextVersion } from './insert.js'
 
 /** The position up to which a journal has acknowledged the entries that it counts. */
 export interface Bound {
@@ -99,6 +99,7 @@ export async function writeBases(
   bases: ReadonlyMap<string, LedgerBase>,
   now: number,
 ): Promise<void> {
-  const rows = [...bases].map(([project_id, base]) => ({ layout, project_id, ...base, version: now }))
+  const version = await nextVersion(first, 'ledger_bases', now)
+  const rows = [...bases].map(([project_id, base]) => ({ layout, project_id, ...base, version }))
   await insertRows(first, 'ledger_bases', rows)
 }

@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import { insertRows } from './insert.js'
+import { insertRows, nextVersion } from './insert.js'
 import type { Part } from './parts.js'
 
 /** A part with its rows by project, limited to the projects with the most rows. */
@@ -70,16 +70,6 @@ export interface PartitionNote {
 const CLOCK_MS = 60_000
 
 /**
- * Returns the version of new rows.
- * @param at by the server's clock, ms
- */
-async function chooseVersion(clickhouse: ClickHouse, table: string, at: number): Promise<number> {
-  const [row] = await clickhouse.rows<{ last: string }>(`SELECT max(version) AS last FROM ${table}`)
-  const last = Number(row?.last ?? 0)
-  return last > at + CLOCK_MS ? last + 1 : at
-}
-
-/**
  * @param at when the parts were listed, ms by the server's clock; the latest list of any process replaces the others
  */
 export async function noteKnownParts(
@@ -90,7 +80,8 @@ export async function noteKnownParts(
   if (notes.length === 0) return
   const rows = await clickhouse.rows<{ name: string; id: string }>(selectTableIds(clickhouse))
   const ids = new Map(rows.map(({ name, id }) => [name, id]))
-  const version = await chooseVersion(clickhouse, 'known_parts', at)
+  const next = await nextVersion(clickhouse, 'known_parts', at)
+  const version = next > at + CLOCK_MS ? next : at
   const noted = notes.map(({ table, partition, parts }) => ({
     ...{ table_name: table, table_uuid: ids.get(table), partition_id: partition, version },
     parts: parts.map(({ name, first, last, rows, projects }) => ({ name, first, last, rows, projects })),
@@ -118,10 +109,10 @@ export async function readLostParts(clickhouse: ClickHouse): Promise<LostPart[]>
   }))
 }
 
-/** @param at by the server's clock, ms */
+/** Replaces the records of these parts. @param at by the server's clock, ms */
 export async function noteLostParts(clickhouse: ClickHouse, lost: readonly LostPart[], at: number): Promise<void> {
   if (lost.length === 0) return
-  const version = await chooseVersion(clickhouse, 'lost_parts', at)
+  const version = await nextVersion(clickhouse, 'lost_parts', at)
   const rows = lost.map(({ table, partition, isSettled, ...rest }) => {
     return { table_name: table, partition_id: partition, ...rest, is_settled: isSettled ? 1 : 0, version }
   })

@@ -12,6 +12,7 @@ import { loadConfig } from '../../src/config.js'
 import { LedgerWatch } from '../../src/damage/ledger-watch.js'
 import { NO_IDS } from '../../src/model/request-ids.js'
 import { deleteEventsOfUsers, insertEvents } from '../../src/store/events.js'
+import { readBases, writeBases } from '../../src/store/ledger.js'
 import { runProcess } from '../cli/command-line.js'
 import { run } from '../cli/lanes-store.js'
 import { clickHouseError, TcpProxy } from '../delivery/tcp-proxy.js'
@@ -27,7 +28,7 @@ import {
   temporaryFolder,
   until,
 } from '../helper.js'
-
+import { emptyClickHouse } from '../shared-engine.js'
 import { keepLog, partsOf } from './damaged-store.js'
 
 const batch = (count: number, name = 'e', extra: (i: number) => object = () => ({})) =>
@@ -249,6 +250,14 @@ t.test('the ledger reports a loss even if no part was recorded', async (t) => {
     after.line,
     /: 60 received = 60 stored \+ 0 repeated \+ 0 refused \+ 0 deleted \+ 0 waiting, counted since 20/,
   )
+})
+
+t.test('a restarted count replaces the earlier one although the clock was set back', async (t) => {
+  const { clickhouse } = await emptyClickHouse()
+  await writeBases(clickhouse, 1, new Map([['p', { carried: 1, since: 20_000 }]]), 20_000)
+  const bases = new Map([['p', { carried: 2, since: 10_000 }]])
+  await writeBases(clickhouse, 1, bases, 10_000)
+  t.strictSame(await readBases(clickhouse, 1), bases)
 })
 
 t.test('a change of the lanes keeps the ledger', async (t) => {

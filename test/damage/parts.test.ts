@@ -7,6 +7,7 @@ import { lookForLost } from '../../src/damage/look-for-lost.js'
 import { noteParts } from '../../src/damage/note-parts.js'
 import { PartsWatch } from '../../src/damage/parts-watch.js'
 import { FactRepairs } from '../../src/store/fact-repairs.js'
+import { noteLostParts, readLostParts } from '../../src/store/part-notes.js'
 import {
   type Client,
   dataFolder,
@@ -201,6 +202,17 @@ t.test('parts are recorded, and losses settled, although the clock was set back'
   await until('the settled loss', () => watch.losses.length === 0)
   await first.command('INSERT INTO events SELECT * REPLACE (generateUUIDv4() AS event_id) FROM events LIMIT 5')
   await untilRecorded(engine.url)
+})
+
+t.test('a loss that an operator accepts is settled although the clock was set back', async (t) => {
+  const { clickhouse } = await emptyClickHouse()
+  const lost = {
+    ...{ table: 'events', part: '202611_1_1_0', partition: '202611', state: 'missing' as const, reason: '' },
+    ...{ rows: 1, projects: {}, isSettled: false },
+  }
+  await noteLostParts(clickhouse, [lost], 20_000)
+  await noteLostParts(clickhouse, [{ ...lost, isSettled: true }], 10_000)
+  t.match(await readLostParts(clickhouse), [{ part: lost.part, isSettled: true }])
 })
 
 t.test('the rows of a merged part are recorded by project although it has rows that were not recorded', async (t) => {
