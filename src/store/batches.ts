@@ -14,7 +14,10 @@ export interface BatchEvents {
   withInsertId: number
 }
 
-/** Counts the events of batches that are not deleted, including those in dead letters, which may still be replayed. */
+/**
+ * Counts the events of batches that are neither deleted nor expired, including those in dead letters, which may still be
+ * replayed.
+ */
 export async function countEventsOfBatches(
   shards: Shards,
   projectId: string,
@@ -26,7 +29,7 @@ export async function countEventsOfBatches(
      WHERE ${matchEntries(fields, projectId, toIds(batches))}`,
     fields.parameters,
     {},
-    { limitMs: DELETE_LIMIT_MS },
+    { limitMs: DELETE_LIMIT_MS, project: projectId },
   )
   const waiting = await countEventsInDeadLetters(shards, projectId, batches)
   return {

@@ -5,6 +5,7 @@ import { eventCalls, isRefused } from './event-calls.js'
 
 interface Sent {
   insert_id?: string
+  timestamp?: number
   distinct_id?: string
 }
 
@@ -86,6 +87,19 @@ t.test('the events of batches are deleted together', async (t) => {
       t.equal(await send(user, [...events], `${user} ${name}`), first, name)
     }
   })
+})
+
+t.test('events that have expired are deleted, but not counted', async (t) => {
+  const client = await newProject()
+  const { send, remove, namesOf } = batchCalls(client)
+  const user = randomName('user')
+  const batch = await send(user, [{ timestamp: Date.now() - 40 * 86_400_000, insert_id: 'old' }, {}])
+  t.strictSame(await remove(batch, true), [2, 1])
+  await client.call('PATCH', '/public/project', { keep: { events: '30d' } })
+  t.strictSame(await remove(batch, true), [1, 0])
+  t.strictSame(await remove(batch), [1, 0])
+  await client.call('PATCH', '/public/project', { keep: { events: null } })
+  t.strictSame(await namesOf(user), [])
 })
 
 t.test('invalid and unknown ids', async (t) => {
