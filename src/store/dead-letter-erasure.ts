@@ -130,16 +130,18 @@ type EventsPlace = BatchPlace & { index?: number }
 /**
  * Removes events from the dead letters that have them, so that no replay brings them back, and no list shows them. Call
  * this before deleting them from the table of events, because a dead letter may be replayed at the same time.
+ * @param limitMs as for `DeletionCounter.open`
  * @returns whether any of them was in a dead letter
  */
 export async function eraseEventsFromDeadLetters(
   clickhouse: ClickHouse,
   projectId: string,
   places: readonly EventsPlace[],
+  limitMs?: number,
 ): Promise<boolean> {
   const found = await findDeadLettersAt(clickhouse, projectId, places)
   if (found.length === 0) return false
-  const counter = await DeletionCounter.open(clickhouse, projectId)
+  const counter = await DeletionCounter.open(clickhouse, projectId, limitMs)
   let wasThere = false
   for (const key of found) {
     const removal = { projectId, who: erasedAt(key, places), onStates: undefined }

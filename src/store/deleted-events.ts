@@ -78,9 +78,10 @@ export class DeletionCounter {
   /**
    * Opens a counter after settling interrupted deletions, which may have counted the same events. Call this before
    * counting what will be deleted.
+   * @param limitMs how long to wait for those that ClickHouse may still be carrying out; 0: leaves them unsettled
    */
-  static async open(clickhouse: ClickHouse, projectId: string): Promise<DeletionCounter> {
-    await settleInterrupted(clickhouse, projectId, WAIT_LIMIT_MS)
+  static async open(clickhouse: ClickHouse, projectId: string, limitMs = WAIT_LIMIT_MS): Promise<DeletionCounter> {
+    await settleInterrupted(clickhouse, projectId, limitMs)
     return new DeletionCounter(clickhouse)
   }
 

@@ -203,10 +203,11 @@ class ShardEdits {
    */
   async #carryOut(edits: WaitingEdit[]): Promise<void> {
     const { updates, deletes } = combineEdits(edits)
-    // An interrupted deletion may have counted the same events.
+    // An interrupted deletion may have counted the same events. Wait for it before the change begins: one that takes
+    // seconds is abandoned.
     const projects = [...new Set(deletes.map(({ projectId }) => projectId))]
-    const settled = Promise.all(projects.map((projectId) => this.#counter.settle(projectId)))
-    const looking = settled.then(() => this.#find(edits))
+    await Promise.all(projects.map((projectId) => this.#counter.settle(projectId)))
+    const looking = this.#find(edits)
     // The result is awaited below; this only prevents an unhandled rejection until then.
     looking.catch(() => undefined)
     const { present, found, failures } = await this.#log.run(toScopes(edits), async (change) => {
@@ -281,7 +282,8 @@ class ShardEdits {
       [this.#first, isFirst ? [] : deletes.filter(({ isAway }) => isAway)],
     ] as const) {
       const places = there.map(({ eventId }) => parseEventId(eventId)).filter((place) => place !== null)
-      if (places.length > 0) await eraseEventsFromDeadLetters(clickhouse, projectId, places)
+      // Do not wait for interrupted deletions within the change.
+      if (places.length > 0) await eraseEventsFromDeadLetters(clickhouse, projectId, places, 0)
     }
   }
 

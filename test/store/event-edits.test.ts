@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId, parseEventId } from '../../src/model/event-id.js'
 import { deleteEventsOfBatches } from '../../src/store/batches.js'
+import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { unnoted, until } from '../helper.js'
 import { emptyClickHouse } from '../shared-engine.js'
@@ -171,6 +173,66 @@ t.test('a deletion is noted even if it fails or finds nothing, because events ma
   isLost = false
   await deleteEventsOfBatches(shards, projectId, [place], note)
   t.strictSame(notes, [projectId])
+})
+
+t.test('EventEdits waits for an interrupted deletion before its change begins, and not within it', async (t) => {
+  const [[early = '', late = ''], [waiting = '']] = [await eventsOf('known', 2), await eventsOf('new', 1)]
+  const letterAt = parseEventId(late)
+  if (!letterAt) throw new Error(late)
+  let looks = 0
+  const edits = editsWith({
+    rows: async <Row>(...args: Parameters<ClickHouse['rows']>) => {
+      if (args[0].includes('system.processes')) looks++
+      return await clickhouse.rows<Row>(...args)
+    },
+  })
+  const remove = (projectId: string, eventId: string) => edits.apply({ projectId, eventId, properties: null })
+  t.ok(await remove('known', early))
+  const body = Buffer.from('{"events":[{"event":"e","distinct_id":"u"},{"event":"e","distinct_id":"u"}]}')
+  const entry = {
+    position: letterAt.position,
+    projectId: 'known',
+    kind: 'events' as const,
+    count: 2,
+    receivedAt: 0,
+    body,
+  }
+  await insertDeadLetter(clickhouse, 1, entry, 'ClickHouse error 27', 'known')
+
+  // A deletion of another process that ClickHouse is carrying out.
+  const left = JSON.stringify({ query: 'SELECT 0 AS count', parameters: {} })
+  for (const project of ['known', 'new']) {
+    await clickhouse.command(
+      `INSERT INTO deleted_events (project_id, counter, revision, count, pending, left_query)
+       SELECT {project:String}, generateUUIDv4(), 1, 0, 1, {left:String}`,
+      { project, left },
+    )
+  }
+  const id = randomUUID()
+  const running = clickhouse
+    .command(
+      'DELETE FROM event_facts WHERE (SELECT max(sleepEachRow(1)) FROM numbers(25) SETTINGS max_block_size = 1) = 1',
+      {},
+      { query_id: id },
+    )
+    .catch(() => undefined)
+  const isRunning = async () =>
+    (await clickhouse.rows('SELECT 1 FROM system.processes WHERE query_id = {id:String}', { id })).length > 0
+  await until('the deletion', isRunning)
+
+  t.ok(await remove('known', late))
+  t.ok(await isRunning(), 'the change has not waited')
+  t.strictSame(await clickhouse.rows("SELECT event_count FROM dead_letters WHERE project_id = 'known'"), [
+    { event_count: 1 },
+  ])
+
+  looks = 0
+  const removed = remove('new', waiting)
+  await until('the wait', () => looks > 0)
+  t.equal(await logOf('new'), undefined, 'the change has not begun')
+  await clickhouse.command('KILL QUERY WHERE query_id = {id:String} ASYNC', { id })
+  t.ok(await removed)
+  await running
 })
 
 t.test('EventEdits gives every event its own text, and no other event', async (t) => {
