@@ -50,7 +50,10 @@ interface Note {
 
 /** Ids of the counters whose deletions this process is carrying out: their notes are not those of interrupted ones. */
 const active = new Set<string>()
-/** Otherwise one of two that settle the same note could count what the other one deletes after it. */
+/**
+ * Settles one note at a time. If two callers settled the same one, the first could go on to delete more events, and the
+ * second would count those as deleted by the note.
+ */
 const inTurn = oneAtATime()
 
 /**

@@ -53,7 +53,10 @@ export const ABANDONED = 1
 export const ENDED = 2
 /** The state of a change that facts have followed. */
 export const SETTLED = 3
-/** A change that was settled long ago is forgotten. */
+/**
+ * SQL for whether the log has a change as begun and nothing later. False also for a change that was removed from the log
+ * after it was settled.
+ */
 const IS_BEGUN = `count() > 0 AND max(state) = ${BEGUN}`
 /** Evaluated before ClickHouse plans a statement, so that an abandoned one fails even if it would find no events. */
 const FENCE = `(SELECT throwIf(NOT (${IS_BEGUN}), 'This change of events took too long.') = 0

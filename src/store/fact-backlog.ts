@@ -5,9 +5,7 @@ import { DELETE_LIMIT_MS } from './deleted-events.js'
 import type { ChangeScope } from './event-changes.js'
 import { REPLAYED } from './insert.js'
 
-/**
- * Comment of all statements that copy or follow changes, by which the next leader finds those that are still running.
- */
+/** The `log_comment` of every statement of a leader. The next leader finds by it which ones are still running. */
 export const FACTS_COMMENT = 'facts'
 
 /** Events of a project: those with ids after `lo`, up to `hi`. */
