@@ -5,6 +5,7 @@ import { literalArray } from '../clickhouse/parameters.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { requestFacts, SETTLED } from './event-changes.js'
+import { toMonth } from './fact-columns.js'
 
 /** Whether the facts of a generation were found to be complete since ClickHouse started. */
 export async function isChecked(clickhouse: ClickHouse, generation: number): Promise<boolean> {
@@ -55,9 +56,6 @@ interface Piece {
   /** the projects; null for all */
   only: readonly string[] | null
 }
-
-/** SQL for the month of an id. @param id SQL for its number */
-const toMonth = (id: string) => `toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(${id}, 80)), 'UTC'))`
 
 /**
  * Compares the number of facts of each project with the number of its copied events, in one month. ClickHouse also

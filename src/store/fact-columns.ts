@@ -14,6 +14,11 @@ export function toDay(timestamp: string): string {
   return `toDate32(fromUnixTimestamp64Milli(toInt64(${timestamp}), 'UTC'))`
 }
 
+/** SQL for the month in which an event was accepted: its partition of `events`. @param id SQL for its number */
+export function toMonth(id: string): string {
+  return `toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(${id}, 80)), 'UTC'))`
+}
+
 /** SQL for the hash that identifies users and sessions. */
 export function hashName(name: string): string {
   return `sipHash64(${name})`

@@ -16,7 +16,7 @@ import { ABANDONED, type ChangeScope, type EventChange, SETTLED } from './event-
 import { matchEntries } from './events.js'
 import { FACTS_COMMENT, type FactRange } from './fact-backlog.js'
 import { type Comparison, checkFactsAgain, type FactCheck, isChecked } from './fact-check.js'
-import { hashName, insertFacts, toDay } from './fact-columns.js'
+import { hashName, insertFacts, toDay, toMonth } from './fact-columns.js'
 import { STILL_LEADS } from './fact-points.js'
 import { LeadColumns } from './lead-columns.js'
 import { LeadState } from './lead-state.js'
@@ -60,8 +60,6 @@ const PROJECTS_TOGETHER = 50
 const OTHERS_LIMIT_MS = 2 * DELETE_LIMIT_MS
 /** The kinds of changes that the log keeps: those of events. */
 const LOGGED: readonly ChangeScope['kind'][] = ['events', 'users', 'month', 'entry']
-/** SQL for the month in which an event was accepted: its partition of `events`. */
-const MONTH = "toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))"
 /** One thread, so that copying leaves the other cores to events and questions. */
 const COPYING: ClickHouseSettings = {
   max_threads: 1,
@@ -396,7 +394,7 @@ export class FactLead {
         const isBefore = scope.before === null ? '1' : `timestamp < ${Math.trunc(scope.before)}`
         const events = `project_id = {project:String} AND ${isBefore}`
         const left = `SELECT event_id FROM events WHERE ${events} AND _partition_id = {month:String}`
-        const facts = `${events} AND ${MONTH} = toUInt32({month:String})`
+        const facts = `${events} AND ${toMonth('toUInt128(event_id)')} = toUInt32({month:String})`
         const parameters = { project: projectId, month: scope.month }
         await this.sessions.erase(projectId, { facts, parameters })
         await this.#deleteAllBut(left, facts, parameters)
