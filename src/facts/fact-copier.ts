@@ -22,7 +22,7 @@ import type { Barrier } from '../reads/read-barrier.js'
 import { type EventChange, forgetSettledChanges, readLeftOut, readOpenChanges } from '../store/event-changes.js'
 import { isDiskShort } from '../store/fact-backlog.js'
 import { detachNotes, FactCheck } from '../store/fact-check.js'
-import { BEAT_MS, FactLead, LeadLostError } from '../store/fact-lead.js'
+import { BEAT_MS, EVENTS_TOGETHER, FactLead, LeadLostError } from '../store/fact-lead.js'
 import { FACT_NOTES } from '../store/parts.js'
 import type { SessionFactsMaker } from '../store/session-facts.js'
 import { type CountedRange, FactBacklog } from './fact-backlog.js'
@@ -77,11 +77,6 @@ const DISK_MS = 10_000
 const MIN_PAUSE_MS = 10
 /** Kinds of changes after which other events have to be copied. */
 const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
-/**
- * Changes are followed in one statement until together they name this many events; a change that names more is followed
- * alone.
- */
-const EVENTS_TOGETHER = 2_000
 /** Minimum time between two copies of all facts, after failures or damage, ms. */
 const REBUILD_MS = HOUR_MS
 /** Copying yields while the journals have a larger backlog than this. */

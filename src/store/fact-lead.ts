@@ -53,7 +53,7 @@ const POLL_MS = 50
  * How many events' facts one statement recomputes; the last change in it may exceed this. The statement names the
  * events.
  */
-const EVENTS_TOGETHER = 2_000
+export const EVENTS_TOGETHER = 2_000
 /** Projects in such a statement, which has a condition for each. */
 const PROJECTS_TOGETHER = 50
 /** How long to wait for statements of earlier leaders, ms. */
