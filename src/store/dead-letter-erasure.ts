@@ -40,8 +40,8 @@ export interface ErasedDeadLetters {
   unreadable: number
 }
 
-/** The users whose data is removed, or a time (epoch ms): events or sessions before it are removed, or indexes of events. */
-type Erased = ReadonlySet<string> | 'everyone' | { before: number } | { indexes: ReadonlySet<number> }
+/** What is removed: the data of users, events or sessions from before a time (epoch ms), or events by their indexes. */
+type Target = ReadonlySet<string> | 'everyone' | { before: number } | { indexes: ReadonlySet<number> }
 
 /** A state with a row in a dead letter. Even if the store lacks the state, the journal keeps it until it is deleted. */
 interface ErasedState {
@@ -193,7 +193,7 @@ function isAt(key: DeadLetterKey, { position, journalId }: BatchPlace): boolean 
 }
 
 /** Which events of a dead letter are at one of these places. */
-function erasedAt(key: DeadLetterKey, places: readonly EventsPlace[]): Erased {
+function erasedAt(key: DeadLetterKey, places: readonly EventsPlace[]): Target {
   const own = places.filter((place) => isAt(key, place))
   const indexes = own.flatMap(({ index }) => index ?? [])
   return indexes.length < own.length ? 'everyone' : { indexes: new Set(indexes) }
@@ -202,7 +202,7 @@ function erasedAt(key: DeadLetterKey, places: readonly EventsPlace[]): Erased {
 /** The data to erase from dead letters. */
 interface Removal {
   projectId: string
-  who: Erased
+  who: Target
   onStates: OnStates | undefined
 }
 
@@ -481,7 +481,7 @@ function toLastChange({ updated_at, is_deleted }: Record<string, unknown>): unkn
 }
 
 function isErased(
-  who: Erased,
+  who: Target,
   { distinctId, time, index }: { distinctId: string; time: unknown; index: number },
 ): boolean {
   if (who === 'everyone') return true
