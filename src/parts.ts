@@ -87,8 +87,8 @@ export async function openParts(
   const { onFatal = () => undefined, keysRefreshMs: everyMs, slotLimits, clientLimits = CLIENT_LIMITS, now } = options
   const owners = new RecentOwners()
   const settings = openProjects({ log, closing, everyMs, expiryEveryMs: options.expiryEveryMs, now })
-  const { readSettings } = settings
-  const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, readSettings }))
+  const { settingsOfReads } = settings
+  const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, settingsOfReads }))
   const { clickhouse, shards } = store
   options.onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
   // Opened before the lanes, so that it closes after them and records what they store last.

@@ -22,7 +22,7 @@ export interface StoreOptions extends ReplicasOptions {
   /** the projects that send requests; one that reads a lot yields to the others. Default: none yields */
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
   /** settings of a project's own reads; default: none */
-  readSettings?: ((project: string) => ClickHouseSettings) | undefined
+  settingsOfReads?: ((project: string) => ClickHouseSettings) | undefined
   /** default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'>
 }
@@ -105,7 +105,7 @@ export class ClickHouse {
   readonly #load: Pick<ThreadLoad, 'isShort'>
   readonly #priority: ReadPriority
   readonly #owners: StoreOptions['owners']
-  readonly #readSettings: StoreOptions['readSettings']
+  readonly #settingsOfReads: StoreOptions['settingsOfReads']
   readonly #life: { isClosed: boolean }
   readonly #project: string | undefined
   readonly database: string
@@ -115,7 +115,7 @@ export class ClickHouse {
       const { of, project } = options
       this.#owners = of.#owners
       this.#load = of.#load
-      this.#readSettings = of.#readSettings
+      this.#settingsOfReads = of.#settingsOfReads
       this.#slots = of.#slots
       this.#spooled = of.#spooled
       this.#insertTimeoutMs = of.#insertTimeoutMs
@@ -124,10 +124,10 @@ export class ClickHouse {
       this.#life = of.#life
       this.#project = project
     } else {
-      const { url, insertTimeoutMs, slotLimits, owners, readSettings, load, ...replicas } = options
+      const { url, insertTimeoutMs, slotLimits, owners, settingsOfReads, load, ...replicas } = options
       this.#owners = owners
       this.#load = load ?? new ThreadLoad()
-      this.#readSettings = readSettings
+      this.#settingsOfReads = settingsOfReads
       const limits = slotLimits ?? SLOT_LIMITS
       this.#slots = new ReadSlots(limits, (project) => this.#countAllowed(project, limits.perProject))
       this.#spooled = new SpoolMemory(SPOOL_LIMITS)
@@ -390,7 +390,7 @@ export class ClickHouse {
 
   /** The settings of a project's own reads; none for erasures, from which nothing may be hidden. */
   #ofProject(name: string): ClickHouseSettings {
-    return name.startsWith(ERASE) ? {} : (this.#readSettings?.(toOwner(name)) ?? {})
+    return name.startsWith(ERASE) ? {} : (this.#settingsOfReads?.(toOwner(name)) ?? {})
   }
 
   /** How many slots a project may have: fewer if it reads a lot and there are others. */

@@ -4,7 +4,7 @@ import { ClickHouse, type StoreOptions } from './client.js'
 import { Shards } from './shards.js'
 
 /** How the reads of projects are limited, and with which settings. */
-export type ReadingOptions = Pick<StoreOptions, 'slotLimits' | 'owners' | 'readSettings'>
+export type ReadingOptions = Pick<StoreOptions, 'slotLimits' | 'owners' | 'settingsOfReads'>
 
 export interface OpenShardsOptions extends ReadingOptions {
   /** the setting CLICKHOUSE_CLUSTER */

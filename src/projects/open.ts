@@ -35,7 +35,7 @@ export interface OpenProjectsOptions extends ProjectsOptions {
 export function openProjects({ log, closing, everyMs, expiryEveryMs, now }: OpenProjectsOptions) {
   const projects = new Projects({ log, closing, everyMs, now })
   const readLog = new ReadLog()
-  const readSettings = (projectId: string) => ({
+  const settingsOfReads = (projectId: string) => ({
     ...hideExpired(projects.kept(projectId)),
     ...(projectId !== BACKGROUND && readLog.label(projectId)),
   })
@@ -71,5 +71,5 @@ export function openProjects({ log, closing, everyMs, expiryEveryMs, now }: Open
     }
     return { projects, usage, quotas, limited, expiry, visitors, start }
   }
-  return { projects, readSettings, open }
+  return { projects, settingsOfReads, open }
 }
