@@ -128,7 +128,7 @@ function openApi(config: Config, options: AppOptions, { store, lanes, questionSo
   const { projects, visitors } = parts.projects
   const keptSince = (projectId: string, at?: number) => projects.kept(projectId, at).events
   const barrier = withAging(lanes.barrier, keptSince)
-  const sessions = hideExpiredSessions(lanes.sessions, (projectId) => projects.kept(projectId).sessions)
+  const sessions = hideExpiredSessions(lanes.sessions, projects, options.now)
   const questionRunner = new Questions({
     shards,
     barrier,

@@ -21,7 +21,7 @@ export interface StoreOptions extends ReplicasOptions {
   slotLimits?: SlotLimits | undefined
   /** the projects that send requests; one that reads a lot yields to the others. Default: none yields */
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
-  /** settings of a project's own reads; default: none */
+  /** settings of a project's own reads; default: none. It may throw to refuse them */
   settingsOfReads?: ((project: string) => ClickHouseSettings) | undefined
   /** default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'>
@@ -320,13 +320,13 @@ export class ClickHouse {
     const { signal, limitMs = QUERY_TIMEOUT_MS, project = this.#project, end = (id) => this.endQuery(id) } = reading
     assertFits(query, parameters)
     const queryId = randomUUID()
-    const priority = project !== undefined && (await this.#priority.settings(project))
+    const ofProject = project !== undefined && {
+      ...(await this.#priority.settings(project)),
+      ...this.#ofProject(project),
+    }
     const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(throwUnreachable)
     if (project !== undefined) slot.onFree(this.#priority.begin(project))
-    const paced = {
-      ...priority,
-      ...(project !== undefined && { ...this.#threads(project), ...this.#ofProject(project) }),
-    }
+    const paced = { ...(project !== undefined && this.#threads(project)), ...ofProject }
     const statement = { query, parameters, settings: { ...READ, ...paced, ...settings, query_id: queryId } }
     const open = (connection: Connection) =>
       connection.run(limitMs, (abort) => connection.stream(statement, abort), signal)
@@ -388,7 +388,10 @@ export class ClickHouse {
     return held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
   }
 
-  /** The settings of a project's own reads; none for erasures, from which nothing may be hidden. */
+  /**
+   * The settings of a project's own reads; none for erasures, from which nothing may be hidden.
+   * @throws what `settingsOfReads` throws
+   */
   #ofProject(name: string): ClickHouseSettings {
     return name.startsWith(ERASE) ? {} : (this.#settingsOfReads?.(toOwner(name)) ?? {})
   }

@@ -183,6 +183,8 @@ export function listSet(settings: ProjectSettings): SettingsChange {
 
 const KEEP = /^([1-9]\d{0,4})([dwmy])$/
 export const KEEP_PATTERN = KEEP.source
+/** The shortest time that a setting can keep data, ms. */
+export const SHORTEST_KEEP_MS = DAY_MS
 
 /**
  * The earliest time that is kept: by days and weeks of 24 hours, or by months and years of the UTC calendar. A month

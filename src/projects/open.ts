@@ -1,3 +1,4 @@
+import type { ClickHouseSettings } from '../clickhouse/parameters.js'
 import { BACKGROUND } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Appends, CommitMetrics } from '../ingest/group-commit.js'
@@ -35,10 +36,11 @@ export interface OpenProjectsOptions extends ProjectsOptions {
 export function openProjects({ log, closing, everyMs, expiryEveryMs, now }: OpenProjectsOptions) {
   const projects = new Projects({ log, closing, everyMs, now })
   const readLog = new ReadLog()
-  const settingsOfReads = (projectId: string) => ({
-    ...hideExpired(projects.kept(projectId)),
-    ...(projectId !== BACKGROUND && readLog.label(projectId)),
-  })
+  const settingsOfReads = (projectId: string): ClickHouseSettings => {
+    if (projectId === BACKGROUND) return {}
+    projects.requireKnown()
+    return { ...hideExpired(projects.kept(projectId)), ...readLog.label(projectId) }
+  }
   /** @returns `limited`, which appends to the journals within the quotas, and `start`, which may be called again */
   const open = (parts: ProjectsParts) => {
     const { shards, lanes, commits, buffers, ids, barrier, profiles, sessions, noteDeletion, purge } = parts

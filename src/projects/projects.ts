@@ -54,7 +54,7 @@ export interface ProjectsOptions {
  * change is known a few seconds later.
  *
  * Not promised: while ClickHouse cannot be read, changes are not noticed. A process that has never read it returns the
- * defaults, see `areKnown`.
+ * defaults, see `areKnown` and `requireKnown`.
  */
 export class Projects {
   readonly #options: ProjectsOptions
@@ -73,6 +73,15 @@ export class Projects {
   /** Whether the settings have been read. Until then, store nothing that a project's settings may forbid. */
   get areKnown(): boolean {
     return this.#areKnown
+  }
+
+  /**
+   * Makes sure that the settings have been read. Until then, nobody can say which data has expired.
+   * @throws ApiError `unavailable`
+   */
+  requireKnown(): void {
+    if (this.#areKnown) return
+    throw new ApiError('unavailable', 'The settings of the project cannot be read yet. Try again in a moment.')
   }
 
   /** All projects with settings. */

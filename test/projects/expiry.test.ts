@@ -501,6 +501,37 @@ t.test('calls with the id of an expired event do not find it', async (t) => {
   t.notMatch((await call('GET', '/public/sessions/s')).body, /before/, 'a session with its id is a new one')
 })
 
+t.test('nothing is read before the service knows what has expired', async (t) => {
+  const env = { ...(await settingsFor(t, 'servers')), FACTS: 'off' }
+  const now = Date.now()
+  const before = await startApp(t, env)
+  const { call, browser } = before
+  const tracked = await call('POST', '/public/track', { event: 'old', distinct_id: OLD, timestamp: now - 40 * DAY_MS })
+  await call('PATCH', '/public/project', { keep: { events: '30d', sessions: '30d' } })
+  const { clickhouse, close } = await openStore(before.config)
+  t.teardown(close)
+  await clickhouse.command(`INSERT INTO sessions (project_id, session_id, distinct_id, state, properties, updated_at, version)
+    VALUES ('default', 'expired-session', '${OLD}', 'active', '{"is":"expired"}', ${now - 40 * DAY_MS}, 1)`)
+  await browser('/public/sessions/start', { session_id: 'new', distinct_id: 'ann' })
+  t.strictSame(await before.events(), [])
+  t.match((await call('GET', '/public/sessions')).json(), { sessions: [{ session_id: 'new' }] }, 'all is stored')
+  await before.app.close()
+  await clickhouse.command('RENAME TABLE projects TO projects_away')
+  const client = await startApp(t, env)
+  for (const [path, body] of reads({ event: String(tracked.headers['x-event-id']) })) {
+    const response = await client.call(body ? 'POST' : 'GET', path, body)
+    t.match(response, { statusCode: 503, body: /The settings of the project cannot be read yet/ }, path)
+  }
+  const update = async (session_id: string, distinct_id: string) =>
+    (await client.browser('/public/sessions/update', { session_id, distinct_id })).statusCode
+  t.equal(await update('expired-session', OLD), 503)
+  t.equal(await update('new', 'ann'), 200, 'this one cannot have expired')
+  t.equal((await client.call('GET', '/public/sessions/new')).statusCode, 200)
+  await clickhouse.command('RENAME TABLE projects_away TO projects')
+  await until('the settings', async () => (await client.call('GET', '/public/events')).statusCode === 200)
+  t.strictSame(await client.events(), [])
+})
+
 t.test('expired sessions are removed from dead letters, and from the journal', async (t) => {
   const env = { ...(await settingsFor(t, 'embedded')), FACTS: 'off' }
   const client = await startApp(t, env)
