@@ -23,6 +23,7 @@ t.test('while a lane is down, calls that need it say so, and the others work', a
   const track = (n: number) => call('POST', '/public/track', { event: 'e', distinct_id: 'u', properties: { n } })
   const identify = (distinct_id: string) => call('POST', '/public/users/identify', { distinct_id })
   const ids = [(await track(0)).headers['x-event-id']]
+  const { apiKey: writeKey } = (await call('POST', '/public/keys', { kind: 'write' })).json()
   await second.kill()
   await until('the journal to notice', async () => {
     return (await call('GET', '/health/ready')).json().lanes[1] === 'unavailable'
@@ -49,6 +50,13 @@ t.test('while a lane is down, calls that need it say so, and the others work', a
     const { error } = (await browser('/public/sessions/start', { session_id, distinct_id: 'u' })).json()
     t.match(error, 'In lane 1: ', 'a public key learns no host')
   }
+  const [$distinct_id] = namesIn(1, 'profiles', 'p')
+  const updateBySdk = async (key: string) => {
+    const response = await call('POST', '/mixpanel/engage', [{ $distinct_id, $set: { a: 1 } }], { 'x-api-key': key })
+    return response.json().error
+  }
+  t.match(await updateBySdk(writeKey), 'In lane 1: ', 'nor does the SDK of a page')
+  t.match(await updateBySdk(SECRET_KEY), name)
   const known = await call('GET', `/public/events/${ids[1]}`)
   t.equal(known.statusCode, 200, 'an event of the other lane can be read')
   await second.restart()

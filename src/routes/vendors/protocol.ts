@@ -7,7 +7,7 @@ import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
 import type { Admission } from '../../http/admission/admission.js'
 import { getSender } from '../../http/admission/authenticate.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
-import { asApiError, noteFailure, retryHeaders, whenDue } from '../../http/error-handler.js'
+import { asApiError, messageFor, noteFailure, retryHeaders, whenDue } from '../../http/error-handler.js'
 import { RequestSource } from '../../http/request-source.js'
 import { unknownCall } from '../../http/unknown-call.js'
 import { type JsonValue, readJson } from '../../json/value.js'
@@ -283,7 +283,8 @@ function fail(protocol: SdkProtocol, error: FastifyError, request: FastifyReques
   reply.headers(retryHeaders(known))
   // The rest of the body is drained, so the connection can stay open.
   reply.removeHeader('connection')
-  return send(reply, { status: known.status, ...protocol.failure(known) })
+  const shown = known.withMessage(messageFor(request, known.message))
+  return send(reply, { status: known.status, ...protocol.failure(shown) })
 }
 
 const TOO_LARGE = 'The decompressed body is over the limit. Send less per request.'
