@@ -185,6 +185,25 @@ for (const storage of LANES) {
       }
     })
 
+    t.test('what an SDK says about people is accepted, although its events are refused', async (t) => {
+      const shop = await newProject(client)
+      await shop.call('PATCH', '/public/project', { quotas: { events_per_month: { limit: 1, mode: 'hard' } } })
+      await until('the quota', async () => (await shop.call('POST', '/public/track', event)).statusCode === 429)
+      const properties = { $anon_distinct_id: 'visitor', $set: { plan: 'pro' } }
+      const identify = {
+        event: '$identify',
+        distinct_id: 'ada',
+        uuid: 'a8ce62ab-9c0f-4c45-b1a5-2b7e7d5d1f10',
+        properties,
+      }
+      const sent = await shop.call('POST', '/posthog/e', [identify])
+      t.match(sent, { statusCode: 429, body: /quota_exceeded/ }, 'the event is refused')
+      for (const name of ['ada', 'visitor']) {
+        const { user } = (await shop.call('GET', `/public/users/${name}`)).json()
+        t.match(user, { distinct_id: 'ada', properties: { plan: 'pro' } }, name)
+      }
+    })
+
     t.test('a quota that the operator has set binds the project, also after an erasure', async (t) => {
       const { projectId, call } = await newProject(client)
       const read = async () => (await call('GET', '/public/project')).json().project

@@ -1,3 +1,4 @@
+import { ApiError } from '../../contract/errors.js'
 import { EventFault, type EventParts, formatEvent } from '../../contract/event-text.js'
 import { isName, MAX_BATCH } from '../../contract/limits.js'
 import { DAILY_VISITOR_REASON, isDailyVisitor, isPlaceholder } from '../../contract/user-names.js'
@@ -195,7 +196,7 @@ function toFault(event: SdkEvent, error: unknown): Fault {
  * Makes everything in a request durable: events first, then what it says about people, for each person in the order of
  * the request. A message that cannot be stored becomes a dead letter with its reason.
  * @throws ApiError `overloaded`, `unavailable` or `rate_limited`: a part may be durable. A retry does not store it
- *   again if the messages have ids
+ *   again if the messages have ids. `quota_exceeded`: events were refused; what the request says about people is durable
  */
 export async function ingest(
   parts: IngestParts,
@@ -210,10 +211,12 @@ export async function ingest(
     return { taken: 0, faults, refused: [] }
   }
   const { projectId, keyClass } = sender
-  for (const batch of batches) await append(parts, sender, batch)
+  // An SDK may drop a request over the quota, and with it a link that it never sends again.
+  const overQuota = await appendWithinQuota(parts, sender, batches)
   const { metrics } = parts.links
   for (const kind of ['event', 'link', 'change'] as const) metrics.placeholders[kind] += placeholders[kind]
   const taken = await takePeople(parts, projectId, people, { ...may, keyClass })
+  if (overQuota) throw overQuota
   faults.push(...taken.faults)
   await reject(parts, sender, faults)
   await reject(parts, sender, refused)
@@ -230,6 +233,21 @@ async function rejectLink({ commits, links }: IngestParts, sender: Sender, { rea
   const ids = makeRequestIds(null, toRejectionId(projectId, body))
   await commits.append({ kind: 'rejected', ...sender, body, count: 1 }, ids)
   links.listed.set(key, true)
+}
+
+/** @returns the refusal if the project has reached its quota of events; the remaining batches are not appended */
+async function appendWithinQuota(
+  parts: IngestParts,
+  sender: Sender,
+  batches: readonly Batch[],
+): Promise<ApiError | null> {
+  try {
+    for (const batch of batches) await append(parts, sender, batch)
+    return null
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 'quota_exceeded') return error
+    throw error
+  }
 }
 
 /** A single event shares its entry with other events that arrive at the same time, like those of `/track`. */
