@@ -35,11 +35,16 @@ export async function ensureVisitorSalts(
   })
 }
 
-/** Deletes the salts of all days before this one for good. @param day such as `2026-11-26` */
+/**
+ * Deletes the salts of all days before this one for good, but none that is from yesterday or later by the store's
+ * clock: other processes still use it if the clock of this one is ahead.
+ * @param day such as `2026-11-26`
+ */
 export async function dropVisitorSalts(shards: Shards, day: string): Promise<void> {
   await shards.onFirst(async (clickhouse) => {
     const old = await clickhouse.rows<{ date: string }>(
-      'SELECT DISTINCT toString(day) AS date FROM visitor_salts WHERE day < {day:Date}',
+      `SELECT DISTINCT toString(day) AS date FROM visitor_salts
+       WHERE day < least({day:Date}, toDate(now('UTC')) - 1)`,
       { day },
     )
     for (const { date } of old) await clickhouse.command(`ALTER TABLE visitor_salts DROP PARTITION '${date}'`)

@@ -5,14 +5,17 @@ import { LANES, settingsFor, silent, until } from '../helper.js'
 import { isRefused } from '../routes/event-calls.js'
 import { basic, startSdkApp } from '../routes/vendors/sdk-app.js'
 
-const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 const NAME = /^\$visitor:[\w-]{16}$/
 const DAILY = '?visitor=daily'
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 
 for (const storage of LANES) {
   t.test(storage, async (t) => {
-    let now = Date.parse('2026-11-26T23:00:00Z')
+    // By the store's clock, the days of these tests are over.
+    const firstDay = Math.floor(Date.now() / DAY_MS) * DAY_MS - 9 * DAY_MS
+    let now = firstDay + 23 * HOUR_MS
     const env = { TRUST_PROXY: '127.0.0.1', FACTS: 'off', ...(await settingsFor(t, storage)) }
     const { client, keys, events, inject } = await startSdkApp(t, {}, env, { now: () => now })
     let count = 0
@@ -186,7 +189,7 @@ for (const storage of LANES) {
       )
       t.strictSame(
         salts.map(({ day }) => day),
-        ['2026-11-27', '2026-11-28', '2026-11-29'],
+        [1, 2, 3].map((days) => new Date(firstDay + days * DAY_MS).toISOString().slice(0, 10)),
       )
 
       let at = now + 2 * DAY_MS
@@ -205,6 +208,23 @@ for (const storage of LANES) {
         }
       }
       t.not(await until('a salt, because it was needed', attempt), later)
+    })
+
+    t.test('a process whose clock is ahead destroys no salt that others use', async (t) => {
+      const store = await openStore(client.config)
+      t.teardown(() => store.close())
+      const closing = new AbortController()
+      t.teardown(() => closing.abort())
+      const today = Date.now()
+      const start = async (at: number) => {
+        const { shards } = store
+        const visitors = new DailyVisitors({ shards, log: silent, closing: closing.signal, now: () => at })
+        await visitors.start()
+        return visitors.name({ projectId: 'p', address: '203.0.113.7', userAgent: 'A' })
+      }
+      const name = await start(today)
+      await start(today + 5 * DAY_MS)
+      t.equal(await start(today), name)
     })
   })
 }
