@@ -3,6 +3,7 @@ import type { ClickHouseSettings, Parameters } from '../clickhouse/parameters.js
 import type { Shards } from '../clickhouse/shards.js'
 import type { KeptTimes } from '../contract/project-settings.js'
 import type { Expired } from '../contract/responses.js'
+import { groupSql } from '../contract/user-names.js'
 import { aliasEndsSql } from './aliases.js'
 import { newestRows } from './newest-rows.js'
 import { partitionSizes } from './parts.js'
@@ -118,7 +119,8 @@ export async function deleteExpiredSessions(
  * Finds profiles that were last changed before a time, of users who were not seen since then: neither their profile
  * changed, nor did they have an event or session, under any of their names. Events and sessions that have expired do
  * not count, whether or not they have been removed. The profile that an alias had before it became one is as old as its
- * user, who gets it back when the alias is removed.
+ * user, who gets it back when the alias is removed. Profiles of groups are not found, because the events and sessions
+ * are those of their members.
  * @param shards for the project's erasures
  * @param limit maximum number to return
  */
@@ -144,7 +146,7 @@ export async function findUnseenProfiles(
   const rows = await shards.rows<{ name: string }>(
     `SELECT old.distinct_id AS name
      FROM ${table('profiles', ['updated_at'], 'old')} ANY LEFT JOIN ${links} ON old.distinct_id = links.alias
-     WHERE old.${ofProject} AND old.updated_at < {before:Float64}
+     WHERE old.${ofProject} AND old.updated_at < {before:Float64} AND NOT ${groupSql('old.distinct_id')}
        AND ${user('old')} GLOBAL NOT IN (
          SELECT ${user('seen')} FROM (${seen}) AS seen ANY LEFT JOIN ${links} ON seen.distinct_id = links.alias
        )

@@ -301,6 +301,8 @@ t.test('what a removal will remove is counted as it will be then', async (t) => 
   t.teardown(close)
   for (const distinct_id of ['ann', 'bob', 'carl', 'dan'])
     await call('POST', '/public/users/identify', { distinct_id, properties: { a: 1 } })
+  const group = await call('POST', '/mixpanel/groups', [{ $group_key: 'company', $group_id: 'acme', $set: { a: 1 } }])
+  t.equal(group.statusCode, 200, group.body)
   await call('POST', '/public/track', { event: 'e', distinct_id: 'ann', timestamp: began + 10 * DAY_MS })
   const store = (session: string, user: string, days: number) =>
     clickhouse.command(`INSERT INTO sessions (project_id, session_id, distinct_id, state, properties, updated_at, version)
@@ -313,7 +315,7 @@ t.test('what a removal will remove is counted as it will be then', async (t) => 
     return [expired.events.count, expired.sessions.count, expired.profiles.count]
   }
   const profiles = '15d'
-  t.strictSame(await find({ profiles }), [0, 0, 1], 'only carl was not seen')
+  t.strictSame(await find({ profiles }), [0, 0, 1], 'only carl was not seen; a group cannot be')
   t.strictSame(await find({ events: '5d', profiles }), [1, 0, 2], 'nor will ann have been, without her event')
   t.strictSame(await find({ sessions: '5d', profiles }), [0, 1, 2], 'nor bob, without his session')
   t.strictSame(await find({ events: '30d', sessions: '30d', profiles }), [0, 0, 1])
