@@ -1,4 +1,5 @@
--- Only the SHA-256 of a key is stored; the key itself is shown once, when it is made.
+-- Only the SHA-256 of a key is stored; the key itself is shown once, when it is made. A change of a key is an INSERT whose
+-- token names the version that it replaces, so of two changes of one version, one is stored.
 CREATE TABLE IF NOT EXISTS api_keys
 (
     hash        String,
@@ -20,7 +21,8 @@ CREATE TABLE IF NOT EXISTS api_keys
 )
 ENGINE = ReplacingMergeTree(version, is_deleted)
 ORDER BY hash
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, remove_empty_parts = 0;
+SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1, remove_empty_parts = 0;
 
 -- When each key was last used, and how often it was refused: each process adds what it has counted. A key is named by its id,
 -- because the hash of a short key of the environment could be guessed.

@@ -1,9 +1,11 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literalRows, QueryParameters } from '../clickhouse/parameters.js'
+import { ApiError } from '../contract/errors.js'
 import type { KeyFields, KeyStore } from '../keys/key-changes.js'
 import type { KeyTable } from '../keys/key-refresh.js'
 import type { KeyKind, KeyRecord, StoredKey } from '../keys/keys.js'
 import { insertAuditEntries } from './audit.js'
+import { deduplicateBy } from './insert.js'
 import { claimTurn } from './job-turns.js'
 
 /** The columns of a `StoredKey`. */
@@ -30,7 +32,7 @@ const NOW = 'toUnixTimestamp64Milli(now64(3))'
 const IS_VALID = `(revoked_at IS NULL OR revoked_at > ${NOW})`
 
 /**
- * The version of a row that replaces another. Two concurrent changes of one key may read the same row. Then the row
+ * The version of a row that replaces another. A change and a revocation of one key may read the same row. Then the row
  * with the earlier end wins, so that changing a label cannot bring back a key that was revoked at the same time. 2^42
  * ms is in 2109.
  * @param end the row's `revoked_at`
@@ -86,23 +88,48 @@ export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now:
   )
 }
 
-/** Sets the given fields of a key. */
+/** Maximum number of attempts to change a key that others are changing at the same time. */
+const MAX_TRIES = 20
+
+/**
+ * Sets the given fields of a key, and keeps what others set at the same time.
+ * @throws ApiError `key_conflict` if others keep setting the same fields
+ */
 async function changeKey(
   clickhouse: ClickHouse,
   { hash }: StoredKey,
   { label, origins, eventsOnly }: Partial<KeyFields>,
 ): Promise<void> {
   const fields = new QueryParameters()
-  const values = [
-    label === undefined ? 'label' : fields.text(label),
-    origins === undefined ? 'origins' : fields.array([...origins]),
-    eventsOnly === undefined ? 'events_only' : Number(eventsOnly),
-  ].join(', ')
-  await clickhouse.command(
-    `INSERT INTO api_keys (${KEY}, created_at, version, is_deleted, revoked_at)
-     SELECT id, hash, project_id, kind, ${values}, created_at, ${nextVersion('revoked_at')}, 0, revoked_at
-     FROM api_keys FINAL WHERE hash = ${fields.text(hash)}`,
-    fields.parameters,
+  const ofKey = `FROM api_keys FINAL WHERE hash = ${fields.text(hash)}`
+  const values = {
+    label: label === undefined ? 'label' : fields.text(label),
+    origins: origins === undefined ? 'origins' : fields.array([...origins]),
+    events_only: eventsOnly === undefined ? 'events_only' : `${Number(eventsOnly)}`,
+  }
+  const isSet = Object.entries(values).map(([column, value]) => `${column} = ${value}`)
+  let before = ''
+  let lost = 0
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const [row] = await clickhouse.rows<{ version: string; is_set: number }>(
+      `SELECT toString(version) AS version, ${isSet.join(' AND ')} AS is_set ${ofKey}`,
+      fields.parameters,
+    )
+    if (!row || row.is_set === 1) return
+    // ClickHouse can lose a row, but not its token.
+    lost = row.version === before ? lost + 1 : 0
+    before = row.version
+    await clickhouse.command(
+      `INSERT INTO api_keys (${KEY}, created_at, version, is_deleted, revoked_at)
+       SELECT id, hash, project_id, kind, ${Object.values(values).join(', ')}, created_at, ${nextVersion('revoked_at')}, 0, revoked_at
+       ${ofKey}`,
+      fields.parameters,
+      deduplicateBy(JSON.stringify(['key', hash, row.version, lost])),
+    )
+  }
+  throw new ApiError(
+    'key_conflict',
+    'The key was changed by others at the same time. Read it again, and repeat the change.',
   )
 }
 

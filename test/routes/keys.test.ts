@@ -349,6 +349,14 @@ t.test('if two changes read the same key, the earlier end wins', async (t) => {
     ])
     t.equal((await find(key.id)).isValid, false)
   }
+  for (let i = 0; i < 4; i++) {
+    const key = await find(await make())
+    const fields = { label: 'after', origins: ['https://a.example'], eventsOnly: true }
+    const { label, origins, eventsOnly } = fields
+    await Promise.all([{ label }, { origins }, { eventsOnly }].map((one) => store.change(key, one)))
+    t.match(await find(key.id), fields, 'changes of different fields are all made')
+    await store.revoke([key], 0)
+  }
   const ending = await find(await make())
   await store.revoke([ending], DAY_MS)
   await store.change(ending, { label: 'while it ends' })
