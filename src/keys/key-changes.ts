@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { DAY_MS } from '../contract/durations.js'
 import { ApiError, invalidFields } from '../contract/errors.js'
 import { isSameJson } from '../contract/same-json.js'
@@ -13,10 +14,16 @@ export interface KeyStore {
   insert(keys: StoredKey[]): Promise<number>
   /** sets the given fields of a key; another change may have set the others meanwhile */
   change(key: StoredKey, fields: Partial<KeyFields>): Promise<void>
-  /** revokes keys after `delayMs`; a key that was revoked for an earlier time keeps that time */
-  revoke(keys: StoredKey[], delayMs: number): Promise<void>
+  /**
+   * revokes keys after `delayMs`; a key that was revoked for an earlier time keeps that time
+   * @param token of several calls with the same token, one revokes anything; absent: each does
+   */
+  revoke(keys: StoredKey[], delayMs: number, token?: string): Promise<void>
   audit(entries: AuditEntry[]): Promise<void>
 }
+
+/** Maximum number of attempts to revoke a key while others change the keys of its project. */
+const MAX_TRIES = 20
 
 /** A new key with its text, which is never available again. */
 export interface NewKey extends KeyRecord {
@@ -77,8 +84,8 @@ export class KeyChanges {
   }
 
   /**
-   * Replaces keys of one project with new ones of the same kind, label and limits; keys that are alike share one. A key
-   * that is already being replaced gets no second replacement.
+   * Replaces keys of one project with new ones of the same kind, label and limits; keys that are alike share one. Keys
+   * that are already being replaced get no new replacement, unless all of the given keys are.
    * @returns the new keys, and the old ones with the times at which they end
    */
   async rotate(keys: KeyRecord[], graceMs: number): Promise<{ made: NewKey[]; ended: KeyRecord[] }> {
@@ -108,23 +115,61 @@ export class KeyChanges {
    * @throws ApiError `key_conflict` if it would be, and may not
    */
   async revoke(keys: KeyRecord[], { mayBeLast = false } = {}): Promise<void> {
-    if (!mayBeLast) await this.#checkLast(keys)
+    const secret = mayBeLast ? [] : keys.filter(({ kind }) => kind === 'secret')
+    const projects = new Set(secret.map(({ projectId }) => projectId))
+    for (const projectId of projects) this.#checkLast(projectId, secret, await this.#store.list(projectId))
     await this.#audit('key_revoked', keys, () => ({}))
-    await this.#store.revoke(keys, 0)
+    // Keys that end anyway do not count as left.
+    const lasting = secret.filter(({ revokedAt }) => revokedAt === null)
+    const others = keys.filter((key) => !lasting.includes(key))
+    if (others.length > 0) await this.#store.revoke(others, 0)
+    for (const projectId of projects) {
+      const ofProject = lasting.filter((key) => key.projectId === projectId)
+      if (ofProject.length > 0) await this.#revokeSecret(projectId, ofProject)
+    }
   }
 
-  async #checkLast(keys: KeyRecord[]): Promise<void> {
+  /**
+   * Revokes secret keys of a project that has others. Two calls that have seen the same secret keys could revoke the last
+   * two; but their tokens say what they have seen, so only one revokes anything, and the other checks again.
+   */
+  async #revokeSecret(projectId: string, keys: KeyRecord[]): Promise<void> {
     const hashes = new Set(keys.map(({ hash }) => hash))
-    for (const { id, projectId } of keys.filter(({ kind }) => kind === 'secret')) {
-      const isLeft = (key: StoredKey) => key.projectId === projectId && key.kind === 'secret' && !hashes.has(key.hash)
-      const stored = (await this.#store.list(projectId)).filter(({ revokedAt }) => revokedAt === null)
-      if ([...stored, ...this.#fixed].some(isLeft)) continue
-      throw new ApiError(
-        'key_conflict',
-        `${id} is the last secret key of the project ${projectId}; without one, nobody can manage the project through the API or the page. ` +
-          'Create another secret key first, or replace this one by rotating it. The command tallyhouse keys revoke --last revokes it anyway.',
-      )
+    let before = ''
+    let lost = 0
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const stored = await this.#store.list(projectId)
+      if (!stored.some(({ hash, isValid }) => isValid && hashes.has(hash))) return
+      const seen = digestOf(this.#checkLast(projectId, keys, stored))
+      // ClickHouse can lose a row, but not its token.
+      lost = seen === before ? lost + 1 : 0
+      before = seen
+      await this.#store.revoke(keys, 0, JSON.stringify(['secret keys', projectId, seen, lost]))
     }
+    throw new ApiError(
+      'key_conflict',
+      'Others changed the keys at the same time. Read them again, and repeat the call.',
+    )
+  }
+
+  /**
+   * Checks that a project keeps a secret key without these.
+   * @param stored the keys of the project
+   * @returns all its secret keys that have no end
+   * @throws ApiError `key_conflict`
+   */
+  #checkLast(projectId: string, keys: KeyRecord[], stored: KeyRecord[]): StoredKey[] {
+    const hashes = new Set(keys.map(({ hash }) => hash))
+    const fixed = this.#fixed.filter((key) => key.projectId === projectId)
+    const current = stored.filter(({ revokedAt }) => revokedAt === null)
+    const secret = [...fixed, ...current].filter(({ kind }) => kind === 'secret')
+    if (secret.some(({ hash }) => !hashes.has(hash))) return secret
+    const id = keys.find((key) => key.kind === 'secret' && key.projectId === projectId)?.id
+    throw new ApiError(
+      'key_conflict',
+      `${id} is the last secret key of the project ${projectId}; without one, nobody can manage the project through the API or the page. ` +
+        'Create another secret key first, or replace this one by rotating it. The command tallyhouse keys revoke --last revokes it anyway.',
+    )
   }
 
   async #audit<Key extends StoredKey>(
@@ -159,6 +204,12 @@ function checkFaults(key: LabelledGrant): void {
     return { path: `/${field}${index === undefined ? '' : `/${index}`}`, message }
   })
   if (details.length > 0) throw invalidFields(details)
+}
+
+function digestOf(keys: StoredKey[]): string {
+  return createHash('sha256')
+    .update(keys.map(({ hash }) => hash).join())
+    .digest('hex')
 }
 
 /** Removes keys that are like an earlier one. */

@@ -133,8 +133,16 @@ async function changeKey(
   )
 }
 
-/** Revokes keys after `delayMs`. A key whose revocation is already set for an earlier time keeps that time. */
-export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], delayMs = 0): Promise<void> {
+/**
+ * Revokes keys after `delayMs`. A key whose revocation is already set for an earlier time keeps that time.
+ * @param token of several calls with the same token, one revokes anything; absent: each does
+ */
+export async function revokeKeys(
+  clickhouse: ClickHouse,
+  keys: StoredKey[],
+  delayMs = 0,
+  token?: string,
+): Promise<void> {
   const fields = new QueryParameters()
   const hashes = fields.array(keys.map(({ hash }) => hash))
   const at = `${NOW} + ${delayMs}`
@@ -143,6 +151,7 @@ export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], dela
      SELECT ${KEY}, created_at, ${nextVersion('ends_at')}, 0, ends_at
      FROM (SELECT *, least(ifNull(revoked_at, ${at}), ${at}) AS ends_at FROM api_keys FINAL WHERE hash IN ${hashes})`,
     fields.parameters,
+    token === undefined ? {} : deduplicateBy(token),
   )
 }
 
@@ -178,7 +187,7 @@ export function openKeyStore(clickhouse: ClickHouse): KeyStore {
       return now
     },
     change: (key, fields) => changeKey(clickhouse, key, fields),
-    revoke: (keys, delayMs) => revokeKeys(clickhouse, keys, delayMs),
+    revoke: (keys, delayMs, token) => revokeKeys(clickhouse, keys, delayMs, token),
     audit: (entries) => insertAuditEntries(clickhouse, entries),
   }
 }

@@ -381,6 +381,33 @@ t.test('if two changes read the same key, the earlier end wins', async (t) => {
   )
 })
 
+t.test('the last two secret keys are not revoked by two calls at once', async (t) => {
+  const { clickhouse, close } = await openStore((await sharedApp()).config)
+  t.teardown(close)
+  const store = openKeyStore(clickhouse)
+  const projectId = 'two keys'
+  const made = Array.from({ length: 2 }, () => storedKey(makeKey('secret'), { projectId, kind: 'secret' }))
+  await insertKeys(clickhouse, made, Date.now())
+  const keys = await listKeys(clickhouse, projectId)
+  // Both have checked that the other key is left before either revokes one.
+  let checked = 0
+  let proceed = () => {}
+  const bothChecked = new Promise<void>((resolve) => {
+    proceed = resolve
+  })
+  const revoke: typeof store.revoke = async (...args) => {
+    checked++
+    if (checked === keys.length) proceed()
+    await bothChecked
+    await store.revoke(...args)
+  }
+  const changes = new KeyChanges({ ...store, revoke }, COMMAND_LINE)
+  const results = await Promise.allSettled(keys.map((key) => changes.revoke([key])))
+  const refusals = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
+  t.match(refusals, [{ code: 'key_conflict', message: /is the last secret key/ }])
+  t.equal((await listKeys(clickhouse, projectId)).filter(({ isValid }) => isValid).length, 1)
+})
+
 t.test('the first of several shards has the keys, and calls say so if it is down', async (t) => {
   const nodes = await startNodes(t, 2)
   const settings = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, DATA_DIR: await dataFolder(t), LOG_LEVEL: 'silent' }
