@@ -75,9 +75,10 @@ export class TokenBuckets {
     return bucket.level >= 0 || bucket.debtor === spender
   }
 
-  #computeLevel({ level, at }: Bucket, now: number): number {
-    // A clock that was set back neither fills nor empties a bucket.
-    return Math.min(this.#burst, level + (Math.max(0, now - at) * this.#rate.tokens) / this.#rate.inMs)
+  #computeLevel(bucket: Bucket, now: number): number {
+    // A clock that was set back neither fills nor empties a bucket, which fills again from there.
+    bucket.at = Math.min(bucket.at, now)
+    return Math.min(this.#burst, bucket.level + ((now - bucket.at) * this.#rate.tokens) / this.#rate.inMs)
   }
 
   /** Whether there is no room for another bucket, even without those that are full again. */
