@@ -286,7 +286,11 @@ export class Usage {
   #add(projectId: string, added: Counted): void {
     const { day, process } = this.#now()
     const last = this.#today.get(projectId)
-    if (last && last.process !== process && this.#changed.has(projectId)) this.#late.push(last)
+    const hasNewDay = last !== undefined && last.process !== process
+    // Events that were being accepted at the last write count on the new day.
+    if (hasNewDay && (this.#ahead.delete(projectId) || this.#changed.has(projectId))) {
+      this.#late.push({ ...last, version: last.version + 1 })
+    }
     const base = last?.process === process ? last : { ...NOTHING, version: 0 }
     this.#today.set(projectId, {
       projectId,

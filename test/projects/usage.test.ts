@@ -192,6 +192,36 @@ t.test('events that are being accepted are stored with the counts, until they ar
   t.strictSame(await seen(), [[4, 1]], 'some were refused')
 })
 
+t.test('events that are being accepted at midnight count on one day', async (t) => {
+  const { shards, close } = await openStore((await sharedApp()).config)
+  t.teardown(close)
+  for (const accepted of [0, 5]) {
+    const project = `accepting ${accepted} at midnight`
+    let at = Date.parse('2026-04-30T23:59:59Z')
+    const sums = { events: 1, bytes: 1 }
+    const commits = [{ metrics: { byProject: new Map([[project, sums]]) } }]
+    const usage = new Usage({ shards, commits, log: quiet, closing: new AbortController().signal, now: () => at })
+    const stored = async () =>
+      [...((await readUsage(shards, [project], { from: '2026-04-01' })).get(project) ?? [])].map(
+        ([day, { events }]) => [day, events],
+      )
+    const accepting = { pending: 5 }
+    usage.include(project, accepting)
+    await usage.write()
+    t.strictSame(await stored(), [['2026-04-30', 6]])
+    at += 2_000
+    sums.events += accepted
+    accepting.pending = 0
+    await usage.write()
+    t.strictSame(await stored(), [
+      ['2026-04-30', 1],
+      ['2026-05-01', accepted],
+    ])
+    await usage.write()
+    t.strictSame((await stored())[0], ['2026-04-30', 1])
+  }
+})
+
 t.test('the quotas of many projects are checked together', async (t) => {
   const { shards, close } = await openStore((await sharedApp()).config)
   t.teardown(close)
