@@ -53,7 +53,8 @@ const KEY_FIELDS = ['api_key', 'writeKey', 'token', 'client', 'key']
 
 /**
  * Reads the requests of a scope the way another vendor's SDKs send them: with any content type, and the key where that
- * vendor puts it. A large body counts against the same budget as any other, and is not parsed before its key is known.
+ * vendor puts it. The key may be inside the body, even if a header has an unknown one, so a body is unwrapped and parsed
+ * before its request is refused. It counts against the same budgets as any other body whose key is not known yet.
  */
 export function acceptSdkRequests(
   scope: FastifyInstance,
