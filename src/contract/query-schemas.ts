@@ -45,7 +45,8 @@ const visitor = Type.Optional(
     message: 'must be daily, or absent',
     description:
       'With `daily`, send no `distinct_id`: the service makes one that is the same all day (UTC) for the same address ' +
-      'and User-Agent. Later, nobody can tell whose it was. Write and public keys only.',
+      'and User-Agent. Later, nobody can tell whose it was. An `insert_id` must be unique in the project, because all ' +
+      'these visitors share them. Write and public keys only.',
   }),
 )
 
