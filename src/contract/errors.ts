@@ -61,13 +61,13 @@ export class ApiError extends Error {
   /** the limit that refused the call, for the metrics and Health; never sent */
   readonly limit: LimitName | undefined
   /** what that limit allows, for the header `ratelimit-limit`, if it refills over time */
-  readonly quota: number | undefined
+  readonly allowance: number | undefined
 
   /**
    * @param message a sentence that tells a person what to do; never contains a key, SQL or a path
    * of the server
    * @param more `details` for the caller; `cause` for the log only; `retryAfter` in seconds;
-   * `limit` if one was met, and its `quota`
+   * `limit` if one was met, and its `allowance`
    */
   constructor(
     code: ErrorCode,
@@ -77,7 +77,7 @@ export class ApiError extends Error {
       cause?: unknown
       retryAfter?: number | undefined
       limit?: LimitName | undefined
-      quota?: number | undefined
+      allowance?: number | undefined
     } = {},
   ) {
     super(message, 'cause' in more ? { cause: more.cause } : undefined)
@@ -85,7 +85,7 @@ export class ApiError extends Error {
     this.details = more.details
     this.retryAfter = more.retryAfter
     this.limit = more.limit
-    this.quota = more.quota
+    this.allowance = more.allowance
   }
 
   get status(): number {
@@ -94,8 +94,8 @@ export class ApiError extends Error {
 
   /** The same error with another message. */
   withMessage(message: string): ApiError {
-    const { code, details, retryAfter, limit, quota } = this
-    return new ApiError(code, message, { details, retryAfter, limit, quota, cause: this })
+    const { code, details, retryAfter, limit, allowance } = this
+    return new ApiError(code, message, { details, retryAfter, limit, allowance, cause: this })
   }
 }
 
@@ -116,11 +116,11 @@ export function invalidField(path: string, message: string): ApiError {
 /**
  * @param reason a sentence that names the limit
  * @param ms until the limit is lifted
- * @param quota what the limit allows
+ * @param allowance what the limit allows
  */
-export function rateLimited(limit: LimitName, reason: string, ms: number, quota: number): ApiError {
+export function rateLimited(limit: LimitName, reason: string, ms: number, allowance: number): ApiError {
   const retryAfter = Math.ceil(ms / 1000)
-  return new ApiError('rate_limited', `${reason} Try again in ${retryAfter} s.`, { limit, retryAfter, quota })
+  return new ApiError('rate_limited', `${reason} Try again in ${retryAfter} s.`, { limit, retryAfter, allowance })
 }
 
 /** @param ms until some of the project's keys expire */

@@ -148,12 +148,12 @@ function shape({ message, code, details }: ApiError): object {
 }
 
 /** Headers that say when a client may retry, if it may, and which limit it has reached. */
-export function retryHeaders({ retryAfter, quota, status }: ApiError): Record<string, string> {
+export function retryHeaders({ retryAfter, allowance, status }: ApiError): Record<string, string> {
   const seconds = retryAfter ?? (status === 503 ? RETRY_AFTER_SECONDS : undefined)
   return {
     ...(seconds !== undefined && { 'retry-after': String(seconds) }),
-    ...(quota !== undefined && {
-      'ratelimit-limit': String(quota),
+    ...(allowance !== undefined && {
+      'ratelimit-limit': String(allowance),
       'ratelimit-remaining': '0',
       'ratelimit-reset': String(seconds),
     }),

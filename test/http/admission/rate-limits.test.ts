@@ -204,7 +204,7 @@ t.test('wrong keys are forgotten within a minute, and those of ten thousand addr
   const socket = { remoteAddress: '10.0.0.9' }
   const send = (ip: string, now: number) => wrong.count(limitedAddress({ ip, socket } as FastifyRequest), now)
   send('10.0.0.1', 0)
-  t.throws(() => send('10.0.0.1', 59_000), { code: 'rate_limited', retryAfter: 1, quota: 1 })
+  t.throws(() => send('10.0.0.1', 59_000), { code: 'rate_limited', retryAfter: 1, allowance: 1 })
   t.throws(() => send('::ffff:10.0.0.1', 59_001), { code: 'rate_limited', retryAfter: 1 })
   t.equal(warnings.length, 1, 'one line per address and minute')
   send('10.0.0.1', 60_000)
