@@ -109,7 +109,10 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
     return shards.onFirst((clickhouse) => readKeyUse(clickhouse, projectId))
   }
 
-  /** Makes a change on behalf of the request's key. This process applies it before the call returns. */
+  /**
+   * Makes a change on behalf of the request's key. This process applies it before the call returns, if the keys can be
+   * read; otherwise with the next read.
+   */
   async function change<T>({ grant }: FastifyRequest, make: (changes: KeyChanges) => Promise<T>): Promise<T> {
     const changes = new KeyChanges(store, toActor(grant), fixed)
     const made = await shards.onFirst(() => make(changes))

@@ -67,9 +67,9 @@ export class Purge {
   #running: Promise<unknown> | null = null
   #next: Promise<number> | null = null
   #isWatching = false
-  /** by project: the purge that it waits for, which has not begun */
+  /** by asker: the purge that it waits for, which has not begun */
   readonly #gathered = new Map<string, Promise<number>>()
-  /** by project: resolves when it may ask for another one */
+  /** by asker: resolves when it may ask for another one */
   readonly #turns = new Map<string, Promise<void>>()
   /**
    * when (epoch ms) a month or table of a shard first had leftovers; needed because patches look younger after
@@ -93,29 +93,29 @@ export class Purge {
   /**
    * Removes everything that was deleted before the call from the parts in use, which may take as long as rewriting the
    * tables.
-   * @param projectId the project that asks; its calls within a few seconds, or within five times as long as its last
+   * @param asker the project or task that asks; its calls within a few seconds, or within five times as long as its last
    *   purge took, share one purge
    * @returns when the old parts will have left the disk of every shard, epoch ms
    * @throws DiskSpaceError if a shard has no room for the copies, ShardUnreachableError if one is down; the others are
    *   done
    */
-  now(projectId: string): Promise<number> {
-    const gathered = this.#gathered.get(projectId) ?? this.#gather(projectId)
-    this.#gathered.set(projectId, gathered)
+  now(asker: string): Promise<number> {
+    const gathered = this.#gathered.get(asker) ?? this.#gather(asker)
+    this.#gathered.set(asker, gathered)
     return gathered
   }
 
-  async #gather(projectId: string): Promise<number> {
-    await this.#turns.get(projectId)
+  async #gather(asker: string): Promise<number> {
+    await this.#turns.get(asker)
     this.#stop.signal.throwIfAborted()
     // Deletions from now on may be too late for this purge.
-    this.#gathered.delete(projectId)
+    this.#gathered.delete(asker)
     this.#next ??= this.#after(this.#running)
     const purged = this.#next
     const turn = this.#pauseAfter(purged).finally(() => {
-      if (this.#turns.get(projectId) === turn) this.#turns.delete(projectId)
+      if (this.#turns.get(asker) === turn) this.#turns.delete(asker)
     })
-    this.#turns.set(projectId, turn)
+    this.#turns.set(asker, turn)
     return await purged
   }
 
