@@ -13,6 +13,8 @@ export const NAME_RULE = `must be a string of 1 to ${MAX_NAME} characters`
 /** Epoch milliseconds. */
 export const MAX_TIMESTAMP = 9_999_999_999_999
 export const TIMESTAMP_RULE = `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`
+/** The days that ClickHouse's Date can hold. */
+export const [FIRST_DAY, LAST_DAY] = ['1970-01-01', '2149-06-06']
 /**
  * Epoch seconds of 1990 and 2100. Read as milliseconds, this range is a few weeks of 1970, so a timestamp in it is
  * probably in seconds by mistake.

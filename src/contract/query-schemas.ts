@@ -1,6 +1,6 @@
 import { Kind, type TProperties, Type, TypeRegistry } from '@sinclair/typebox'
 import { FORMATS, ROW_FORMATS } from './formats.js'
-import { isName, MAX_EXPORT, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.js'
+import { FIRST_DAY, isName, LAST_DAY, MAX_EXPORT, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.js'
 import { FIELD_MESSAGE } from './question-schemas.js'
 import { Name } from './schemas.js'
 
@@ -232,9 +232,6 @@ export const EventParams = Type.Object({ eventId: Type.String() })
 export const UserParams = Type.Object({ userId: Type.String() })
 export const AliasParams = Type.Object({ userId: Type.String(), alias: Type.String() })
 export const SessionParams = Type.Object({ sessionId: Type.String() })
-
-/** The days that ClickHouse's Date can hold. */
-const [FIRST_DAY, LAST_DAY] = ['1970-01-01', '2149-06-06']
 
 TypeRegistry.Set('Day', (_schema, value) => {
   if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d$/.test(value) || value < FIRST_DAY || value > LAST_DAY)

@@ -1,5 +1,6 @@
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { LAST_DAY } from '../contract/limits.js'
 import { formatEventId } from '../model/event-id.js'
 import { insertRows } from './insert.js'
 import { partitionSizes } from './parts.js'
@@ -106,9 +107,6 @@ export async function readUsage(
 interface UsageRow extends Record<'project' | 'date' | 'all_events' | 'all_bytes' | 'stored' | 'processes', string> {
   cpu_ms: string | null
 }
-
-/** The last day that ClickHouse's Date can hold. */
-const LAST_DAY = '2149-06-06'
 
 /** In place of a process, for what is measured for all of them together. */
 const ALL_PROCESSES = { process: '00000000-0000-0000-0000-000000000000' }
