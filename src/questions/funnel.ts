@@ -5,7 +5,7 @@ import { type Course, selectFurthestEntries } from './funnel-entries.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { Statement } from './statement.js'
-import { parseRange, parseSessions } from './time.js'
+import { parseRange } from './time.js'
 
 /** A line of the answer; its lists have an element for each step that a user reached. */
 interface FunnelRow {
@@ -52,6 +52,7 @@ function matchLine(statement: Statement, question: FunnelQuestion, values: unkno
 function selectFunnelUsers(statement: Statement, question: FunnelQuestion): string {
   const { steps, exclude, where, timezone, breakdown, order } = question
   const { from, to } = parseRange(question)
+  const range = { from, to: to + parseWindow(question) }
   // Identical steps share a bit.
   const definitions = new Map([...steps, ...exclude].map((definition) => [toDefinitionKey(definition), definition]))
   const bits = new Map([...definitions.keys()].map((key, bit) => [key, bit]))
@@ -62,9 +63,8 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
       definitions: [...definitions.values()].map(({ event, where }) => ({ event, where })),
       where,
       timezone,
-      from,
-      to: to + parseWindow(question),
-      sessions: parseSessions(question),
+      ...range,
+      sessions: { definition: question.sessions, ...range },
       user: 'known',
       columns: isByTime ? [] : ['id'],
       ...(breakdown.length > 0 && { breakdown }),

@@ -25,7 +25,7 @@ export interface Matching {
   from?: number
   /** epoch ms, exclusive */
   to: number
-  /** the sessions of the question, and the range that they reach a day beyond */
+  /** the sessions of the question, and the range that they reach a day beyond, which includes the range of the events */
   sessions: { definition: SessionsDefinition; from?: number; to: number }
   /** `known` excludes events without a known user; `all` includes them with the hash 0 */
   user: 'none' | 'all' | 'known'
@@ -80,12 +80,10 @@ function select(columns: readonly string[], rows: string, conditions: readonly s
     ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''})`
 }
 
-function createSessions(statement: Statement, { sessions, timezone, definitions, ...range }: Matching): Sessions {
-  const { from = Number.NEGATIVE_INFINITY, to } = sessions
+function createSessions(statement: Statement, { sessions, timezone, definitions }: Matching): Sessions {
   return new Sessions(statement, {
     ...sessions,
     timezone,
-    isWhole: (range.from ?? Number.NEGATIVE_INFINITY) >= from && range.to <= to,
     areAlone: definitions.every(({ event }) => event === SESSION),
   })
 }

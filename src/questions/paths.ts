@@ -5,7 +5,7 @@ import { extractNumbers, extractTimes, packEvent } from './event-order.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { Statement } from './statement.js'
-import { parseRange, parseSessions } from './time.js'
+import { parseRange } from './time.js'
 
 /** A node, or the link from it to the next one. */
 interface PathsRow {
@@ -60,12 +60,13 @@ function listTaken({ start, end }: PathsQuestion): Definition[] {
 /** The sorted names of all events that may be on a path. */
 function selectNames(statement: Statement, question: PathsQuestion): string {
   const { timezone } = question
+  const range = widenRange(question)
   const events = selectMatchingEvents(statement, {
     definitions: listTaken(question),
     where: null,
     timezone,
-    ...widenRange(question),
-    sessions: parseSessions(question),
+    ...range,
+    sessions: { definition: question.sessions, ...range },
     user: 'none',
     columns: ['event'],
   })
@@ -77,14 +78,15 @@ function buildPathQuery(statement: Statement, question: PathsQuestion): PathQuer
   const { start, end, steps, window, where, timezone } = question
   const { from, to } = parseRange(question)
   const first = start ?? end ?? ANY
-  const known = { timezone, sessions: parseSessions(question), user: 'known' } as const
+  const range = widenRange(question)
+  const known = { timezone, sessions: { definition: question.sessions, ...range }, user: 'known' } as const
   // This only leaves out users whose path cannot begin. To check `where`, too, might take as long as all the rest.
   const beginners = selectMatchingEvents(statement, { ...known, where: null, definitions: [first], from, to })
   const events = selectMatchingEvents(statement, {
     ...known,
     where,
     definitions: [first, ...listTaken(question)],
-    ...widenRange(question),
+    ...range,
     columns: ['id', 'event'],
   })
   return {

@@ -29,11 +29,12 @@ const MAX = 2n ** 64n - 1n
 
 /** The sessions that a question reads. */
 export interface SessionRange {
-  /** epoch ms of the question's range, from which sessions reach a day to either side; absent: no lower bound */
+  /**
+   * epoch ms of the range that the question reads events of, from which sessions reach a day to either side; absent: no
+   * lower bound
+   */
   from?: number | undefined
   to: number
-  /** whether the question counts only inside the range; default: no */
-  isWhole?: boolean | undefined
   /** whether it counts only sessions, and not their events; default: no */
   areAlone?: boolean | undefined
 }
@@ -47,15 +48,13 @@ interface Column {
  * The sessions of the days that session facts cover. The facts of a session are valid until more of the session is
  * stored; the question groups the events of all changed sessions itself.
  *
- * All events and calls of a session with a row are within a day, so a question that counts the session reads all of
- * them. Funnels and paths also consider sessions around the range, which may reach beyond what the question reads; it
- * groups those itself, too. A new event may belong to a session that starts up to a day before or after it, or may show
+ * All events and calls of a session with a row are within a day, so a question that counts the session, or one of its
+ * events, reads all of them. A new event may belong to a session that starts up to a day before or after it, or may show
  * that a session that started two days before lasts longer than a day.
  */
 export class SessionFacts {
   readonly #statement: Statement
   readonly #range: Pick<SessionRange, 'from' | 'to'>
-  readonly #isWhole: boolean
   readonly #definition: string
   /** the first day, since 1970, of the lists */
   readonly #first: number
@@ -87,10 +86,9 @@ export class SessionFacts {
     return found
   }
 
-  private constructor(statement: Statement, { from, to, isWhole }: SessionRange, days: readonly SessionDay[]) {
+  private constructor(statement: Statement, { from, to }: SessionRange, days: readonly SessionDay[]) {
     this.#statement = statement
     this.#range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS }
-    this.#isWhole = isWhole ?? false
     this.#definition = days[0]?.definition ?? '0'
     const covered = days.map(({ day }) => day)
     // A session that starts a day before the events of the question may reach into them.
@@ -123,17 +121,11 @@ export class SessionFacts {
   #selectChanged(): string {
     const { project, context } = this.#statement
     const { facts } = context
-    const { from, to } = this.#range
     const ofProject = `project_id = ${project}`
-    // A question that reads beyond its range sees only a part of these sessions.
-    const ends = this.#isWhole
-      ? []
-      : [from, to].flatMap((end) => (end === undefined ? [] : [this.#statement.number(end)]))
-    const isCut = ends.map((end) => `start < ${end} AND until >= ${end}`)
     const oldest = this.#calls.filter((_, i) => this.#fills[i] !== 0n).reduce(least, MAX)
     const conditions = {
       event_facts: [
-        ...this.#bounds('day', toDay, DAY_MS),
+        ...this.#bounds('day', toDay),
         `step > ${this.#ofDay(this.#steps, 'toInt32(day)')}`,
         ...(facts?.step ? [`step <= ${this.#statement.ofShard(facts.step, 'UInt32')}`] : []),
         // The last column is read only for the rows that are left.
@@ -142,7 +134,7 @@ export class SessionFacts {
       // The row of a session that was deleted does not say when it began.
       sessions: [
         `(is_deleted = 1 AND version > toUInt64('${oldest}') OR ${[
-          ...this.#bounds('started_at', (time) => time, DAY_MS),
+          ...this.#bounds('started_at', (time) => time),
           `version > ${this.#ofDay(this.#calls, `toInt32(intDiv(started_at, ${DAY_MS}))`)}`,
         ].join(' AND ')})`,
       ],
@@ -150,7 +142,7 @@ export class SessionFacts {
     const parts = [
       `SELECT session AS key FROM event_facts PREWHERE ${[ofProject, ...conditions.event_facts].join(' AND ')}`,
       `SELECT ${hashName('session_id')} AS key FROM sessions WHERE ${[ofProject, ...conditions.sessions].join(' AND ')}`,
-      `SELECT key FROM session_facts WHERE ${this.#isCurrent} AND (${['is_irregular', ...isCut].join(' OR ')})`,
+      `SELECT key FROM session_facts WHERE ${this.#isCurrent} AND is_irregular`,
     ]
     if (facts?.hasLater) {
       const isLater = `toUInt128(event_id) > ${this.#statement.ofShard(facts.hi, 'UInt128')}`
@@ -169,26 +161,19 @@ export class SessionFacts {
   selectOthers(columns: readonly Column[], user: 'name' | 'hash' | null): string {
     const statement = this.#statement
     const { changed } = this
-    const conditions = [
-      this.#isCurrent,
-      'NOT is_irregular',
-      ...(this.#isWhole
-        ? []
-        : [...this.#bounds('start', (time) => time), `start < ${statement.number(this.#range.to)}`]),
-      ...(changed === null ? [] : [`key NOT IN ${changed}`]),
-    ]
+    const conditions = [this.#isCurrent, 'NOT is_irregular', ...(changed === null ? [] : [`key NOT IN ${changed}`])]
     const joins = { name: () => joinUsers(statement, null, null), hash: () => joinUserHashes(statement, 'e.user') }
     const list = columns.map(({ name, sql }) => `${sql} AS ${name}`).join(', ')
     return `SELECT ${list} FROM session_facts AS e ${user ? joins[user]() : ''} WHERE ${conditions.join(' AND ')}`
   }
 
   /**
+   * Conditions for data that may change sessions of the range, which begin up to a day before it.
    * @param toValue SQL of a time, epoch ms, as the column has it
-   * @param before how much earlier the lower bound is, ms
    */
-  #bounds(column: string, toValue: (time: string) => string, before = 0): string[] {
+  #bounds(column: string, toValue: (time: string) => string): string[] {
     const { from, to } = this.#range
-    const lower = from === undefined ? [] : [`${column} >= ${this.#time(from - before, toValue)}`]
+    const lower = from === undefined ? [] : [`${column} >= ${this.#time(from - DAY_MS, toValue)}`]
     return [...lower, `${column} <= ${this.#time(to, toValue)}`]
   }
 

@@ -216,6 +216,21 @@ test('a session counts where it starts, and its events know it', (t) => {
   t.end()
 })
 
+test('events that a question follows beyond its range know their sessions', (t) => {
+  const range = { from: 10 * DAY_MINUTES * MINUTE_MS, to: 11 * DAY_MINUTES * MINUTE_MS }
+  const day = (event: string, days: number, session = '') => `${event}${days * DAY_MINUTES}${session}`
+  const steps = [{ event: 'A' }, { event: '$session' }]
+  const funnel = answer(
+    { kind: 'funnel', ...range, steps, window: '30d' },
+    visits(`${day('A', 10)} ${day('P', 30, 's')}`),
+  )
+  t.match(funnel.results, [{ steps: [{ users: 1 }, { users: 1 }] }])
+  const path = visits(`${day('P', 5, 's')} ${day('A', 10, 't')}`)
+  const paths = answer({ kind: 'paths', ...range, end: '$session', window: '30d' }, path)
+  t.match(paths.results, { nodes: [{ event: '$session' }, { event: '$pageview' }, { event: '$session' }] })
+  t.end()
+})
+
 test('campaign parameters come from the properties, or else from the URL of the page', (t) => {
   const values = (properties: object) => {
     const [event] = visits('P0')

@@ -1,8 +1,7 @@
 import { breakdownOf, type Group, largestGroups } from './breakdown.js'
 import { byUser, type Fact } from './data.js'
 import { type Definition, isEvent } from './filter.js'
-import { type Frame, type FunnelQuestion, isInRange, mean, percentile } from './question.js'
-import { durationOf } from './time.js'
+import { type Frame, type FunnelQuestion, isInRange, mean, percentile, windowOf } from './question.js'
 
 /** How far a user got with one entry: the events of the steps, in the order in which they were done. */
 export interface Passage {
@@ -48,10 +47,6 @@ export function funnelAnswer(question: FunnelQuestion, frame: Frame) {
 
 function share(part: number, whole: number): number {
   return whole === 0 ? 0 : part / whole
-}
-
-function windowOf({ window = '7d' }: FunnelQuestion): number {
-  return durationOf(window)
 }
 
 /** The events of the entry with which a user got furthest, the earliest of several. */

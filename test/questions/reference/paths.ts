@@ -1,8 +1,7 @@
 import { byUser, type Fact } from './data.js'
 import { type Definition, isEvent } from './filter.js'
 import { compareTexts } from './json.js'
-import { type Frame, isInRange, type PathsQuestion } from './question.js'
-import { durationOf } from './time.js'
+import { type Frame, isInRange, type PathsQuestion, windowOf } from './question.js'
 
 const OTHER = '$other'
 
@@ -74,10 +73,10 @@ function inOrder<One extends Node | Link>(all: One[], names: (keyof One)[]): One
 }
 
 function pathsOf(question: PathsQuestion, frame: Frame): Path[] {
-  const { start, end, steps = 3, window = '30m' } = question
+  const { start, end, steps = 3 } = question
   const given = start ?? end ?? '*'
   const first: Definition = typeof given === 'string' ? { event: given } : given
-  const windowMs = durationOf(window)
+  const windowMs = windowOf(question)
   // Sessions are among the events of a path only if it starts or ends at one.
   const taken = frame.facts.filter(({ isSession }) => !isSession || first.event === '$session')
   return [...byUser(taken)].flatMap(([user, facts]) =>

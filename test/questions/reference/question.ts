@@ -3,7 +3,7 @@ import type { Fact, World } from './data.js'
 import { type Definition, type Field, type Filter, matches, type SessionsDefinition } from './filter.js'
 import { withSessions } from './sessions.js'
 import type { Stretch, Unit, WeekStart } from './time.js'
-import { dateOf, dayAt, dayOf, isDate, timeOf } from './time.js'
+import { dateOf, dayAt, dayOf, durationOf, isDate, timeOf } from './time.js'
 
 type Time = string | number
 
@@ -91,10 +91,7 @@ export function frameOf(question: Answerable, world: World, now: number): Frame 
   const end = isDate(to) ? dayOf(to) : dayAt(zone, timeOf(to, zone))
   const from = question.from ?? dateOf(end - 30)
   const range = { start: timeOf(from, zone), end: timeOf(to, zone) }
-  // A user's very first session is looked for among all sessions.
-  const isEver = question.kind === 'retention' && (question.cohort ?? 'first') === 'first'
-  const sessionsRange = isEver ? { start: Number.NEGATIVE_INFINITY, end: range.end } : range
-  const facts = withSessions(world, question.sessions ?? world.project.sessions, sessionsRange, zone)
+  const facts = withSessions(world, question.sessions ?? world.project.sessions, searched(question, range), zone)
   return {
     facts: facts.filter((fact) => matches(question.where, fact, zone)),
     range,
@@ -105,6 +102,28 @@ export function frameOf(question: Answerable, world: World, now: number): Frame 
     limit: question.limit ?? 10,
     now,
   }
+}
+
+/** The range of the events that a question follows, which all know their sessions. */
+function searched(question: Answerable, { start, end }: Stretch): Stretch {
+  switch (question.kind) {
+    case 'series':
+      return { start, end }
+    case 'funnel':
+      return { start, end: end + windowOf(question) }
+    case 'retention':
+      // A user's very first session is looked for among all sessions.
+      return { start: (question.cohort ?? 'first') === 'first' ? Number.NEGATIVE_INFINITY : start, end }
+    case 'paths':
+      return question.end ? { start: start - windowOf(question), end } : { start, end: end + windowOf(question) }
+  }
+}
+
+const WINDOWS = { funnel: '7d', paths: '30m' }
+
+/** How long the events of a funnel or a path may take, in ms. */
+export function windowOf({ kind, window = WINDOWS[kind] }: FunnelQuestion | PathsQuestion): number {
+  return durationOf(window)
 }
 
 export function isInRange({ range }: Pick<Frame, 'range'>, { timestamp }: Fact): boolean {
