@@ -1,3 +1,4 @@
+import { formatExactJson } from '../contract/exact-json.js'
 import { type FieldName, OPERATORS, type Operand, type Operator, splitField } from '../contract/filters.js'
 import { isName } from '../contract/limits.js'
 import { isObject, type Reader } from '../contract/read-fields.js'
@@ -88,7 +89,7 @@ export class FilterCheck {
 
   #checkSessionHas(filter: unknown[], path: string, level: number): void {
     const [, events] = filter
-    this.#ofSession.add(JSON.stringify(filter))
+    this.#ofSession.add(formatExactJson(filter))
     if (this.#isOfGap) this.#fault(path, WITHIN)
     else if (filter.length !== 2 || !isObject(events)) this.#fault(path, SESSION_HAS)
     else this.#checkSessionEvents(events, path, level)
@@ -139,7 +140,7 @@ export class FilterCheck {
     const isOfSession = () => splitField(field as FieldName)[0] === 'session'
     const fieldFault = findFieldFault(field) ?? (this.#isOfGap && isOfSession() ? WITHIN : undefined)
     if (fieldFault !== undefined) this.#fault(`${path}/1`, fieldFault)
-    else if (isOfSession()) this.#ofSession.add(JSON.stringify(filter))
+    else if (isOfSession()) this.#ofSession.add(formatExactJson(filter))
     const isTime = fieldFault === undefined && splitField(field as FieldName)[0] === 'timestamp'
     const fault = findOperandFault(kind, operand, isTime)
     if (fault !== undefined) this.#fault(`${path}/2`, fault)

@@ -1,3 +1,4 @@
+import { formatExactJson } from '../contract/exact-json.js'
 import { splitField } from '../contract/filters.js'
 import type { FieldName, Filter, Scalar, SessionEvents } from '../contract/questions.js'
 import { decodeText, extractMembers, isArray, isText, parseNumber, toTextToken } from '../store/json-sql.js'
@@ -63,7 +64,7 @@ export function isNarrow(filter: Filter): boolean {
  */
 function hasEvent(context: FilterSql, events: SessionEvents): string {
   const { event, where } = events
-  const conditions = new Map(where ? listSessionConditions(where).map((one) => [JSON.stringify(one), one]) : [])
+  const conditions = new Map(where ? listSessionConditions(where).map((one) => [formatExactJson(one), one]) : [])
   if (!where || conditions.size === 0) return context.rows.sessionHas(events)
   const texts = [...conditions.keys()]
   const tests = Array.from({ length: 2 ** texts.length }, (_, combination) => {
@@ -98,7 +99,7 @@ function assume(filter: Filter, held: ReadonlySet<string>): Filter {
     return inner === ALWAYS ? NEVER : inner === NEVER ? ALWAYS : ['not', inner]
   }
   if (!isOfSession(filter)) return filter
-  return held.has(JSON.stringify(filter)) ? ALWAYS : NEVER
+  return held.has(formatExactJson(filter)) ? ALWAYS : NEVER
 }
 
 function joinConditions(context: FilterSql, filters: Filter[], word: 'AND' | 'OR', none: string): string {

@@ -1,4 +1,5 @@
 import { parseDuration } from '../contract/durations.js'
+import { formatExactJson } from '../contract/exact-json.js'
 import type { Definition, FunnelCell, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
 import { formatBreakdown } from '../store/json-sql.js'
 import { type Course, selectFurthestEntries } from './funnel-entries.js'
@@ -132,7 +133,7 @@ function parseWindow({ window }: FunnelQuestion): number {
 }
 
 function toDefinitionKey({ event, where }: Definition): string {
-  return JSON.stringify([event, where])
+  return formatExactJson([event, where])
 }
 
 /** Whether the names allow an event to match both definitions. */

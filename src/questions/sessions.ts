@@ -1,5 +1,6 @@
 import { CONTEXT_TEXTS } from '../contract/context.js'
 import { DAY_MS, parseDuration } from '../contract/durations.js'
+import { formatExactJson } from '../contract/exact-json.js'
 import { CONTEXT_NAMES, type PageName } from '../contract/page-fields.js'
 import { SESSION } from '../contract/question-schemas.js'
 import type { SessionEvents, SessionsDefinition } from '../contract/questions.js'
@@ -184,7 +185,7 @@ export class Sessions implements SessionTable {
       const name = this.#moment(`is_had${this.#moments.length}`, `toUInt8(${tests.join(' AND ')})`, 'toUInt8(0)')
       return `max(${name})`
     }
-    return this.#column(`has ${JSON.stringify([event, where ?? null])}`, build, fact)
+    return this.#column(`has ${formatExactJson([event, where ?? null])}`, build, fact)
   }
 
   /** The column with a session's user. */

@@ -1,12 +1,12 @@
 import type { Readable } from 'node:stream'
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import { ApiError } from '../contract/errors.js'
+import { formatExactJson } from '../contract/exact-json.js'
 import { asApiError, messageFor } from '../http/error-handler.js'
 import { countLimit } from '../http/limit-counts.js'
 import { hangUpSignal } from '../http/reply.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import type { ProjectData } from '../mcp/project-data.js'
-import { formatAnswer } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import { parseFieldText } from '../questions/field-name.js'
 import type { Questions } from '../questions/run.js'
@@ -97,12 +97,12 @@ function createProjectData(
   }
   return {
     ask: (question, signal) =>
-      answer(async () => formatAnswer(await questions.ask(projectId, question, signal, catalog.review))),
-    eventNames: () => answer(async () => formatAnswer(await catalog.events(projectId))),
-    propertyNames: ({ event }) => answer(async () => formatAnswer(await catalog.properties({ projectId, event }))),
+      answer(async () => formatExactJson(await questions.ask(projectId, question, signal, catalog.review))),
+    eventNames: () => answer(async () => formatExactJson(await catalog.events(projectId))),
+    propertyNames: ({ event }) => answer(async () => formatExactJson(await catalog.properties({ projectId, event }))),
     values: (wanted) => {
       return answer(async () => {
-        return formatAnswer(await catalog.values(projectId, { ...wanted, field: parseFieldText(wanted.field) }))
+        return formatExactJson(await catalog.values(projectId, { ...wanted, field: parseFieldText(wanted.field) }))
       })
     },
     user: (name) => {

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { formatExactJson } from '../contract/exact-json.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
 import { hangUpSignal } from '../http/reply.js'
-import { formatAnswer } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import type { Questions } from '../questions/run.js'
 import { CALLS } from './questions.calls.js'
@@ -16,6 +16,6 @@ export const questions: FastifyPluginAsyncTypebox<QuestionsOptions> = async (app
   app.post('/query', CALLS.query, async ({ projectId, body }, reply) => {
     const answered = await questions.ask(projectId, body, hangUpSignal(reply), catalog.review)
     reply.header('content-type', MEDIA_TYPES.json.contentType)
-    return formatAnswer({ status: 1, error: null, ...answered })
+    return formatExactJson({ status: 1, error: null, ...answered })
   })
 }

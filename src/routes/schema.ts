@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { formatExactJson } from '../contract/exact-json.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
-import { formatAnswer } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import { parseFieldText } from '../questions/field-name.js'
 import { CALLS } from './schema.calls.js'
@@ -17,12 +17,12 @@ export const schema: FastifyPluginAsyncTypebox<SchemaOptions> = async (app, { ca
 
   app.get('/schema/properties', CALLS.readPropertyNames, async ({ projectId, query }, reply) => {
     reply.header('content-type', MEDIA_TYPES.json.contentType)
-    return formatAnswer({ status: 1, error: null, ...(await catalog.properties({ projectId, event: query.event })) })
+    return formatExactJson({ status: 1, error: null, ...(await catalog.properties({ projectId, event: query.event })) })
   })
 
   app.get('/schema/values', CALLS.readFieldValues, async ({ projectId, query }, reply) => {
     const wanted = { ...query, field: parseFieldText(query.field) }
     reply.header('content-type', MEDIA_TYPES.json.contentType)
-    return formatAnswer({ status: 1, error: null, ...(await catalog.values(projectId, wanted)) })
+    return formatExactJson({ status: 1, error: null, ...(await catalog.values(projectId, wanted)) })
   })
 }

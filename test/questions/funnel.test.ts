@@ -1,4 +1,5 @@
 import t from 'tap'
+import { formatExactJson } from '../../src/contract/exact-json.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import type { FunnelLine } from '../../src/contract/questions.js'
 import { type Course, selectFurthestEntries } from '../../src/questions/funnel-entries.js'
@@ -38,7 +39,7 @@ async function send(...all: Journeys[]) {
 const range = { from: '2026-03-01', to: '2026-03-02', window: '1s' }
 
 async function ask(prefix = '', question: object) {
-  const body = JSON.stringify({ kind: 'funnel', ...range, ...question })
+  const body = formatExactJson({ kind: 'funnel', ...range, ...question })
   const response = await (await project()).call(
     'POST',
     '/public/query',
@@ -158,6 +159,29 @@ t.test('an event that matches several steps counts for the first one that is not
   t.strictSame(summary(await funnelOf(journeys, { steps: [...steps('a'), paid], order: 'any' })), [['3 2', '- 1']])
   t.strictSame(summary(await funnelOf(journeys, { steps: [paid, ...steps('a')], order: 'any' })), [['3 3', '- 1']])
   t.strictSame(summary(await funnelOf(journeys, { steps: [...steps('a'), paid] })), [['3 2', '- 1']])
+})
+
+t.test('filters that differ only in an infinite number are different', async (t) => {
+  const { POSITIVE_INFINITY: above, NEGATIVE_INFINITY: below } = Number
+  const isBefore = (field: string, number: number) => ['lt', field, number]
+  const isBetween = (test: (number: number) => unknown) => ['and', [test(above), ['not', test(below)]]]
+  const has = (where: unknown) => ['session_has', { event: 'a', where }]
+  const where = [
+    isBetween((number) => has(isBefore('timestamp', number))),
+    has(isBetween((number) => isBefore('session.start', number))),
+  ]
+  const lines = await funnelOf(
+    { ann: 'a@0 a@1' },
+    {
+      steps: [
+        { event: 'a', where: isBefore('timestamp', above) },
+        { event: 'a', where: ['and', where] },
+        { event: 'a', where: isBefore('timestamp', below) },
+      ],
+      sessions: { gap: '1h' },
+    },
+  )
+  t.strictSame(summary(lines)[0]?.[0], '1 1 0')
 })
 
 t.test("the breakdown is that of the entry's event", async (t) => {
