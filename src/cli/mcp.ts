@@ -3,6 +3,7 @@ import { TallyhouseError } from '../client/errors.js'
 import { toSearchParams } from '../client/export.js'
 import { pathTo, QUESTION_TIMEOUT_MS } from '../client/tallyhouse.js'
 import { ApiError, ERROR_STATUS, type ErrorCode } from '../contract/errors.js'
+import { formatExactJson } from '../contract/exact-json.js'
 import { failureText } from '../lib/failure-text.js'
 import type { ProjectData } from '../mcp/project-data.js'
 import { callFailure } from './check-service.js'
@@ -61,7 +62,7 @@ function toProjectData({ url, secretKey }: Target): ProjectData {
   }
   return {
     ask: (question, signal) => {
-      return call(() => ({ method: 'POST', path: '/public/query', body: JSON.stringify(question) }), signal)
+      return call(() => ({ method: 'POST', path: '/public/query', body: formatExactJson(question) }), signal)
     },
     eventNames: (signal) => read('schema/events', {}, signal),
     propertyNames: (wanted, signal) => read('schema/properties', wanted, signal),

@@ -1,3 +1,4 @@
+import { formatExactJson } from '../contract/exact-json.js'
 import type { SettingsChange } from '../contract/project-settings.js'
 import type { AnswerTo, FieldName, QuestionInput } from '../contract/questions.js'
 import type {
@@ -307,7 +308,7 @@ export class Tallyhouse {
    * @throws TallyhouseError `invalid_request` with the fields at fault in `details`; `query_too_large`
    */
   async query<Q extends QuestionInput>(question: Q, options?: CallOptions): Promise<AnswerTo<Q['kind']>> {
-    const call = { method: 'POST', path: '/public/query', body: JSON.stringify(question) } as const
+    const call = { method: 'POST', path: '/public/query', body: formatExactJson(question) } as const
     const { value } = await this.#connection.call({ ...call, timeoutMs: QUESTION_TIMEOUT_MS }, options)
     const { status: _, error: __, ...answer } = value
     return answer as unknown as AnswerTo<Q['kind']>

@@ -1,4 +1,6 @@
+import { formatExactJson } from './exact-json.js'
+
 /** Whether two values have the same JSON; the order of fields counts. */
 export function isSameJson(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one) === JSON.stringify(other)
+  return formatExactJson(one) === formatExactJson(other)
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type DefinitionInput, type QuestionInput, Tallyhouse } from '../../src/client/index.js'
+import { type DefinitionInput, type Filter, type QuestionInput, Tallyhouse } from '../../src/client/index.js'
 import { SECRET_KEY } from '../helper.js'
 import { addressOf } from '../live-stream.js'
 import { newProject } from '../shared-app.js'
@@ -45,6 +45,11 @@ t.test('query returns the answer type of each kind of question', async (t) => {
       [1, 60_000],
     ],
   )
+
+  const where: Filter = ['lt', 'properties.n', Number.POSITIVE_INFINITY]
+  const below = await tallyhouse.query({ kind: 'series', series: [{ event: 'view' }], where, ...range })
+  t.equal(below.results[0]?.total, 2)
+  t.strictSame(below.query.where, where)
 
   const retention = await tallyhouse.query({ kind: 'retention', start: 'view', return: 'buy', ...range })
   t.strictSame(

@@ -3,6 +3,7 @@ import { text as readAll } from 'node:stream/consumers'
 import { Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
 import { QUESTION_TIMEOUT_MS } from '../../client/tallyhouse.js'
+import { formatExactJson } from '../../contract/exact-json.js'
 import type { AnyAnswer } from '../../contract/questions.js'
 import { checkService } from '../check-service.js'
 import { type Command, type CommandIo, UsageError } from '../command.js'
@@ -53,7 +54,7 @@ export const command: Command = {
     const { url, secretKey } = await readTarget(target, io)
     const connection = new Connection({ url, secretKey })
     await checkService(connection, url, 'read', io)
-    const call = { method: 'POST', path: '/public/query', body: JSON.stringify(question) } as const
+    const call = { method: 'POST', path: '/public/query', body: formatExactJson(question) } as const
     const { value, text } = await connection
       .call({ ...call, timeoutMs: QUESTION_TIMEOUT_MS }, { signal: io.signal })
       .catch(explain)

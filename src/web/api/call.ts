@@ -1,3 +1,4 @@
+import { formatExactJson } from '../../contract/exact-json.js'
 import { BASE_URL } from '../lib/base-url.js'
 import { firstEvent } from '../lib/first-event.js'
 import { readMembers } from '../lib/json-text.js'
@@ -195,7 +196,7 @@ async function fetchOnce(
       ...(method !== 'GET' && { 'x-csrf-token': csrfToken }),
       ...(lastEventId && { 'last-event-id': lastEventId }),
     },
-    ...(body !== undefined && { body: body instanceof JsonText ? body.text : JSON.stringify(body) }),
+    ...(body !== undefined && { body: body instanceof JsonText ? body.text : formatExactJson(body) }),
     signal: AbortSignal.any(ends.filter((signal) => signal !== undefined)),
   }).catch((error: unknown) => {
     if (caller?.aborted) throw error

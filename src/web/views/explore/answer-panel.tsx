@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { formatExactJson } from '../../../contract/exact-json.js'
 import type { Warning } from '../../../contract/warning.js'
 import type { ComparedAnswer } from '../../api/answers.js'
 import { AnswerNotes } from '../../charts/answer-notes.js'
@@ -183,6 +184,6 @@ function buildLink(question: unknown, display: Display): string {
 
 /** The same request as a curl command. */
 function buildCurl(request: unknown): string {
-  const body = JSON.stringify(request).replaceAll("'", "'\\''")
+  const body = formatExactJson(request).replaceAll("'", "'\\''")
   return `curl -H 'content-type: application/json' -H "x-api-key: $KEY" ${BASE_URL}/public/query -d '${body}'`
 }

@@ -1,0 +1,13 @@
+import t from 'tap'
+import { formatExactJson } from '../../src/contract/exact-json.js'
+import { isSameJson } from '../../src/contract/same-json.js'
+
+t.test('infinite numbers stay numbers, whatever texts are next to them', async (t) => {
+  const { POSITIVE_INFINITY: above, NEGATIVE_INFINITY: below } = Number
+  const value = [above, { infinite: 'infinite', '"': ['-infinite!', below, '"infinite"'] }, null]
+  t.equal(formatExactJson(value), '[1e400,{"infinite":"infinite","\\"":["-infinite!",-1e400,"\\"infinite\\""]},null]')
+  t.strictSame(JSON.parse(formatExactJson(value)), value)
+  t.notOk(isSameJson([above], [below]))
+  t.notOk(isSameJson([above], [null]))
+  t.ok(isSameJson([above], [above]))
+})
