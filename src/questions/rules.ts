@@ -121,7 +121,7 @@ export function checkCell(question: AnyQuestion, cell: Cell, fault: Fault): void
 function checkSeriesCell(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, fault: Fault): void {
   if (at !== undefined) checkPoint(question, at, fault)
   checkWhole('/series', series, 0, Math.max(0, question.series.length - 1), fault)
-  checkBreakdown(breakdown, question, fault)
+  checkBreakdown(breakdown, { ...question, hasRest: question.other }, fault)
 }
 
 function checkPoint(question: SeriesQuestion, at: string, fault: Fault): void {
@@ -143,7 +143,7 @@ function listBuckets(question: RangeQuestion, unit: Unit) {
 
 function checkFunnelCell(question: FunnelQuestion, { step, breakdown, dropped }: FunnelCell, fault: Fault): void {
   checkWhole('/step', step, dropped ? 2 : 1, Math.max(2, question.steps.length), fault)
-  checkBreakdown(breakdown, question, fault)
+  checkBreakdown(breakdown, { ...question, hasRest: true }, fault)
 }
 
 function checkRetentionCell(question: RetentionQuestion, { cohort, interval }: RetentionCell, fault: Fault): void {
@@ -164,8 +164,13 @@ function checkWhole(field: string, value: number, least: number, most: number, f
   if (value < least || value > most) fault(field, `must be a whole number from ${least} to ${most}`)
 }
 
-/** `$other` stands for all fields together. */
-function checkBreakdown(values: unknown[], { breakdown }: { breakdown: unknown[] }, fault: Fault): void {
-  if (values.length === breakdown.length || (values.length === 1 && values[0] === '$other')) return
+/** @param of `hasRest`: whether an answer with a breakdown may have a line for the rest, `$other` for all fields together */
+function checkBreakdown(
+  values: unknown[],
+  { breakdown, hasRest }: { breakdown: unknown[]; hasRest: boolean },
+  fault: Fault,
+): void {
+  const isOfRest = hasRest && breakdown.length > 0 && values.length === 1 && values[0] === '$other'
+  if (values.length === breakdown.length || isOfRest) return
   fault('/breakdown', 'must be the breakdown of a line of the answer')
 }

@@ -678,6 +678,20 @@ t.test('says what is wrong with a question', async (t) => {
     t.strictSame(await cell(at), [400, 'invalid_request', '/cell/at'], String(at))
   }
   for (const at of ['2026-04-20', '2026-04-19T23:15:30-00:44:30']) t.strictSame(await cell(at), [200, undefined], at)
+  const lineOfRest = (of: object) => answer({ kind: 'users', of, cell: { step: 1, breakdown: ['$other'] } })
+  const ofSeries = (rest: object) => lineOfRest({ kind: 'series', series, ...rest })
+  const ofFunnel = (breakdown: string[]) => lineOfRest({ kind: 'funnel', steps: [...series, ...series], breakdown })
+  const breakdown = ['event', 'distinct_id']
+  for (const asked of [ofSeries({ breakdown, other: false }), ofSeries({}), ofFunnel([])]) {
+    t.strictSame(await asked, [400, 'invalid_request', '/cell/breakdown'])
+  }
+  for (const asked of [
+    ofSeries({ breakdown }),
+    ofSeries({ breakdown: ['event'], other: false }),
+    ofFunnel(breakdown),
+  ]) {
+    t.strictSame(await asked, [200, undefined])
+  }
 })
 
 t.test('a range may end after the last instant that an event can have', async (t) => {
