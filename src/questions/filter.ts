@@ -116,7 +116,8 @@ function buildIsOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): s
   const { statement } = rows
   const field = rows.field(name)
   const { type, sql } = field
-  const texts = values.filter((value) => typeof value === 'string')
+  // The fields that are texts have no unpaired surrogates, and a list of parameters would replace them.
+  const texts = values.filter((value) => typeof value === 'string').filter((value) => value.isWellFormed())
   const numbers = values.filter((value) => typeof value === 'number')
   if (type === 'text') return texts.length > 0 ? `${sql} IN ${statement.texts(texts)}` : FALSE
   if (type === 'number') return numbers.length > 0 ? `${sql} IN ${statement.numbers(numbers)}` : FALSE

@@ -543,6 +543,12 @@ t.test('compares values as JSON has them', async (t) => {
   }
 })
 
+t.test('a name with an unpaired surrogate is no name', async (t) => {
+  await send(['u\ufffd', 'ada', 0])
+  const where = ['is', 'event', ['u\ud83d']]
+  t.strictSame(await lines({ series: [{ event: '*', where }], interval: 'none' }), [[[], 0, [0]]])
+})
+
 t.test('filters by the channel of the page, which takes many steps to find', async (t) => {
   await send(
     ['seen', 'ada', 0, '{"url":"https://shop.example/?utm_source=google&utm_medium=cpc"}'],
