@@ -179,12 +179,18 @@ export class Questions {
       found.push(...warnings.map((warning) => ({ ...warning, path: `${path}${warning.path}` })))
     }
     for (const { path, warnings } of read) note(path, warnings)
+    let isLate = false
     const reviewNames = async () => {
       const point = await this.#options.barrier.waitForProject(projectId)
       if (point.pending > 0) return
-      for (const { path, question, body } of read) note(path, await review(projectId, { question, body, point }))
+      for (const { path, question, body } of read) {
+        // The look-ups of a whole board would keep the project's slots from its questions.
+        if (isLate) return
+        note(path, await review(projectId, { question, body, point }))
+      }
     }
     await withTimeout(reviewNames(), this.#options.reviewMs ?? GRACE_FOR_REVIEW_MS).catch(() => undefined)
+    isLate = true
     return found.slice(0, MAX_WARNINGS)
   }
 

@@ -17,7 +17,7 @@ const positionAt = (ms: number) => BigInt(START + ms) << 16n
 let projects = 0
 
 /** A project whose events are inserted directly into the table, and its catalog. */
-function project() {
+function project({ reviewMs }: { reviewMs?: number } = {}) {
   const projectId = `project ${projects++}`
   const point = { stored: positionAt(0), pending: 0, deletions: '' }
   const clock = { ms: 0 }
@@ -30,7 +30,7 @@ function project() {
     },
   }
   const limits = { QUERY_TIMEOUT: 30, QUERY_MEMORY: 2 ** 31 }
-  const questions = new Questions({ shards, barrier, limits, aliases: { hasAny: async () => false } })
+  const questions = new Questions({ shards, barrier, limits, reviewMs, aliases: { hasAny: async () => false } })
   const attempts: unknown[] = []
   const log = { info: (details: { failures?: number }) => details.failures && attempts.push(details) }
   const catalog = new Catalog({ shards, barrier, questions, log, clock: () => clock.ms })
@@ -46,7 +46,7 @@ function project() {
   }
   const counts = async () => (await catalog.events(projectId)).events.map(({ event, count }) => [event, count])
   const refuse = (id: string) => refused.add(id)
-  return { projectId, catalog, point, clock, insert, counts, refuse, attempts }
+  return { projectId, catalog, questions, point, clock, insert, counts, refuse, attempts }
 }
 
 t.test('only new events are counted, and all of them again after a while', async (t) => {
@@ -310,4 +310,23 @@ t.test('in a large project, a few of the newest events are read in addition to a
   t.strictSame(await warnings('*', 'new'), [])
   await insert(3000, `'often'`, 40, `'{"plan":1}'`)
   t.strictSame(await warnings('*', 'new'), [], 'it is known from before')
+})
+
+t.test('a review that takes too long does not go on with further questions', async (t) => {
+  const { questions } = project({ reviewMs: 1 })
+  const body = { kind: 'series', series: [{ event: 'a' }] }
+  const begun: string[] = []
+  let finish = () => {}
+  const finished = new Promise<[]>((resolve) => {
+    finish = () => resolve([])
+  })
+  const bodies = new Map(['/cards/0', '/cards/1'].map((path) => [path, body]))
+  const found = await questions.review('default', bodies, async (projectId) => {
+    begun.push(projectId)
+    return await finished
+  })
+  t.strictSame(found, [])
+  finish()
+  await new Promise(setImmediate)
+  t.equal(begun.length, 1)
 })
