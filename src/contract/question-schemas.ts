@@ -144,7 +144,11 @@ export const Series = object({
   series: describe(list('series', SeriesDefinition, 1, 10), 'The series, one line each.'),
   ...split,
   other: withDefault(flag(), true, 'Whether the values beyond `limit` share a line.'),
-  approximate: withDefault(flag(), false, 'Allows estimates of unique users, which are faster.'),
+  approximate: withDefault(
+    flag(),
+    false,
+    'Allows estimates of unique users, medians and percentiles, which are faster.',
+  ),
 })
 
 export const Exclusion = object({
