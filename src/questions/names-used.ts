@@ -49,9 +49,12 @@ export interface NamesUsed extends CheckedNames {
   fields: FieldUse[]
 }
 
-/** Where a field is in a question, and how it is used. */
+/**
+ * Where a field is in a question, and how it is used. `hasSessions`: whether sessions are among the events that have
+ * it; default: no
+ */
 type Place = Pick<PropertyUse, 'path' | 'events'> &
-  Partial<Pick<PropertyUse, 'types' | 'values'> & Pick<FieldUse, 'isOfSessions'>>
+  Partial<Pick<PropertyUse, 'types' | 'values'> & Pick<FieldUse, 'isOfSessions'> & { hasSessions: boolean }>
 
 /**
  * The names of events and properties in a question.
@@ -61,10 +64,12 @@ export function findNames(question: Question, body: unknown): NamesUsed {
   const used: NamesUsed = { events: [], properties: [], values: [], fields: [] }
   if (question.kind !== 'users') collect(question, body, '', used)
   else {
-    collect(question.of, getMember(body, 'of'), '/of', used)
-    for (const [name, event] of Object.entries(question.cell)) {
-      const isEvent = question.of.kind === 'paths' && typeof event === 'string' && event !== '$other'
-      if (isEvent) used.events.push({ path: `/cell/${name}`, name: event })
+    const { of, cell } = question
+    collect(of, getMember(body, 'of'), '/of', used)
+    const { hasSessions } = listEvents(listDefinitions(of, '').map(({ definition }) => definition))
+    for (const [name, event] of Object.entries(cell)) {
+      const isEvent = of.kind === 'paths' && typeof event === 'string' && event !== '$other'
+      if (isEvent && !(hasSessions && event === SESSION)) used.events.push({ path: `/cell/${name}`, name: event })
     }
   }
   return used
@@ -92,8 +97,9 @@ function collect(question: AnyQuestion, body: unknown, path: string, used: Names
     collectNames(definition.event, isPlain ? at : `${at}/event`, used)
     if (definition.where) collectFilter(definition.where, { path: `${at}/where`, ...listEvents([definition]) }, used)
   }
+  const named = listEvents(definitions.map(({ definition }) => definition))
   // Paths consist of events of any name.
-  const all = question.kind === 'paths' ? { events: null } : listEvents(definitions.map(({ definition }) => definition))
+  const all = question.kind === 'paths' ? { events: null, hasSessions: named.hasSessions } : named
   if (question.where) collectFilter(question.where, { path: `${path}/where`, ...all }, used)
   const { sessions } = question
   // The default of the project is not part of the body.
@@ -113,7 +119,8 @@ function collect(question: AnyQuestion, body: unknown, path: string, used: Names
   }
 }
 
-function listDefinitions(question: AnyQuestion, path: string): { definition: Definition; path: string }[] {
+/** Which events a question names, each with its path. @param path of the question in the request */
+export function listDefinitions(question: AnyQuestion, path: string): { definition: Definition; path: string }[] {
   const list = (name: string, definitions: readonly Definition[]) =>
     definitions.map((definition, i) => ({ definition, path: `${path}/${name}/${i}` }))
   const one = (name: string, definition: Definition | null) =>
@@ -136,9 +143,14 @@ function listSplitDefinitions(question: Extract<AnyQuestion, { breakdown: unknow
   return question.order === 'any' ? question.steps : question.steps.slice(0, 1)
 }
 
-/** The events of definitions, and whether all of them are sessions. */
-function listEvents(definitions: readonly Definition[]): Pick<Place, 'events' | 'isOfSessions'> {
-  return { events: listEventNames(definitions), isOfSessions: definitions.every(({ event }) => event === SESSION) }
+/** The events of definitions, and whether all or some of them are sessions. */
+function listEvents(definitions: readonly Definition[]) {
+  const areSessions = definitions.map(({ event }) => event === SESSION)
+  return {
+    events: listEventNames(definitions),
+    isOfSessions: areSessions.every(Boolean),
+    hasSessions: areSessions.some(Boolean),
+  }
 }
 
 /** The event names of definitions; null for all events. */
@@ -179,7 +191,10 @@ function collectFilter(filter: Filter, { path, ...place }: Place, used: NamesUse
   }
   const values = listValues(filter, `${path}/2`)
   if (splitField(filter[1])[0] === 'event') {
-    for (const { path, value } of values) if (typeof value === 'string') used.events.push({ path, name: value })
+    for (const { path, value } of values) {
+      const isName = typeof value === 'string' && !(place.hasSessions && value === SESSION)
+      if (isName) used.events.push({ path, name: value })
+    }
   }
   collectField(filter[1], { path: `${path}/1`, ...place, values, types: listComparedTypes(filter) }, used)
 }
@@ -205,7 +220,7 @@ function listComparedTypes([operator, field, compared]: Comparison): PropertyTyp
 }
 
 function collectField(field: FieldName, place: Place, { properties, values, fields }: NamesUsed): void {
-  const { isOfSessions = false, ...used } = place
+  const { isOfSessions = false, hasSessions: _, ...used } = place
   const { path, types = null } = used
   fields.push({ path, field, types, isOfSessions })
   const [source = '', ...names] = splitField(field)

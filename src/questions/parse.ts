@@ -7,14 +7,15 @@ import { Faults } from './faults.js'
 import { warnOfUnknownValues, warnOfUses } from './known-values.js'
 import { findNames } from './names-used.js'
 import { checkCell, checkRules, fillRange, warnOfSeconds } from './rules.js'
+import { warnOfSessionsLeftOut } from './session-filters.js'
 import { StrictReader } from './strict-reader.js'
 
 type CountingKind = keyof typeof COUNTING
 const KINDS = Object.keys(COUNTING)
 
 /**
- * Reads a question and fills in every default. Warns about ignored fields, times in seconds, and values that a field
- * never has.
+ * Reads a question and fills in every default. Warns about ignored fields, times in seconds, filters that no session
+ * passes, and values that a field never has.
  * @param body of the request, already parsed as JSON
  * @param now epoch ms
  * @throws ApiError `invalid_request` that names every field at fault
@@ -29,9 +30,10 @@ export function readQuestion(
   const question = readAny(fill(withoutKey(body), defaults), '', reader, now)
   faults.throwIfAny()
   if (question === null) throw new Error('the question cannot be read, but has no fault')
-  const ofRange = question.kind === 'users' ? warnOfSeconds(question.of, '/of') : warnOfSeconds(question, '')
+  const [asked, path] = question.kind === 'users' ? [question.of, '/of'] : [question, '']
   const { values, fields } = findNames(question, body)
   const ofFields = [...warnOfUnknownValues(values), ...warnOfUses(fields)]
+  const ofRange = [...warnOfSeconds(asked, path), ...warnOfSessionsLeftOut(asked, path)]
   return { question, warnings: [...reader.listWarnings(), ...ofRange, ...ofFields] }
 }
 

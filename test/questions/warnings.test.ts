@@ -431,7 +431,6 @@ t.test('fields that a session does not have are named', (t) => {
   t.match(read({ series: [{ event: '$session', ...sum }, { event: 'a' }] }), [
     { path: '/series/0/property', suggestion: 'session.first.properties.a' },
   ])
-  t.strictSame(read({ series: [...sessions, { event: 'a' }], where: filter }), [], 'events may have it')
   t.strictSame(read({ series: sessions, where: ['session_has', { event: 'a', where: filter }] }), [])
   t.match(read({ series: sessions, where: ['session_has', { event: 'a', were: filter }] }), [
     { path: '/where/1/were', message: 'The field were is ignored. Did you mean where?' },
@@ -444,6 +443,63 @@ t.test('fields that a session does not have are named', (t) => {
     { events: [{ path: '/where/1/event', name: '$session' }] },
     'it is not an event of a session',
   )
+  t.end()
+})
+
+t.test('a filter that no session passes is named in a question about sessions and events', (t) => {
+  const read = (question: object) => {
+    const { warnings } = readQuestion({ ...RANGE, ...question }, START)
+    return warnings.map(({ path, message }) => `${path} ${message.split(':')[0]}`)
+  }
+  const [session, event] = [{ event: '$session' }, { event: 'a' }]
+  const plan = ['is', 'properties.plan', ['pro']]
+  const isEvent = (...names: string[]) => ['is', 'event', names]
+  const funnel = (where: unknown) => read({ kind: 'funnel', steps: [session, event], where })
+  const none = ['/where No session passes this filter']
+  const page = ['contains', 'event', 'page']
+  for (const where of [plan, isEvent('a'), ['and', [['set', 'user.plan'], plan]], ['or', [page, plan]]]) {
+    t.strictSame(funnel(where), none, JSON.stringify(where))
+    t.strictSame(read({ kind: 'series', series: [event, session], where }), none)
+    t.strictSame(read({ kind: 'retention', start: session, return: event, where }), none)
+    t.strictSame(read({ kind: 'paths', start: '$session', where }), none)
+    t.strictSame(read({ kind: 'paths', start: 'a', where }), [], 'without sessions')
+    t.strictSame(funnel(['or', [isEvent('$session'), where]]), [], 'sessions pass')
+  }
+  const many = [
+    ['is', 'properties.plan', [null]],
+    ['is_not', 'properties.plan', ['pro']],
+    ['not_set', 'properties.plan'],
+    ['not', plan],
+    ['not', isEvent('a')],
+    ['not_contains', 'event', 'page'],
+    ['starts_with', 'event', '$'],
+    ['matches', 'event', 'x'],
+    ['gt', 'event', 'a'],
+    ['set', 'page.path'],
+    ['session_has', event],
+  ]
+  for (const where of many) t.strictSame(funnel(where), [], JSON.stringify(where))
+  const alone = { kind: 'series', series: [{ ...session, where: page }] }
+  t.strictSame(read(alone), ['/series/0/where No session passes this filter'])
+  const of = { kind: 'paths', ...RANGE, end: '$session', where: isEvent('$pageview') }
+  const asked = { kind: 'users', of, cell: { step: 0, event: '$session' } }
+  t.strictSame(
+    readQuestion(asked, START).warnings.map(({ path }) => path),
+    ['/of/where'],
+  )
+  t.end()
+})
+
+t.test('the name of sessions is no unknown event in a filter of a question about sessions', (t) => {
+  const names = (question: object) => {
+    const body = { ...question, ...('of' in question ? {} : RANGE) }
+    return findNames(readQuestion(body, START).question, body).events.filter(({ name }) => name === '$session')
+  }
+  const where = ['is', 'event', ['$pageview', '$session']]
+  const of = { kind: 'paths', start: '$session', where, ...RANGE }
+  t.strictSame(names({ kind: 'users', of, cell: { step: 0, event: '$session' } }), [])
+  t.strictSame(names({ kind: 'funnel', steps: [{ event: '$session', where }, { event: 'a' }], where }), [])
+  t.strictSame(names({ kind: 'paths', start: 'a', where }), [{ path: '/where/2/1', name: '$session' }])
   t.end()
 })
 
