@@ -1,5 +1,5 @@
 import { type Comparison, type FieldName, type Filter, OPERATORS, type Operator, splitField } from './filters.js'
-import { SESSION } from './question-schemas.js'
+import { OTHER, SESSION } from './question-schemas.js'
 import type { SeriesDefinition, SeriesLine, SeriesQuestion } from './questions.js'
 
 /** Labels for the parts of questions, for the page and for the tables in a terminal. */
@@ -88,7 +88,7 @@ function labelPlace(values: readonly unknown[], place: number): string {
 
 /** Whether a line has the rest of the values. */
 function isRest(values: readonly unknown[]): boolean {
-  return values.length === 1 && values[0] === '$other'
+  return values.length === 1 && values[0] === OTHER
 }
 
 function labelValue(value: unknown): string {

@@ -31,6 +31,8 @@ export const FIELD_MESSAGE =
   'must be event, distinct_id, timestamp, properties.<name>, user.<name>, session.<name>, page.<name> or context.<name>'
 /** The event name that stands for sessions in questions, as if each were an event. */
 export const SESSION = '$session'
+/** Stands in answers for all values or names beyond the limit. */
+export const OTHER = '$other'
 /** The metrics that are computed from the numbers of a property. */
 export const NUMBER_METRICS = ['sum', 'avg', 'min', 'max', 'median', 'percentile'] as const
 

@@ -1,5 +1,6 @@
 import { parseDuration } from '../contract/durations.js'
 import { formatExactJson } from '../contract/exact-json.js'
+import { OTHER } from '../contract/question-schemas.js'
 import type { Definition, FunnelCell, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
 import { formatBreakdown } from '../store/json-sql.js'
 import { type Course, selectFurthestEntries } from './funnel-entries.js'
@@ -16,9 +17,6 @@ interface FunnelRow {
   medians: number[]
   means: number[]
 }
-
-/** The breakdown of the line for all other values. */
-const REST = '$other'
 
 /** Counts the users who do the steps one after another, and measures how long that takes them. */
 export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
@@ -43,7 +41,7 @@ export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
 /** SQL condition for users who count in a line. */
 function matchLine(statement: Statement, question: FunnelQuestion, values: unknown[]): string {
   if (question.breakdown.length === 0) return 'true'
-  if (values.length !== 1 || values[0] !== REST) return `breakdown = ${statement.text(formatBreakdown(values))}`
+  if (values.length !== 1 || values[0] !== OTHER) return `breakdown = ${statement.text(formatBreakdown(values))}`
   const first = `SELECT breakdown FROM ${selectFunnelUsers(statement, question)}
     GROUP BY breakdown ORDER BY count() DESC, breakdown LIMIT ${statement.count(question.limit)}`
   return `breakdown ${statement.global}NOT IN (${first})`
@@ -121,7 +119,7 @@ function toLine(question: FunnelQuestion, row: FunnelRow, complete: boolean): Fu
       mean_ms: isReached ? (row.means[k] ?? null) : null,
     }
   })
-  return { breakdown: row.line === null ? [REST] : JSON.parse(row.line), steps, complete }
+  return { breakdown: row.line === null ? [OTHER] : JSON.parse(row.line), steps, complete }
 }
 
 function computeShare(count: number, of = 0): number {

@@ -1,5 +1,5 @@
 import { OPERATORS, splitField } from '../contract/filters.js'
-import { SESSION } from '../contract/question-schemas.js'
+import { OTHER, SESSION } from '../contract/question-schemas.js'
 import type { AnyQuestion, Comparison, Definition, FieldName, Filter, Question, Scalar } from '../contract/questions.js'
 import type { PropertyType } from '../contract/responses.js'
 import { isEventOfSession } from './field-name.js'
@@ -68,7 +68,7 @@ export function findNames(question: Question, body: unknown): NamesUsed {
     collect(of, getMember(body, 'of'), '/of', used)
     const { hasSessions } = listEvents(listDefinitions(of, '').map(({ definition }) => definition))
     for (const [name, event] of Object.entries(cell)) {
-      const isEvent = of.kind === 'paths' && typeof event === 'string' && event !== '$other'
+      const isEvent = of.kind === 'paths' && typeof event === 'string' && event !== OTHER
       if (isEvent && !(hasSessions && event === SESSION)) used.events.push({ path: `/cell/${name}`, name: event })
     }
   }

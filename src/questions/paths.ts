@@ -1,5 +1,5 @@
 import { parseDuration } from '../contract/durations.js'
-import { SESSION } from '../contract/question-schemas.js'
+import { OTHER, SESSION } from '../contract/question-schemas.js'
 import type { Definition, Paths, PathsCell, PathsQuestion } from '../contract/questions.js'
 import { extractNumbers, extractTimes, packEvent } from './event-order.js'
 import type { CountingKind } from './kind.js'
@@ -132,8 +132,6 @@ const MASK = 2 ** CODE_BITS - 1
 const CODE = `bitAnd(bitShiftRight(link, ${CODE_BITS}), ${MASK})`
 /** The columns of a link. */
 const PARTS = `bitShiftRight(link, ${2 * CODE_BITS}) AS step, ${CODE} AS code, bitAnd(link, ${MASK}) AS next`
-/** The node of all other events. */
-const OTHER = '$other'
 
 /** A row per user with the distinct links of the user's paths. Columns: `user`, `links`. */
 function selectUserLinks({ events, steps, window, from, to, isBack }: PathQuery): string {

@@ -1,5 +1,6 @@
 import { DAY_MS } from '../contract/durations.js'
 import { looksLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
+import { OTHER } from '../contract/question-schemas.js'
 import type {
   AnyQuestion,
   Cell,
@@ -170,7 +171,7 @@ function checkBreakdown(
   { breakdown, hasRest }: { breakdown: unknown[]; hasRest: boolean },
   fault: Fault,
 ): void {
-  const isOfRest = hasRest && breakdown.length > 0 && values.length === 1 && values[0] === '$other'
+  const isOfRest = hasRest && breakdown.length > 0 && values.length === 1 && values[0] === OTHER
   if (values.length === breakdown.length || isOfRest) return
   fault('/breakdown', 'must be the breakdown of a line of the answer')
 }

@@ -1,4 +1,4 @@
-import { SESSION } from '../contract/question-schemas.js'
+import { OTHER, SESSION } from '../contract/question-schemas.js'
 import type {
   FieldName,
   Metric,
@@ -29,9 +29,6 @@ interface Row {
 /** Metrics that are 0 without events; the others are null. */
 const ZERO: readonly Metric[] = ['events', 'users', 'events_per_user', 'sum']
 const OF_USERS: readonly Metric[] = ['users', 'events_per_user']
-
-/** The breakdown of the line for all values without a line of their own. */
-const REST = '$other'
 
 export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer, users }
 
@@ -262,7 +259,7 @@ function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, 
   const events = selectMatchingEvents(statement, { definitions: [definition], where, timezone, ...split, ...range })
   const conditions = at === undefined ? [] : [matchBucket(statement, question, at)]
   // If the question has no line for other values, `$other` is an ordinary value.
-  if (isSplit && question.other && breakdown.length === 1 && breakdown[0] === REST) {
+  if (isSplit && question.other && breakdown.length === 1 && breakdown[0] === OTHER) {
     conditions.push(
       `breakdown ${statement.global}NOT IN (${selectTopValues(statement, question, { definition, number: series })})`,
     )
@@ -415,7 +412,7 @@ function answer(question: SeriesQuestion, rows: readonly unknown[], { now }: Pic
       const value = isWhole ? total : values.get(i + 1)
       return { at, value: value === undefined ? empty : value, complete: to <= now }
     })
-    return { series, breakdown: label === '' ? [REST] : JSON.parse(label), total, points }
+    return { series, breakdown: label === '' ? [OTHER] : JSON.parse(label), total, points }
   })
   return { results, ...(question.approximate && { approximate: true }) }
 }

@@ -1,5 +1,6 @@
 import { DAY_MS, HOUR_MS } from '../../contract/durations.js'
 import { labelAllSeries, labelBreakdown, labelEvents, labelLines } from '../../contract/labels.js'
+import { OTHER } from '../../contract/question-schemas.js'
 import type { AnswerTo, AnyAnswer, FieldName } from '../../contract/questions.js'
 import { counted } from '../progress.js'
 import type { Cell, Table } from './table.js'
@@ -160,7 +161,7 @@ function nameFields({ query }: AnswerTo<'series'> | AnswerTo<'funnel'>): string[
 /** Lists the values of a breakdown. The remainder, `$other`, has one value for all fields. */
 function listValues(answer: AnswerTo<'series'> | AnswerTo<'funnel'>, breakdown: unknown[]): Cell[] {
   return answer.query.breakdown.map((_, i) => {
-    const value = breakdown[i] ?? (breakdown[0] === '$other' && breakdown.length === 1 ? '$other' : null)
+    const value = breakdown[i] ?? (breakdown[0] === OTHER && breakdown.length === 1 ? OTHER : null)
     return value === null || typeof value === 'string' || typeof value === 'number' ? value : JSON.stringify(value)
   })
 }

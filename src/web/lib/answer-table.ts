@@ -1,4 +1,5 @@
 import { labelAllSeries, labelBreakdowns, labelEvents, labelField, labelLines } from '../../contract/labels.js'
+import { OTHER } from '../../contract/question-schemas.js'
 import type {
   AnswerTo,
   AnyAnswer,
@@ -270,7 +271,7 @@ function buildPathsTables({ results: { nodes, links }, query }: AnswerTo<'paths'
 
 /** Labels a node; `$other` groups the remaining events. */
 export function labelNode(event: string): string {
-  return event === '$other' ? 'Other' : event
+  return event === OTHER ? 'Other' : event
 }
 
 /** Converts a table to CSV rows. */

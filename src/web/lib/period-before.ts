@@ -1,3 +1,4 @@
+import { OTHER } from '../../contract/question-schemas.js'
 import type { AnswerTo, SeriesLine } from '../../contract/questions.js'
 import { isSameJson } from '../../contract/same-json.js'
 import { countDays, countMonths, findDays, type RangeBefore } from './range.js'
@@ -137,5 +138,5 @@ export function sumKnown(values: (number | null)[]): number | null {
 }
 
 function isOther({ breakdown }: SeriesLine): boolean {
-  return breakdown.length === 1 && breakdown[0] === '$other'
+  return breakdown.length === 1 && breakdown[0] === OTHER
 }

@@ -1,5 +1,6 @@
 import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useState } from 'preact/hooks'
+import { OTHER } from '../../../contract/question-schemas.js'
 import type { AnswerTo, Filter, Scalar } from '../../../contract/questions.js'
 import { fetchAnswer } from '../../api/answers.js'
 import { useLoaded } from '../../hooks/use-loaded.js'
@@ -184,7 +185,7 @@ function listValues({ results }: SeriesAnswer): SeriesAnswer['results'] {
 }
 
 function isOther({ breakdown }: { breakdown: unknown[] }): boolean {
-  return breakdown[0] === '$other'
+  return breakdown[0] === OTHER
 }
 
 async function buildCsv(tab: Tab, source: WebSource, controls: BoardControls): Promise<CsvPart> {
