@@ -11,7 +11,7 @@ export type FieldSql =
   | { type: 'number'; sql: string }
   /**
    * the token of any JSON value, empty without a value. `isScalar`: never of an array or object; `number`: the number,
-   * or null, which is faster than parsing the token; a scalar token is only a number if `number` is given. `flag`: a
+   * or null, which is faster than parsing the token; a scalar token is a number only if `number` is given. `flag`: a
    * condition that holds if the token is `true`; otherwise there is no token
    */
   | { type: 'json'; sql: string; isScalar?: boolean; number?: string; flag?: string }

@@ -93,8 +93,8 @@ function selectFirst(statement: Statement, question: RetentionQuestion, order: O
 function selectStarts(statement: Statement, question: RetentionQuestion, order: Order): string {
   const { mode, cohort } = question
   const isCalendar = mode === 'calendar'
-  // Only a user's first start matters, and the last return in each unit; all returns if units depend on the user's
-  // start.
+  // By the calendar, the first start and the last return of each unit are enough. Rolling intervals begin at each user's
+  // start, so they need every return.
   const returns = isCalendar ? 'maxIf(event, is_return)' : 'groupArrayIf(event, is_return)'
   const perUnit = `SELECT user, minIf(event, is_start) AS start, ${returns} AS unit_returns
       FROM (${selectEvents(statement, question, order)}) GROUP BY user, unit`

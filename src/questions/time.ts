@@ -108,7 +108,7 @@ const MOST_MS: Record<Unit, number> = {
   month: 35 * DAY_MS,
 }
 
-/** Upper estimate of the number of buckets in a range. */
+/** About how many buckets a range has: one or two less at its edges. */
 export function countBuckets({ from, to }: Range, unit: Unit): number {
   return Math.ceil((to - from) / LEAST_MS[unit])
 }
