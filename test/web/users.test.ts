@@ -377,6 +377,18 @@ t.test('the users view', async (t) => {
     t.ok(await go.isDisabled())
     await checkAccessibility(t, page, 'the question')
     await page.getByLabel(/type the user’s id/).fill('ada')
+    const asked: Route[] = []
+    await page.route('**/public/users/erase', (route) => void asked.push(route))
+    await go.click()
+    await until('the call', () => asked.length === 1)
+    const dialog = page.getByRole('dialog')
+    for (const name of ['Close', 'Cancel']) {
+      t.ok(await dialog.getByRole('button', { name }).isDisabled(), `${name} does not undo what has begun`)
+    }
+    for (const _ of [1, 2]) await page.keyboard.press('Escape')
+    await asked[0]?.fulfill({ status: 422, json: { status: 0, error: 'Too much.', code: 'query_too_large' } })
+    await dialog.getByRole('alert').getByText('Too much.').waitFor()
+    await page.unroute('**/public/users/erase')
     await go.click()
     await page.getByText('This user has been erased').waitFor()
     t.match(await page.getByRole('main').textContent(), /the profile, 3\sevents, 2\ssessions/)

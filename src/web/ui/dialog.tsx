@@ -11,6 +11,8 @@ interface DialogProps {
   onClose: () => void
   /** for side-by-side content */
   isWide?: boolean
+  /** whether it stays open for now, whatever the user does */
+  isHeld?: boolean
   children: ComponentChildren
 }
 
@@ -28,18 +30,19 @@ export function useModal() {
 }
 
 /** A modal dialog; Escape closes it. */
-export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
+export function Dialog({ title, onClose, isWide = false, isHeld = false, children }: DialogProps) {
   const element = useModal()
   return (
     <dialog
       ref={element}
       aria-label={title}
-      onClose={onClose}
+      // Browsers close a dialog at the second Escape even if its event “cancel” is prevented.
+      onClose={() => (isHeld ? element.current?.showModal() : onClose())}
       class={isWide ? `${styles.dialog} ${styles.wide}` : styles.dialog}
     >
       <header>
         <h2>{title}</h2>
-        <Button look="plain" aria-label="Close" onClick={onClose}>
+        <Button look="plain" aria-label="Close" disabled={isHeld} onClick={onClose}>
           ✕
         </Button>
       </header>
@@ -66,7 +69,10 @@ interface ActionDialogProps {
   onClose: () => void
 }
 
-/** Asks for confirmation of an action, or for what it needs, and closes after it. */
+/**
+ * Asks for confirmation of an action, or for what it needs, and closes after it. An action that has begun cannot be
+ * cancelled, so the dialog stays until it has ended, and shows why it failed.
+ */
 export function ActionDialog({ title, children, action, onConfirm, other, onClose, ...props }: ActionDialogProps) {
   const { error, isBusy, run } = useAction()
   const isDisabled = isBusy || props.isBlocked
@@ -80,12 +86,14 @@ export function ActionDialog({ title, children, action, onConfirm, other, onClos
     void start(onConfirm)
   }
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} isHeld={isBusy} onClose={onClose}>
       <form class={formStyles.form} onSubmit={submit}>
         {children}
         {error && <Failure error={error} labels={props.labels} />}
         <footer>
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={isBusy} onClick={onClose}>
+            Cancel
+          </Button>
           {other && (
             <Button disabled={isDisabled} onClick={() => start(other.act)}>
               {other.text}
