@@ -102,6 +102,14 @@ t.test('the data view', async (t) => {
     t.equal(file.length, 1 + 3 + 1)
     t.match(file[1], /,rejected,|,events,/)
     t.match(file[1], /,ClickHouse error 3,nonsense$/)
+    const [newest, second, third] = (await call('GET', '/public/dead-letters')).json().dead_letters
+    const pages = [
+      { dead_letters: [newest, second], hasMore: true },
+      { dead_letters: [second, third], hasMore: false },
+    ]
+    await page.route('**/public/dead-letters?*limit=100', (route) => route.fulfill({ json: pages.shift() ?? {} }))
+    const ids = (await download(page, 'Download CSV')).split('\r\n').map((line) => line.split(',')[0])
+    t.strictSame(ids.slice(1, -1), [newest.id, second.id, third.id], 'one that moved to the next page is there once')
     await checkAccessibility(t, page, 'dead letters')
     await page.getByRole('button', { name: 'Replay all 3 on this page…' }).click()
     t.equal(

@@ -282,11 +282,17 @@ t.test('the users view', async (t) => {
     t.equal(await page.getByText('This user has no events.').count(), 0)
 
     const times = { created_at: null, updated_at: null, last_seen: null }
-    const users = Array.from({ length: 1000 }, (_, i) => ({ distinct_id: `${i}`, properties: {}, ...times }))
-    await page.route(/\/public\/users\?.*limit=1000/, (route) => route.fulfill({ json: { users, hasMore: true } }))
+    let pages = 0
+    await page.route(/\/public\/users\?.*limit=10+$/, async (route) => {
+      pages++
+      const length = Number(/\d+$/.exec(route.request().url()))
+      const users = Array.from({ length }, (_, i) => ({ distinct_id: `${i}`, properties: {}, ...times }))
+      await route.fulfill({ json: { users, hasMore: true } })
+    })
     await page.evaluate("location.hash = '#/users'")
     t.equal((await download(page, 'Download CSV')).split('\r\n').length, 1 + 10_000 + 1)
     await page.getByText('Only the first 10,000 rows').waitFor()
+    t.equal(pages, 1, 'users change places between two pages')
   })
 
   t.test('removes an alias with a secret key; it becomes a separate user', async (t) => {

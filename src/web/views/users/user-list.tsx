@@ -1,12 +1,12 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Filter } from '../../../contract/filters.js'
+import { MAX_PAGE } from '../../../contract/limits.js'
 import { type ListedUser, listUsers } from '../../api/users.js'
 import { useLoaded } from '../../hooks/use-loaded.js'
 import type { CsvPart, CsvRow } from '../../lib/csv.js'
 import { findEmail, findName } from '../../lib/display-name.js'
 import { dropIncomplete } from '../../lib/filters.js'
 import { navigate } from '../../lib/navigation.js'
-import { readAllPages } from '../../lib/read-all-pages.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading, Warnings } from '../../ui/notice.js'
 import { Pagination } from '../../ui/pagination.js'
@@ -19,7 +19,6 @@ import * as styles from './user-list.module.css'
 import { readCell, UserTable } from './user-table.js'
 
 const LIMIT = 50
-const FILE_LIMIT = 1000
 
 /** The users with events or a profile, all or those that match a search and a filter. @param query of the route */
 export function UserList({ query }: { query: URLSearchParams }) {
@@ -95,12 +94,11 @@ function NoUsers({ query: { search, filter, page } }: { query: ListQuery }) {
   return <Empty title="No users match">{hint}</Empty>
 }
 
-/** All users of the list, as CSV rows. */
+/** All users of the list, as CSV rows: in one page, because users change places between two reads. */
 async function buildCsv({ search, filter, columns }: ListQuery): Promise<CsvPart> {
-  const read = (page: number) => listUsers({ search, filter, page, limit: FILE_LIMIT })
-  const { rows: users, isCut } = await readAllPages(read, (page) => page.users)
+  const { users, hasMore } = await listUsers({ search, filter, limit: MAX_PAGE })
   const head = ['User', 'Name', 'Email', ...columns, 'Last seen', 'Created', 'Updated']
-  return { rows: [head, ...users.map((user) => toCsvRow(user, columns))], isCut }
+  return { rows: [head, ...users.map((user) => toCsvRow(user, columns))], isCut: hasMore }
 }
 
 function toCsvRow(user: ListedUser, columns: string[]): CsvRow {
