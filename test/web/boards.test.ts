@@ -129,7 +129,8 @@ t.test('boards', async (t) => {
     await put(t, site, '/questions/people', {
       name: 'People',
       question: { ...USERS, interval: 'none' },
-      display: { as: 'number' },
+      // The board's own.
+      display: { as: 'number', range: '7d' },
     })
     await page.getByRole('button', { name: 'Edit board' }).click()
     await page.getByRole('button', { name: 'Add card' }).click()
@@ -139,7 +140,14 @@ t.test('boards', async (t) => {
     await page.getByRole('button', { name: 'Close' }).click()
     await page.getByRole('button', { name: 'Save board' }).click()
     await findAnswer(page, 'People').getByText('3', { exact: true }).waitFor()
-    await page.getByRole('link', { name: 'People' }).click()
+    const link = page.getByRole('link', { name: 'People' })
+    await page.evaluate(`location.hash += '?where=["set","properties.x"]'`)
+    const href = async () => decodeURIComponent((await link.getAttribute('href')) ?? '')
+    await until('the filter', async () => (await href()).includes('"properties.x"'))
+    t.notMatch(await href(), 'saved=', 'saving the filter of a board in its question would change other boards')
+    await page.goBack()
+    await until('no filter', async () => !(await href()).includes('"properties.x"'))
+    await link.click()
     await page.getByRole('heading', { name: 'Explore' }).waitFor()
     t.match(page.url(), /saved=people/)
     await page.goBack()

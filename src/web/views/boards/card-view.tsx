@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { isSameJson } from '../../../contract/same-json.js'
 import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
@@ -9,7 +10,7 @@ import { RowLimitContext } from '../../charts/row-limit.js'
 import { type Loaded, useLoaded } from '../../hooks/use-loaded.js'
 import { buildTables, toCsvRows } from '../../lib/answer-table.js'
 import { applyControls, type BoardControls } from '../../lib/board-controls.js'
-import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
+import { type Display, linkToExplore, parseDisplay, parseDraft, toQuestion } from '../../lib/question.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import * as loadingStyles from '../../ui/loading.module.css'
@@ -143,6 +144,7 @@ interface Source {
   /** null while loading */
   question: object | null
   display: Display
+  /** id of the saved question that is asked exactly as it is saved; empty if there is none */
   savedId: string
   /** whether the board's controls do not apply, because the page cannot edit the question */
   isApart: boolean
@@ -150,22 +152,35 @@ interface Source {
 }
 
 function findSource(card: BoardCard, saved: Loaded<SavedQuestion[]> | null, controls: BoardControls): Source {
-  const { question, display, savedId, error } = findOwn(card, saved)
-  const applied = question && applyControls(question, display, controls, Date.now())
-  const isApart = question !== null && applied === null
-  return { question: applied?.question ?? question, display: applied?.display ?? display, savedId, isApart, error }
+  const { found, error, ...own } = findOwn(card, saved)
+  const applied = own.question && applyControls(own.question, own.display, controls, Date.now())
+  const isApart = own.question !== null && applied === null
+  const asked = applied ?? own
+  // “Save changes” in Explore would give everyone the range and the filter of this board.
+  const isAsSaved = found !== undefined && isSameJson(tidy(asked), tidy(found))
+  return { ...asked, savedId: isAsSaved ? found.id : '', isApart, error }
 }
 
-function findOwn({ question, display }: BoardCard, saved: Loaded<SavedQuestion[]> | null): Omit<Source, 'isApart'> {
-  if (!('saved' in question)) return { question, display: parseDisplay(display), savedId: '', error: null }
+/** A question and its display with the fields in one order, and without defaults. */
+function tidy({ question, display }: { question: object | null; display: unknown }): unknown[] {
+  const draft = parseDraft(question)
+  return [draft ? toQuestion(draft) : question, parseDisplay(display)]
+}
+
+interface Own extends Pick<Source, 'question' | 'display' | 'error'> {
+  /** the saved question that the card shows */
+  found?: SavedQuestion
+}
+
+function findOwn({ question, display }: BoardCard, saved: Loaded<SavedQuestion[]> | null): Own {
+  if (!('saved' in question)) return { question, display: parseDisplay(display), error: null }
   const found = saved?.value?.find(({ id }) => id === question.saved)
   if (!found) {
     const isDeleted = saved?.value != null && !saved.isLoading
     const error = isDeleted ? new Error('Its saved question has been deleted.') : (saved?.error ?? null)
-    return { question: null, display: {}, savedId: '', error }
+    return { question: null, display: {}, error }
   }
-  const { id, question: own } = found
-  return { question: own, display: parseDisplay(display ?? found.display), savedId: id, error: null }
+  return { question: found.question, display: parseDisplay(display ?? found.display), error: null, found }
 }
 
 /** Whether an element is in the viewport. */
