@@ -5,6 +5,8 @@ import { checkAccessibility, download, installClock, type Site, startSite } from
 
 const DAY_MS = 86_400_000
 const USERS = { kind: 'series', series: [{ event: '*', metric: 'users' }] }
+/** The service takes it, but it has no chart. */
+const LIST = { kind: 'users', of: USERS, cell: {} }
 
 const findCards = (page: Page) => page.getByRole('article')
 const readTitles = async (page: Page) =>
@@ -186,6 +188,7 @@ t.test('boards', async (t) => {
     const cards = [
       { id: 'good', name: 'Good', question: { ...USERS, interval: 'none' }, display: { as: 'number' }, width: 1 },
       { id: 'bad', name: 'Bad', question: USERS, width: 1 },
+      { id: 'list', name: 'List', question: LIST, width: 1 },
     ]
     await put(t, site, `/boards/${id}`, { name: 'Mine', cards })
     const reader = await visit(t, '#/overview', await addKey('read'))
@@ -193,7 +196,8 @@ t.test('boards', async (t) => {
     let asked = 0
     await reader.route('**/public/query', async (route) => {
       asked++
-      if (route.request().postDataJSON().interval === 'none') return await route.continue()
+      const { kind, interval } = route.request().postDataJSON()
+      if (kind === 'users' || interval === 'none') return await route.continue()
       await route.fulfill({
         status: 503,
         json: { status: 0, error: 'ClickHouse does not answer.', code: 'unavailable' },
@@ -202,6 +206,16 @@ t.test('boards', async (t) => {
     await reader.getByRole('link', { name: 'Mine' }).click()
     await findAnswer(reader, 'Good').getByText('3', { exact: true }).waitFor()
     await findAnswer(reader, 'Bad').getByText('ClickHouse does not answer.').waitFor()
+    await findAnswer(reader, 'List').getByText('The page cannot show a list of users').waitFor()
+    await page.goto(`${site.url}/#/board/${id}?edit=1`)
+    await page.reload()
+    await page.getByRole('button', { name: 'Remove List' }).click()
+    await page.getByRole('button', { name: 'Save board' }).click()
+    await page.getByRole('heading', { name: 'Mine' }).waitFor()
+    t.match((await board()).cards, { length: 2 })
+    await page.goto(`${site.url}/#/explore?q=${encodeURIComponent(JSON.stringify(LIST))}`)
+    await page.getByRole('alert').getByText('The page cannot show a list of users').waitFor()
+    await page.goto(`${site.url}/#/boards`)
     t.ok(await reader.getByRole('button', { name: 'Edit board' }).isDisabled())
     await installClock(reader)
     await reader.reload()

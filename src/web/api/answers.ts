@@ -1,5 +1,5 @@
 import type { Filter } from '../../contract/filters.js'
-import type { UsersPage } from '../../contract/questions.js'
+import type { AnyAnswer, UsersPage } from '../../contract/questions.js'
 import type { DrawnAnswer, DrillDown } from '../lib/answer-table.js'
 import { buildRequest, buildRequestBefore, needsFirstEvent } from '../lib/build-request.js'
 import { type AnswerBefore, alignBefore, chooseLimitBefore } from '../lib/period-before.js'
@@ -105,7 +105,10 @@ async function findMatchesOf(events: ExactEvent[], where: Filter, signal: AbortS
 }
 
 async function postQuery(body: unknown, turn: Turn): Promise<DrawnAnswer> {
-  return await concurrency.run(() => call<DrawnAnswer>('POST', '/public/query', body, turn.signal), turn)
+  const answer = await concurrency.run(() => call<AnyAnswer>('POST', '/public/query', body, turn.signal), turn)
+  // Links and boards can have any question that the service takes.
+  if (answer.kind !== 'users') return answer
+  throw new Error('The page cannot show a list of users; ask for it with the API or with “tallyhouse query”.')
 }
 
 /** A page of the users behind a number. @throws CallError */
