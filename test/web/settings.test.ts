@@ -239,10 +239,15 @@ t.test('the settings of a project', async (t) => {
     await title.press('ControlOrMeta+Home')
     await title.pressSequentially('first\n')
     t.equal(await title.inputValue(), `first\n${typed}`)
+    await change({ page_fields: { source: ['properties.theirs'] } })
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Someone else changed the settings').waitFor()
+    await until('their field', async () => (await form.getByLabel('Source').inputValue()) === 'properties.theirs')
     await form.getByRole('button', { name: 'Save' }).click()
     await form.getByRole('status').getByText('Saved.').waitFor()
     const fields = ['properties.first', 'properties.ref', 'properties.name', ['properties', 'a.b']]
-    t.strictSame((await read()).page_fields.title, fields)
+    const { title: ours, source: theirs } = (await read()).page_fields
+    t.strictSame([ours, theirs], [fields, ['properties.theirs']])
     await change({ page_fields: null })
   })
 

@@ -20,11 +20,14 @@ type PageSettings = Pick<ProjectSettings, PageSetting>
 
 interface PageFieldsProps {
   settings: PageSettings
-  onChange: (fields: Partial<PageSettings>) => void
+  /** the properties that details of the page are taken from */
+  fields: ProjectSettings['page_fields']
+  onChange: (settings: Partial<PageSettings>) => void
+  onFieldsChange: (fields: Partial<ProjectSettings['page_fields']>) => void
 }
 
 /** The definitions of visits and page views, and the properties with details of the page. */
-export function PageFields({ settings: { sessions, page_views, page_fields }, onChange }: PageFieldsProps) {
+export function PageFields({ settings: { sessions, page_views }, fields, onChange, onFieldsChange }: PageFieldsProps) {
   return (
     <>
       <div class={styles.fields}>
@@ -63,10 +66,10 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
             <Lines
               key={name}
               label={PAGE_FIELD_NAMES[name]}
-              items={page_fields[name]}
+              items={fields[name]}
               parse={parseField}
               format={formatField}
-              onChange={(fields) => onChange({ page_fields: { ...page_fields, [name]: fields } })}
+              onChange={(items) => onFieldsChange({ [name]: items })}
             />
           ))}
         </div>
@@ -75,7 +78,8 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
         look="link"
         onClick={() => {
           const { sessions, page_views, page_fields } = DEFAULT_SETTINGS
-          onChange({ sessions, page_views, page_fields })
+          onChange({ sessions, page_views })
+          onFieldsChange(page_fields)
         }}
       >
         Use the defaults

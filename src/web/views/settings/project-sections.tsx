@@ -14,16 +14,17 @@ import type { OwnSetting, PageSetting } from './setting-text.js'
 import { SettingsForm } from './settings-form.js'
 import { Usage } from './usage.js'
 
-/** Unsaved changes, by section. */
+/** Unsaved changes: those of a section, and those of a group of settings, whose fields are changed one by one. */
 interface Drafts {
   own: Partial<Pick<ProjectSettings, OwnSetting>>
   pages: Partial<Pick<ProjectSettings, PageSetting>>
+  page_fields: Partial<ProjectSettings['page_fields']>
   keep: Partial<ProjectSettings['keep']>
   quotas: Partial<ProjectSettings['quotas']>
 }
-type Section = keyof Drafts
+type Section = Exclude<keyof Drafts, 'page_fields'>
 
-const NO_DRAFTS: Drafts = { own: {}, pages: {}, keep: {}, quotas: {} }
+const NO_DRAFTS: Drafts = { own: {}, pages: {}, page_fields: {}, keep: {}, quotas: {} }
 const SAVED = 'Saved.'
 const CONFLICT =
   'Someone else changed the settings in the meantime. They are shown now, with your changes. Save again to keep yours.'
@@ -37,18 +38,20 @@ export function ProjectSections({ onChanged }: { onChanged: () => void }) {
   const project = saved && saved.revision >= (value?.revision ?? 0) ? saved : value
   if (!project) return error ? <Failure error={error} onRetry={reload} /> : <Loading what="the project" />
 
-  const edit = (section: Section) => (fields: object) => {
-    setDrafts((before) => ({ ...before, [section]: { ...before[section], ...fields } }))
+  const edit = (name: keyof Drafts) => (fields: object) => {
+    setDrafts((before) => ({ ...before, [name]: { ...before[name], ...fields } }))
     setStatus(null)
   }
   const own = listChanged(project, drafts.own)
   const pages = listChanged(project, drafts.pages)
+  const page_fields = listChanged(project.page_fields, drafts.page_fields)
   const keep = listChanged(project.keep, drafts.keep)
   const quotas = listChanged(project.quotas, drafts.quotas)
+  const ofPages = isEmpty(page_fields) ? pages : { ...pages, page_fields }
   const save = async (section: Section, change: SettingsChange) => {
     try {
       setSaved(await changeProject(change, project.revision))
-      setDrafts((before) => ({ ...before, [section]: {} }))
+      setDrafts((before) => ({ ...before, [section]: {}, ...(section === 'pages' && { page_fields: {} }) }))
       setStatus({ section, text: SAVED })
       onChanged()
     } catch (failure) {
@@ -58,7 +61,7 @@ export function ProjectSections({ onChanged }: { onChanged: () => void }) {
     }
   }
   const describe = (section: Section) => (status?.section === section ? status.text : '')
-  const isChanged = [own, pages, keep, quotas].some((changed) => Object.keys(changed).length > 0)
+  const isChanged = ![own, ofPages, keep, quotas].every(isEmpty)
   return (
     <div aria-busy={isLoading}>
       <SettingsForm title="Project" status={describe('own')} changed={own} onSave={() => save('own', own)}>
@@ -68,10 +71,15 @@ export function ProjectSections({ onChanged }: { onChanged: () => void }) {
         title="Visits and pages"
         hint="This decides how events are read, so a change also applies to past events."
         status={describe('pages')}
-        changed={pages}
-        onSave={() => save('pages', pages)}
+        changed={ofPages}
+        onSave={() => save('pages', ofPages)}
       >
-        <PageFields settings={{ ...project, ...pages }} onChange={edit('pages')} />
+        <PageFields
+          settings={{ ...project, ...pages }}
+          fields={{ ...project.page_fields, ...page_fields }}
+          onChange={edit('pages')}
+          onFieldsChange={edit('page_fields')}
+        />
       </SettingsForm>
       <RetentionFields
         kept={project.keep}
@@ -99,4 +107,8 @@ export function ProjectSections({ onChanged }: { onChanged: () => void }) {
 function listChanged<T extends object>(stored: T, draft: Partial<T>): Partial<T> {
   const differs = ([field, value]: [string, unknown]) => !isSameJson(value, stored[field as keyof T])
   return Object.fromEntries(Object.entries(draft).filter(differs)) as Partial<T>
+}
+
+function isEmpty(fields: object): boolean {
+  return Object.keys(fields).length === 0
 }

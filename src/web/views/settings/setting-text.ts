@@ -10,9 +10,9 @@ import { formatBytes, formatCount, formatNumber, formatWindow } from '../../lib/
 import type { FieldLabels } from '../../ui/notice.js'
 
 /** The settings of the section “Project”. */
-export type OwnSetting = Exclude<keyof ProjectSettings, 'keep' | 'quotas' | PageSetting>
-/** The settings of the section “Visits and pages”. */
-export type PageSetting = 'sessions' | 'page_views' | 'page_fields'
+export type OwnSetting = Exclude<keyof ProjectSettings, 'page_fields' | 'keep' | 'quotas' | PageSetting>
+/** The settings of the section “Visits and pages”, apart from the fields of pages. */
+export type PageSetting = 'sessions' | 'page_views'
 
 export const SETTING_NAMES: Record<OwnSetting, string> = {
   name: 'Display name',
@@ -24,7 +24,7 @@ export const SETTING_NAMES: Record<OwnSetting, string> = {
   context: 'Data about visitors',
 }
 
-export const VISIT_NAMES: Record<Exclude<PageSetting, 'page_fields'>, string> = {
+export const VISIT_NAMES: Record<PageSetting, string> = {
   sessions: 'End a visit after a pause of',
   page_views: 'Page views',
 }
