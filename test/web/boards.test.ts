@@ -1,4 +1,4 @@
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { until } from '../helper.js'
 import { checkAccessibility, download, installClock, type Site, startSite } from './page.js'
@@ -77,10 +77,21 @@ t.test('boards', async (t) => {
     await page.getByRole('button', { name: 'Remove Total events', exact: true }).click()
     await page.getByRole('button', { name: 'Remove Retention' }).click()
     await page.getByLabel('Title of the card').nth(0).fill('Everybody')
-    await page.getByLabel('Name of the board').fill('All of ours')
+    const boardName = page.getByLabel('Name of the board')
+    await boardName.fill('All of ours')
     await checkAccessibility(t, page, 'a board that is edited')
     t.match(await board(), { name: 'Ours', cards: { length: 6 } }, 'nothing is saved yet')
+    const held: Route[] = []
+    await page.route('**/public/boards/*', (route) =>
+      route.request().method() === 'PUT' ? void held.push(route) : route.continue(),
+    )
     await page.getByRole('button', { name: 'Save board' }).click()
+    await until('the call', () => held.length === 1)
+    await boardName.focus()
+    await page.keyboard.type('!')
+    t.equal(await boardName.inputValue(), 'All of ours', 'nothing can be changed that would be lost')
+    await held[0]?.continue()
+    await page.unroute('**/public/boards/*')
     await page.getByRole('heading', { name: 'All of ours' }).waitFor()
     const { name, cards } = await board()
     t.equal(name, 'All of ours')

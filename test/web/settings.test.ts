@@ -1,4 +1,4 @@
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import t from 'tap'
 import type { ListedKey } from '../../src/contract/key-schemas.js'
 import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
@@ -277,6 +277,26 @@ t.test('the settings of a project', async (t) => {
     await form.getByRole('button', { name: 'Save' }).click()
     await form.getByRole('status').getByText('Saved.').waitFor()
     t.match(await read(), { name: 'Mine', currency: 'USD' })
+  })
+
+  t.test('what is typed while settings are being saved stays', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Project')
+    const name = form.getByLabel('Display name')
+    const held: Route[] = []
+    await page.route('**/public/project', (route) =>
+      route.request().method() === 'PATCH' ? void held.push(route) : route.continue(),
+    )
+    await name.fill('First')
+    await form.getByRole('button', { name: 'Save' }).click()
+    await until('the call', () => held.length === 1)
+    await name.fill('Second')
+    await held[0]?.continue()
+    await page.unroute('**/public/project')
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.equal(await name.inputValue(), 'Second')
+    await form.getByRole('button', { name: 'Save' }).click()
+    await until('the second name', async () => (await read()).name === 'Second')
   })
 
   t.test('before data is removed, a dialog says how much', async (t) => {

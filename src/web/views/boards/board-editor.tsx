@@ -66,29 +66,32 @@ export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSav
   return (
     <>
       <h1 class={textStyles.hidden}>Edit board</h1>
-      <Toolbar
-        name={draft.name}
-        isBusy={isBusy}
-        onName={(name) => edit({ name })}
-        onAdd={() => setOpen('add')}
-        onDelete={() => setOpen('delete')}
-        onSave={save}
-        onCancel={onCancel}
-      />
       {isChanged && <UnsavedChangesGuard what="board" />}
-      {error && <Failure error={error} />}
-      <BoardBar controls={draft.display} onChange={(display) => edit({ display })} />
-      {draft.cards.length === 0 && <p class={textStyles.hint}>There are no cards yet. Add the first one.</p>}
-      <CardGrid
-        cards={draft.cards}
-        saved={saved}
-        controls={draft.display}
-        edit={{
-          move: (id, place) => change(moveCard(draft.cards, id, place)),
-          change: (id, what) => change(changeCard(draft.cards, id, what)),
-          remove: (id) => change(draft.cards.filter((card) => card.id !== id)),
-        }}
-      />
+      {/* What was changed while the board is being saved would be lost. */}
+      <div inert={isBusy}>
+        <Toolbar
+          name={draft.name}
+          isBusy={isBusy}
+          onName={(name) => edit({ name })}
+          onAdd={() => setOpen('add')}
+          onDelete={() => setOpen('delete')}
+          onSave={save}
+          onCancel={onCancel}
+        />
+        {error && <Failure error={error} />}
+        <BoardBar controls={draft.display} onChange={(display) => edit({ display })} />
+        {draft.cards.length === 0 && <p class={textStyles.hint}>There are no cards yet. Add the first one.</p>}
+        <CardGrid
+          cards={draft.cards}
+          saved={saved}
+          controls={draft.display}
+          edit={{
+            move: (id, place) => change(moveCard(draft.cards, id, place)),
+            change: (id, what) => change(changeCard(draft.cards, id, what)),
+            remove: (id) => change(draft.cards.filter((card) => card.id !== id)),
+          }}
+        />
+      </div>
       {open === 'add' && (
         <AddCard
           saved={saved}

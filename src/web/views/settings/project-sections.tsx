@@ -42,16 +42,14 @@ export function ProjectSections({ onChanged }: { onChanged: () => void }) {
     setDrafts((before) => ({ ...before, [name]: { ...before[name], ...fields } }))
     setStatus(null)
   }
-  const own = listChanged(project, drafts.own)
-  const pages = listChanged(project, drafts.pages)
-  const page_fields = listChanged(project.page_fields, drafts.page_fields)
-  const keep = listChanged(project.keep, drafts.keep)
-  const quotas = listChanged(project.quotas, drafts.quotas)
+  const { own, pages, page_fields, keep, quotas } = listAllChanged(project, drafts)
   const ofPages = isEmpty(page_fields) ? pages : { ...pages, page_fields }
   const save = async (section: Section, change: SettingsChange) => {
     try {
-      setSaved(await changeProject(change, project.revision))
-      setDrafts((before) => ({ ...before, [section]: {}, ...(section === 'pages' && { page_fields: {} }) }))
+      const next = await changeProject(change, project.revision)
+      setSaved(next)
+      // What was typed in the meantime stays.
+      setDrafts((before) => listAllChanged(next, before))
       setStatus({ section, text: SAVED })
       onChanged()
     } catch (failure) {
@@ -101,6 +99,17 @@ export function ProjectSections({ onChanged }: { onChanged: () => void }) {
       {isChanged && <UnsavedChangesGuard what="project" />}
     </div>
   )
+}
+
+/** The parts of the drafts that differ from what is stored. */
+function listAllChanged(project: Project, { own, pages, page_fields, keep, quotas }: Drafts): Drafts {
+  return {
+    own: listChanged(project, own),
+    pages: listChanged(project, pages),
+    page_fields: listChanged(project.page_fields, page_fields),
+    keep: listChanged(project.keep, keep),
+    quotas: listChanged(project.quotas, quotas),
+  }
 }
 
 /** The fields of a draft that differ from what is stored. */
