@@ -4,7 +4,7 @@ import { DAY_MS } from '../contract/durations.js'
 import type { EventNames } from '../contract/responses.js'
 import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.js'
 import { listEventNames } from './api/schema.js'
-import { type Access, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
+import { type Access, checkAccess, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
 import * as styles from './app.module.css'
 import { useLatest } from './hooks/use-latest.js'
 import { useLoaded } from './hooks/use-loaded.js'
@@ -61,12 +61,9 @@ export function App() {
   const begin = (next: Access) => {
     setAccess(next)
     setEnding('')
+    noteSignedIn()
   }
-  useEffect(() => {
-    // Done only after the view of the previous project has unmounted, because its reads also wait for the next sign-in.
-    if (access && ending === '') noteSignedIn()
-  }, [access, ending])
-  useOtherTabs(access, begin)
+  useSharedSignIn(access, begin)
   if (loaded.error) return <Failure error={loaded.error} onRetry={loaded.reload} />
   if (loaded.isLoading) return <Loading what="the page" />
   if (!access) {
@@ -99,18 +96,25 @@ export function App() {
   )
 }
 
-/** Follows sign-ins and sign-outs in other tabs, which share it; unsaved changes are kept. */
-function useOtherTabs(access: Access | null, begin: (access: Access) => void): void {
-  const latest = useLatest({ access, begin })
+/** Keeps the user of an open page signed in, and follows other tabs, which share this; unsaved changes are kept. */
+function useSharedSignIn(access: Access | null, begin: (access: Access) => void): void {
+  const follow = useLatest((next: Access | null) => {
+    if (next && next.project === access?.project) return begin(next)
+    if (!isGuarded()) return location.reload()
+    noteSignedOut(next ? `You signed in to ${next.project} in another tab.` : 'You signed out in another tab.')
+  })
   useEffect(() => {
-    onOtherTabSignIn(async () => {
-      const { access, begin } = latest.current
-      const next = await readAccess().catch(() => null)
-      if (next && next.project === access?.project) return begin(next)
-      if (!isGuarded()) return location.reload()
-      noteSignedOut(next ? `You signed in to ${next.project} in another tab.` : 'You signed out in another tab.')
+    onOtherTabSignIn(() => {
+      checkAccess((next) => follow.current(next)).catch(() => follow.current(null))
     })
-  }, [latest])
+  }, [follow])
+  usePoll(() => {
+    if (!access) return
+    checkAccess((next) => {
+      if (next) follow.current(next)
+      else noteSignedOut('You have been signed out. Sign in again.')
+    }).catch(() => undefined)
+  }, DAY_MS)
 }
 
 interface ShellProps {
@@ -130,13 +134,6 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   // A link without a view leads to the view that the project opens first.
   const view = given.view || first_view || chooseFirstView(hasPageViews)
   const route = useMemo(() => ({ ...given, view }), [given, view])
-  // Keeps the user of an open page signed in.
-  usePoll(() => {
-    readAccess().then(
-      (now) => now ?? noteSignedOut('You have been signed out. Sign in again.'),
-      () => undefined,
-    )
-  }, DAY_MS)
   const name = view && findViewName(view)
   const title = VIEWS[name]?.title
   useEffect(() => {

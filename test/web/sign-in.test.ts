@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { checkAccessibility, startSite } from './page.js'
+import { until } from '../helper.js'
+import { checkAccessibility, installClock, startSite } from './page.js'
 
 const DAY = 86_400_000
 const question = { kind: 'series', series: [{ event: '*', metric: 'events' }] }
@@ -83,6 +84,58 @@ t.test('an expired session', async (t) => {
     await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
     t.equal(await page.getByText('Their team').count(), 0)
   })
+
+  t.test('a file that waited for the sign-in does not get the data of another project', async (t) => {
+    const page = await visit(t, '#/users')
+    await page.getByRole('link', { name: 'ada' }).waitFor()
+    const files: string[] = []
+    page.on('request', (request) => request.url().includes('limit=10000') && files.push(request.url()))
+    expire()
+    await page.getByRole('button', { name: 'Download CSV' }).click()
+    await signInAgain(page, await addKey('secret', 'elsewhere'))
+    await page.getByText('No users yet').waitFor()
+    t.equal(files.length, 1, 'it is not asked for again')
+  })
+
+  t.test('a project that this browser is signed in to by now is not changed from the page of another', async (t) => {
+    const page = await visit(t, '#/board/team?edit=1')
+    await installClock(page)
+    await page.reload()
+    await page.getByLabel('Name of the board').fill('Their team')
+    const headers = { 'x-api-key': await addKey('secret', 'elsewhere') }
+    const response = await call('POST', '/session', {}, headers)
+    const [name = '', value = ''] = String(response.headers['set-cookie']).split(/[=;]/)
+    await page.context().addCookies([{ name, value, url, httpOnly: true, sameSite: 'Strict' }])
+    await page.clock.fastForward(DAY)
+    await page.getByText('You signed in to elsewhere in another tab.').waitFor()
+    const [saving] = await Promise.all([page.waitForResponse('**/public/boards/team'), saveBoard(page)])
+    t.equal(saving.status(), 403)
+  })
+})
+
+t.test('a sign-out is not undone by a read of the sign-in that comes later', async (t) => {
+  const { visit } = await startSite(t)
+  const page = await visit(t, '#/users')
+  const held: (() => void)[] = []
+  const methods: string[] = []
+  await page.route('**/session', async (route) => {
+    const method = route.request().method()
+    methods.push(method)
+    if (method !== 'GET') return await route.continue()
+    const response = await route.fetch()
+    await new Promise<void>((resolve) => held.push(resolve))
+    await route.fulfill({ response })
+  })
+  await page.evaluate(`new BroadcastChannel('sign-in').postMessage('signed in')`)
+  await until('a read', () => held.length === 1)
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await page.getByRole('heading', { name: 'Users', exact: true }).waitFor()
+  t.strictSame(methods, ['GET'], 'the sign-out waits for it')
+  held[0]?.()
+  await page.getByLabel('Key of the project').waitFor()
+  await page.unroute('**/session')
+  await page.reload()
+  await page.getByLabel('Key of the project').waitFor()
 })
 
 t.test('tabs of a browser share one session', async (t) => {
@@ -105,6 +158,20 @@ t.test('tabs of a browser share one session', async (t) => {
   await first.getByRole('button', { name: 'Save board' }).click()
   await first.getByRole('heading', { name: 'Our team' }).waitFor()
   await other.getByText(project).first().waitFor()
+})
+
+t.test('other tabs hear of a sign-in whose answer is lost', async (t) => {
+  const { visitInTab, addKey } = await startSite(t)
+  const [first, second] = [await visitInTab(t, '#/users'), await visitInTab(t, '#/users')]
+  await second.getByRole('button', { name: 'Sign out' }).click()
+  await first.getByLabel('Key of the project').waitFor()
+  await second.route('**/session', (route) =>
+    route.request().method() === 'GET' ? route.abort('connectionrefused') : route.continue(),
+  )
+  await second.getByLabel('Key of the project').fill(await addKey('secret', 'farther'))
+  await second.getByRole('button', { name: 'Sign in' }).click()
+  await second.getByRole('alert').getByText('The service cannot be reached.').waitFor()
+  await first.getByText('farther').first().waitFor()
 })
 
 t.test('a browser that rejects cookies gets an explanation', async (t) => {

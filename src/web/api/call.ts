@@ -41,6 +41,9 @@ const QUERY_PATH = '/public/query'
 const TRANSIENT_STATUSES = [0, 502, 503, 504]
 
 let csrfToken = ''
+let project = ''
+/** Ends the reads of the project when the user signs in to another one. */
+let reads = new AbortController()
 let notifySignedOut: (reason: string) => void = () => undefined
 /** number of sign-ins so far */
 let signIns = 0
@@ -48,9 +51,16 @@ let hasEnded = false
 /** Dispatches `begin` at each sign-in. */
 const signIn = new EventTarget()
 
-/** Sets the CSRF token of the sign-in, which every change sends. */
-export function setCsrfToken(token: string): void {
+/**
+ * Sets the project of the sign-in, and the CSRF token that every change sends. Reads for another project are rejected,
+ * even if they wait for a sign-in: a file, for example, must not have the data of both.
+ */
+export function setSignIn(signedInTo: string, token: string): void {
   csrfToken = token
+  if (project === signedInTo) return
+  project = signedInTo
+  reads.abort(new CallError(`You signed in to ${project} in the meantime.`, 401, 'signed_out'))
+  reads = new AbortController()
 }
 
 /** @param listener called when the user was signed out, for example because the key was revoked */
@@ -110,7 +120,7 @@ export function toPath(kind: Kind, id: string, rest = ''): string {
 }
 
 /**
- * Calls the service with the cookie of the sign-in. While signed out, reads wait.
+ * Calls the service with the cookie of the sign-in. While signed out, reads wait for the next one to the same project.
  * @param path with its query, such as `/public/events?limit=10`
  * @param signal cancels the call, which then rejects with an AbortError
  * @throws CallError
@@ -154,22 +164,27 @@ export async function openStream(
   return body
 }
 
-interface RequestOptions {
+interface FetchOptions {
   body?: unknown
-  /** the caller's signal; aborting it is not a failure */
-  caller: AbortSignal | undefined
+  /** aborting it is not a failure of the service */
+  stop: AbortSignal
   /** response timeout, ms */
   limitMs?: number
   lastEventId?: string
 }
 
-async function request(method: Method, path: string, options: RequestOptions): Promise<Response> {
-  const isRead = method === 'GET' || path === QUERY_PATH
+interface RequestOptions extends Omit<FetchOptions, 'stop'> {
+  caller: AbortSignal | undefined
+}
+
+async function request(method: Method, path: string, { caller, ...options }: RequestOptions): Promise<Response> {
+  const isRead = (method === 'GET' && path !== SIGN_IN_PATH) || path === QUERY_PATH
+  const stop = AbortSignal.any([...(isRead ? [reads.signal] : []), ...(caller ? [caller] : [])])
   for (;;) {
-    if (hasEnded && isRead && path !== SIGN_IN_PATH) await waitForSignIn(options.caller)
+    if (hasEnded && isRead) await waitForSignIn(stop)
     const before = signIns
-    const response = await fetchOnce(method, path, options).catch((error) => {
-      if (error instanceof CallError) checkStatus()
+    const response = await fetchOnce(method, path, { ...options, stop }).catch((error) => {
+      if (isTransient(error)) checkStatus()
       throw error
     })
     if (response.ok) return response
@@ -185,9 +200,8 @@ async function request(method: Method, path: string, options: RequestOptions): P
 async function fetchOnce(
   method: Method,
   path: string,
-  { body, caller, limitMs, lastEventId = '' }: RequestOptions,
+  { body, stop, limitMs, lastEventId = '' }: FetchOptions,
 ): Promise<Response> {
-  const ends = [caller, limitMs === undefined ? undefined : AbortSignal.timeout(limitMs)]
   return await fetch(`${BASE_URL}${path}`, {
     method,
     credentials: 'same-origin',
@@ -197,9 +211,9 @@ async function fetchOnce(
       ...(lastEventId && { 'last-event-id': lastEventId }),
     },
     ...(body !== undefined && { body: body instanceof JsonText ? body.text : formatExactJson(body) }),
-    signal: AbortSignal.any(ends.filter((signal) => signal !== undefined)),
+    signal: limitMs === undefined ? stop : AbortSignal.any([stop, AbortSignal.timeout(limitMs)]),
   }).catch((error: unknown) => {
-    if (caller?.aborted) throw error
+    if (stop.aborted) throw error
     throw new CallError('The service cannot be reached. Check that it is running, then try again.', 0, 'unreachable')
   })
 }
@@ -210,8 +224,8 @@ async function readError(response: Response): Promise<CallError> {
   return new CallError(message, response.status, code, details)
 }
 
-async function waitForSignIn(signal: AbortSignal | undefined): Promise<void> {
-  signal?.throwIfAborted()
-  await firstEvent([signIn, 'begin'], ...(signal ? [[signal, 'abort'] as const] : []))
-  signal?.throwIfAborted()
+async function waitForSignIn(stop: AbortSignal): Promise<void> {
+  stop.throwIfAborted()
+  await firstEvent([signIn, 'begin'], [stop, 'abort'])
+  stop.throwIfAborted()
 }
