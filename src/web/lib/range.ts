@@ -267,15 +267,13 @@ interface Compared {
  * @returns null if there is none
  */
 export function findRangeBefore({ from, to }: Range, compared: Compared): RangeBefore | null {
-  const { timezone, interval, preset, now } = compared
+  const { timezone, preset, now } = compared
   const [begin, end] = [toLocalTime(from, timezone), toLocalTime(to, timezone)]
   if (preset === 'all' || !begin || !end || !isBefore(begin, end)) return null
   const soFar = readClock(timezone, (Math.floor(now / MINUTE_MS) + 1) * MINUTE_MS)
   // Nothing can be compared yet.
   if (!isBefore(begin, soFar)) return null
-  const isWhole = [begin, end].every(({ date, time }) => time === '' && date.endsWith('-01'))
-  const usual = interval === 'month' || isWhole ? measureMonths(begin, end) : measureDays(begin, end, interval)
-  const shift = (preset && SHIFTS[preset]) ?? usual
+  const shift = chooseShift(begin, end, compared)
   const isOver = !isBefore(soFar, end)
   const earlier = { from: moveBack(begin, shift), to: isOver ? moveEndBack(end, shift) : movePartBack(soFar, shift) }
   if (earlier.from.date < EPOCH) return null
@@ -291,10 +289,22 @@ function isBefore(one: LocalTime, other: LocalTime): boolean {
   return one.date === other.date ? one.time < other.time : one.date < other.date
 }
 
-/** The smallest shift in days, or whole weeks, after which a range does not overlap itself. */
-function measureDays(begin: LocalTime, end: LocalTime, interval: Interval): Shift {
-  const days = countDays(begin.date, end.date) + (end.time > begin.time ? 1 : 0)
-  return { unit: 'day', count: interval === 'week' ? Math.ceil(days / 7) * 7 : days }
+/** By week or by month, the distance of a preset only says how many of them, and the periods must not overlap. */
+function chooseShift(begin: LocalTime, end: LocalTime, { interval, preset }: Compared): Shift {
+  const own = preset && SHIFTS[preset]
+  const days = measureDays(begin, end)
+  if (interval === 'week') {
+    const wanted = own ? countDays(moveBack(begin, own).date, begin.date) : days
+    return { unit: 'day', count: Math.max(Math.round(wanted / 7), Math.ceil(days / 7)) * 7 }
+  }
+  if (interval === 'month') return own?.unit === 'month' ? own : measureMonths(begin, end)
+  const isWhole = [begin, end].every(({ date, time }) => time === '' && date.endsWith('-01'))
+  return own ?? (isWhole ? measureMonths(begin, end) : { unit: 'day', count: days })
+}
+
+/** The smallest number of days after which a range does not overlap itself. */
+function measureDays(begin: LocalTime, end: LocalTime): number {
+  return countDays(begin.date, end.date) + (end.time > begin.time ? 1 : 0)
 }
 
 /** The smallest shift in months after which a range does not overlap itself. */

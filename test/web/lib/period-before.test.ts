@@ -136,9 +136,12 @@ t.test('every bucket of both periods is shown once, and columns add up to their 
       t.equal(String(listPlaces('before')), String([...listStarts(before).keys()]))
       const [table] = buildTables(current, aligned)
       if (interval !== 'none') checkSums(t, table)
-      // A period without a calendar of its own consists of the same parts of weeks and months.
-      const isShaped = display.range === undefined || ['7d', '30d', '90d'].includes(display.range)
-      if (isShaped && (interval === 'week' || (interval === 'month' && isDate(current.query.from)))) {
+      if (interval === 'week') {
+        const days = Math.round((range.from - parseRange(before.query).from) / DAY_MS)
+        t.equal(days % 7, 0, 'whole weeks')
+      }
+      // Both consist of the same parts of weeks and months.
+      if (interval === 'week' || (interval === 'month' && isDate(current.query.from))) {
         t.ok(
           aligned.pairs.every((pair) => pair.now !== null && (pair.before !== null || range.to > now)),
           'no bucket lacks its counterpart',

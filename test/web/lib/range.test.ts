@@ -109,6 +109,16 @@ t.test('findRangeBefore keeps the shape of a range', async (t) => {
   t.equal(findBefore({ from: '2024-01-01', to: '2024-03-01' }, 'day', 'this_year'), '2023-01-01 2023-03-01')
 })
 
+t.test('findRangeBefore is whole weeks earlier by week, whatever the range', async (t) => {
+  t.equal(findBefore({ from: '2026-05-01', to: '2026-05-04' }, 'week', 'this_month'), '2026-04-03 2026-04-06')
+  t.equal(findBefore({ from: '2026-05-01', to: '2026-06-01' }, 'week', 'last_month'), '2026-03-27 2026-04-27')
+  t.equal(findBefore({ from: '2026-05-01', to: '2026-06-01' }, 'week'), '2026-03-27 2026-04-27', 'a whole month')
+  t.equal(findBefore({ from: '2026-01-01', to: '2026-05-04' }, 'week', 'this_year'), '2025-01-02 2025-05-05')
+  t.equal(findBefore({ from: '2025-05-04', to: '2026-05-04' }, 'week', '12m'), '2024-04-28 2025-04-28', '53 weeks')
+  t.equal(findBefore({ from: '2026-05-01', to: '2026-05-02' }, 'week', 'today'), '2026-04-24 2026-04-25')
+  t.equal(findBefore({ from: '2026-04-30', to: '2026-05-03' }, 'month', 'this_week'), '2026-03-30 2026-04-03')
+})
+
 t.test('findRangeBefore moves times by whole days of their time zone', async (t) => {
   const from = Date.parse('2026-10-25T10:00+01:00')
   const to = Date.parse('2026-10-25T16:00+01:00')
