@@ -81,6 +81,19 @@ t.test('the data view', async (t) => {
     t.match(decodeURIComponent(page.url()), /"signed\+up".*"breakdown":\[\["properties","plan"\]\]/)
   })
 
+  t.test('says that only the most frequent values are listed', async (t) => {
+    const events = Array.from({ length: 51 }, (_, i) => {
+      return { event: 'coded', distinct_id: 'ada', properties: { code: `c${i}` } }
+    })
+    await call('POST', '/public/track/batch', { events })
+    const page = await visit(t, '#/data/events/coded')
+    await page.getByRole('button', { name: 'Show values' }).click()
+    await page.getByText('Only the 50 most frequent are listed.').waitFor()
+    t.equal((await readRows(page, 'Values of code')).length, 50)
+    t.equal((await download(page, 'CSV of values of code')).split('\r\n').length, 1 + 50 + 1)
+    await page.getByText('Only the first 50 rows').waitFor()
+  })
+
   t.test('shows names and properties with HTML as text', async () => {
     const page = await visit(t, '#/data')
     await page.getByRole('link', { name: hostile, exact: true }).click()

@@ -7,7 +7,7 @@ interface CsvButtonProps {
   /** file name without extension */
   name: string
   /** the heading and the rows; may have to be loaded first */
-  rows: () => CsvRow[] | Promise<CsvRow[] | CsvPart>
+  rows: () => CsvRow[] | CsvPart | Promise<CsvRow[] | CsvPart>
   /** text of the button */
   label?: string
   /** whether it looks like a link */

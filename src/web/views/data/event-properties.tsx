@@ -124,13 +124,16 @@ function Chips({ texts }: { texts: string[] }) {
 
 function Values({ event, property }: { event: string; property: string }) {
   const { value, error, isLoading, reload } = useLoaded(JSON.stringify([event, property]), (signal) => {
-    return listValues({ event, field: JSON.stringify(['properties', property]), limit: MAX_VALUES }, signal)
+    // One more than is shown tells whether there are more.
+    return listValues({ event, field: JSON.stringify(['properties', property]), limit: MAX_VALUES + 1 }, signal)
   })
+  const shown = value?.slice(0, MAX_VALUES) ?? []
+  const isCut = value !== null && value.length > MAX_VALUES
   return (
     <>
       {error && <Failure error={error} onRetry={reload} />}
       {isLoading && <Loading what="values" />}
-      {value && value.length > 0 && (
+      {shown.length > 0 && (
         <table class={styles.values}>
           <caption class={textStyles.hidden}>Values of {escapeInvisible(property)}</caption>
           <thead class={textStyles.hidden}>
@@ -140,7 +143,7 @@ function Values({ event, property }: { event: string; property: string }) {
             </tr>
           </thead>
           <tbody>
-            {value.map(({ text, count }) => (
+            {shown.map(({ text, count }) => (
               <tr key={text}>
                 <td>
                   <code>{escapeInvisible(text)}</code>
@@ -151,10 +154,11 @@ function Values({ event, property }: { event: string; property: string }) {
           </tbody>
         </table>
       )}
-      {value && value.length > 0 && (
+      {isCut && <p class={textStyles.hint}>Only the {MAX_VALUES} most frequent are listed.</p>}
+      {shown.length > 0 && (
         <CsvButton
           name={`${event} ${property}`}
-          rows={() => [['Value', 'Count'], ...value.map(({ text, count }) => [text, count])]}
+          rows={() => ({ rows: [['Value', 'Count'], ...shown.map(({ text, count }) => [text, count])], isCut })}
           label="CSV of values"
           about={`CSV of values of ${escapeInvisible(property)}`}
         />
