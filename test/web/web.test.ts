@@ -333,17 +333,32 @@ t.test('page views without session ids', async (t) => {
   t.match(page.url(), /visits=gap/)
   await page.getByRole('button', { name: 'Tell visits apart by session ids' }).waitFor()
 
-  await page.getByRole('button', { name: 'Make it the project’s default' }).click()
+  const readProject = async () => (await site.call('GET', '/public/project')).json().project
+  const ask = async (from: string) => {
+    await page.getByRole('button', { name: 'Make it the project’s default…' }).click()
+    await page.getByText(`Visits are told apart by ${from} now. This changes that to pauses of 30 minutes`).waitFor()
+  }
+  const dialog = page.getByRole('dialog')
+  await ask('session ids')
+  t.equal((await readProject()).sessions, 'id', 'nothing is changed before the confirmation')
+  const theirs = { gap: '2h', where: ['set', 'properties.url'] }
+  await site.call('PATCH', '/public/project', { sessions: theirs })
+  await dialog.getByRole('button', { name: 'Make it the default' }).click()
+  await dialog.getByRole('alert').waitFor()
+  t.strictSame((await readProject()).sessions, theirs, 'what the dialog did not show is kept')
+  await site.call('PATCH', '/public/project', { sessions: null })
+  await dialog.getByRole('button', { name: 'Cancel' }).click()
+  await ask('session ids')
+  await dialog.getByRole('button', { name: 'Make it the default' }).click()
   await until('a link that follows the project', () => !page.url().includes('visits='))
-  const { project } = (await site.call('GET', '/public/project')).json()
-  t.strictSame(project.sessions, { gap: '30m' })
+  t.strictSame((await readProject()).sessions, { gap: '30m' })
   const next = await site.visit(t, '#/web')
   await waitForNumbers(next, ALL)
   await next.getByText('A visit ends with a pause of 30 minutes.').waitFor()
   t.equal(await next.getByRole('button', { name: 'Make it' }).count(), 0, 'it is the default')
   await next.getByRole('button', { name: 'Tell visits apart by session ids' }).click()
   await until('the other definition', () => next.url().includes('visits=id'))
-  await next.getByRole('button', { name: 'Make it the project’s default' }).waitFor()
+  await next.getByRole('button', { name: 'Make it the project’s default…' }).waitFor()
 
   const now: Visit = { user: 'eve', at: Date.now(), context: GERMANY, events: [[0, '$pageview', { path: '/now' }]] }
   await send(site, [now])

@@ -6,12 +6,12 @@ import { listEventNames } from '../../api/schema.js'
 import { AnswerNotes } from '../../charts/answer-notes.js'
 import { DrillDownArea } from '../../charts/drill-down.js'
 import { NumberButton } from '../../charts/number-button.js'
-import { useAction } from '../../hooks/use-action.js'
 import { useLoaded } from '../../hooks/use-loaded.js'
 import { usePoll } from '../../hooks/use-poll.js'
 import { useRound } from '../../hooks/use-round.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
 import type { BoardControls } from '../../lib/board-controls.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { joinFilters } from '../../lib/filters.js'
 import { formatCount, formatWindow } from '../../lib/format.js'
 import { navigate } from '../../lib/navigation.js'
@@ -19,6 +19,7 @@ import { findPageViews, NO_BOTS } from '../../lib/page-views.js'
 import { chooseSessions, getProjectSettings } from '../../lib/project-settings.js'
 import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
+import { ActionDialog } from '../../ui/dialog.js'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
 import * as loadingStyles from '../../ui/loading.module.css'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
@@ -26,6 +27,7 @@ import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { Pills } from '../../ui/pills.js'
 import { RangeFields, useMoment } from '../range-fields.js'
 import * as rangeStyles from '../range-fields.module.css'
+import { formatSessions } from '../settings/setting-text.js'
 import type { ViewProps } from '../view-props.js'
 import { GoalsPanel } from './goals.js'
 import { buildNumbersCsv, Numbers } from './numbers.js'
@@ -208,33 +210,70 @@ interface VisitsNoteProps {
 
 /** Explains how visits are separated, unless that is the default way, and offers the alternative. */
 function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNoteProps) {
-  const { error, isBusy, run } = useAction()
+  const [isAsking, setAsking] = useState(false)
   const isDefault = (sessions === 'id') === (getProjectSettings().sessions === 'id')
   if (sessions === 'id' && isDefault && !areMissing) return null
   const other = chooseSessions(sessions === 'id' ? 'gap' : 'id')
-  const keep = async () => {
-    const { revision } = await readProject()
-    await changeProject({ sessions }, revision)
-    // The setting now has this definition, so the link no longer needs it.
-    onChange(sessions)
+  return (
+    <>
+      <div role="status">
+        {sessions === 'id'
+          ? areMissing && 'The page views of this range have no session ids, so they do not belong to any visits. '
+          : `A visit ends with a pause of ${formatWindow(sessions.gap)}. `}
+        <Button look="inline" onClick={() => onChange(other)}>
+          Tell visits apart by {other === 'id' ? 'session ids' : `pauses of ${formatWindow(other.gap)}`}
+        </Button>
+        {!isDefault && canChange && (
+          <>
+            {' '}
+            <Button look="inline" onClick={() => setAsking(true)}>
+              Make it the project’s default…
+            </Button>
+          </>
+        )}
+      </div>
+      {isAsking && (
+        <DefaultDialog
+          sessions={sessions}
+          // The setting now has this definition, so the link no longer needs it.
+          onSaved={() => onChange(sessions)}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </>
+  )
+}
+
+interface DefaultDialogProps {
+  sessions: SessionsDefinition
+  onSaved: () => void
+  onClose: () => void
+}
+
+/** Asks before a definition of visits replaces that of the project, which may have a filter that the page cannot edit. */
+function DefaultDialog({ sessions, onSaved, onClose }: DefaultDialogProps) {
+  const { value, error, reload } = useLoaded('project', readProject)
+  const save = async () => {
+    if (!value) return
+    await changeProject({ sessions }, value.revision)
+    onSaved()
   }
   return (
-    <div role="status">
-      {sessions === 'id'
-        ? areMissing && 'The page views of this range have no session ids, so they do not belong to any visits. '
-        : `A visit ends with a pause of ${formatWindow(sessions.gap)}. `}
-      <Button look="inline" onClick={() => onChange(other)}>
-        Tell visits apart by {other === 'id' ? 'session ids' : `pauses of ${formatWindow(other.gap)}`}
-      </Button>
-      {!isDefault && canChange && (
-        <>
-          {' '}
-          <Button look="inline" disabled={isBusy} onClick={() => run(keep)}>
-            Make it the project’s default
-          </Button>
-        </>
+    <ActionDialog
+      title="Tell visits apart in another way?"
+      action="Make it the default"
+      isBlocked={value === null}
+      onConfirm={save}
+      onClose={onClose}
+    >
+      {error && <Failure error={error} onRetry={reload} />}
+      {!value && !error && <Loading what="the project" />}
+      {value && (
+        <p>
+          Visits are told apart by <b>{escapeInvisible(formatSessions(value.sessions))}</b> now. This changes that to{' '}
+          <b>{formatSessions(sessions)}</b> for everyone, and for past events, too.
+        </p>
       )}
-      {error && <Failure error={error} />}
-    </div>
+    </ActionDialog>
   )
 }
