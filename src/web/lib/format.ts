@@ -12,6 +12,8 @@ const TINY = 1e-6
 const SHARE = createNumberFormat({ style: 'percent', maximumFractionDigits: 1 })
 /** For shares that would otherwise be rounded to 0, as if there were none. */
 const SMALL_SHARE = createNumberFormat({ style: 'percent', maximumSignificantDigits: 1 })
+/** For shares that would otherwise be rounded to 1, as if these were all. */
+const LARGE_SHARE = createNumberFormat({ style: 'percent', maximumFractionDigits: 1, roundingMode: 'trunc' })
 const INSTANT = createInstantFormat({ dateStyle: 'medium', timeStyle: 'medium' })
 const CLOCK = createInstantFormat({ timeStyle: 'medium' })
 const DAY_AND_CLOCK = createInstantFormat({ month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' })
@@ -75,7 +77,8 @@ function chooseFormat(value: number, usual: NumberFormat): NumberFormat {
 
 /** @param share 0 to 1 */
 export function formatShare(share: number): string {
-  return (Math.abs(share) < 0.001 ? SMALL_SHARE : SHARE).format(share)
+  const size = Math.abs(share)
+  return (size < 0.001 ? SMALL_SHARE : size > 0.999 && size < 1 ? LARGE_SHARE : SHARE).format(share)
 }
 
 /** @param instant epoch ms */
@@ -135,24 +138,34 @@ export function formatBytes(bytes: number): string {
   return format.format(bytes / 1000 ** step).replace(' ', NO_BREAK)
 }
 
-/** Formats a duration, such as `3 h 5 min`. @param ms the duration */
+const DURATION_UNITS = [
+  ['d', DAY_MS],
+  ['h', HOUR_MS],
+  ['min', 60_000],
+  ['s', 1_000],
+] as const
+
+/** Formats a duration, such as `3 h 5 min` or `1.5 s`. @param ms the duration */
 export function formatDuration(ms: number): string {
-  const units = [
-    ['d', DAY_MS],
-    ['h', HOUR_MS],
-    ['min', 60_000],
-    ['s', 1_000],
-  ] as const
-  const first = units.findIndex(([, length]) => ms >= length)
-  if (first < 0) return `${Math.round(ms)}${NO_BREAK}ms`
+  const [whole, tenths] = [Math.round(ms), Math.round(ms / 100)]
+  if (whole < 1_000) return `${whole}${NO_BREAK}ms`
+  if (tenths < 100) return `${formatNumber(tenths / 10)}${NO_BREAK}s`
+  const smallest = findDurationUnits(ms).at(-1)?.[1] ?? 1
+  // Rounding may lead to a larger unit.
+  let rest = Math.round(ms / smallest) * smallest
   const parts: string[] = []
-  let rest = ms
-  for (const [unit, length] of units.slice(first, first + 2)) {
+  for (const [unit, length] of findDurationUnits(rest)) {
     const count = Math.floor(rest / length)
     rest -= count * length
     if (count > 0) parts.push(`${count}${NO_BREAK}${unit}`)
   }
   return parts.join(' ')
+}
+
+/** The two units of a duration of at least a second. */
+function findDurationUnits(ms: number): readonly (typeof DURATION_UNITS)[number][] {
+  const first = DURATION_UNITS.findIndex(([, length]) => ms >= length)
+  return DURATION_UNITS.slice(first, first + 2)
 }
 
 const WINDOW_UNITS: Record<string, string> = {

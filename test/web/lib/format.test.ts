@@ -36,8 +36,13 @@ t.test('formatNumber and formatTick show enough digits for any magnitude', (t) =
     [0.0004, '0.04%'],
     [0, '0%'],
     [-0, '0%'],
+    [0.999, '99.9%'],
+    [1999 / 2000, '99.9%'],
+    [-1999 / 2000, '-99.9%'],
+    [1, '100%'],
+    [1.9996, '200%'],
   ] as const) {
-    t.equal(formatShare(share), text, 'a small share is not none')
+    t.equal(formatShare(share), text, 'a small share is not none, and a large one not all')
   }
   // Each tick of an axis has a label of its own.
   const steps = fc.tuple(fc.constantFrom(1, 2, 2.5, 5), fc.integer({ min: -12, max: 20 }))
@@ -63,6 +68,38 @@ t.test('a number stays on one line with its unit and its noun', async (t) => {
   t.equal(formatBytes(1e16), '10,000\u00a0TB')
   t.equal(formatAgo(0, 180_000), '3\u00a0minutes ago')
   t.equal(formatAgo(0, 86_400_000), 'yesterday')
+})
+
+t.test('a duration is rounded, not cut off', async (t) => {
+  for (const [ms, text] of [
+    [0, '0 ms'],
+    [999.4, '999 ms'],
+    [999.6, '1 s'],
+    [1500, '1.5 s'],
+    [1999, '2 s'],
+    [9949, '9.9 s'],
+    [9999, '10 s'],
+    [59_400, '59 s'],
+    [59_600, '1 min'],
+    [90_600, '1 min 31 s'],
+    [3_599_600, '1 h'],
+    [3_600_000 + 90_000, '1 h 2 min'],
+    [86_399_999, '1 d'],
+    [2 * 86_400_000 - 1, '2 d'],
+  ] as const) {
+    t.equal(formatDuration(ms).replaceAll('\u00a0', ' '), text)
+  }
+  // However long it is, its parts add up to it, apart from less than half of the last unit.
+  const lengths = { d: 86_400_000, h: 3_600_000, min: 60_000, s: 1000, ms: 1 }
+  fc.assert(
+    fc.property(fc.double({ min: 0, max: 1e10, noNaN: true }), (ms) => {
+      const parts = formatDuration(ms)
+        .split(' ')
+        .map((part) => part.split('\u00a0'))
+      const sum = parts.reduce((all, [count, unit]) => all + Number(count) * lengths[unit as keyof typeof lengths], 0)
+      t.ok(Math.abs(sum - ms) <= Math.max(ms * 0.05, 0.5), `${ms}: ${parts}`)
+    }),
+  )
 })
 
 t.test('formatMoment shows only the parts of a time that matter', async (t) => {

@@ -244,7 +244,7 @@ t.test('runChecks reports each problem with its level and advice', async (t) => 
       'watch',
       /^In the last 5\ss, 1\smessage had a placeholder.*, and 1\slink was refused because both names are known users\.$/,
     ],
-    ['Memory and load', reading({ nodejs_eventloop_lag_max_seconds: 1.5 }), null, 'watch', /up to 1\ss/],
+    ['Memory and load', reading({ nodejs_eventloop_lag_max_seconds: 1.5 }), null, 'watch', /up to 1\.5\ss/],
   ]
   for (const [title, now, before, level, verdict] of cases) {
     const readings = before ? [before, now] : [now]
