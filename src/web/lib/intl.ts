@@ -1,3 +1,4 @@
+import { isTimeZone } from '../../contract/limits.js'
 import { NUMBER_FORMATS, type ProjectSettings } from '../../contract/project-settings.js'
 import { getProjectSettings } from './project-settings.js'
 
@@ -93,9 +94,17 @@ export const PLURALS = new Intl.PluralRules(LANGUAGE)
 
 /** The time zones whose names contain a text, in the form that a combobox takes. */
 export function suggestTimeZones(text: string): { value: string }[] {
-  const query = text.toLowerCase().replaceAll(' ', '_')
-  return ['UTC', ...Intl.supportedValuesOf('timeZone')]
-    .filter((zone, i, all) => all.indexOf(zone) === i && zone.toLowerCase().includes(query))
-    .slice(0, 60)
-    .map((value) => ({ value }))
+  const typed = text.trim().replaceAll(' ', '_')
+  const query = typed.toLowerCase()
+  const all = [...new Set(['UTC', ...Intl.supportedValuesOf('timeZone')])]
+  const found = all.filter((zone) => zone.toLowerCase().includes(query)).slice(0, 60)
+  return (found.length > 0 ? found : findUnlisted(typed, all)).map((value) => ({ value }))
+}
+
+/** Browsers list only one name of each zone, such as Asia/Calcutta, but know the others. @param listed the zones listed */
+function findUnlisted(typed: string, listed: string[]): string[] {
+  const city = typed.replace(/(?<=^|[_/])[a-z]/g, (letter) => letter.toUpperCase())
+  const areas = new Set(listed.filter((zone) => zone.includes('/')).map((zone) => zone.replace(/\/.*/, '')))
+  const names = city.includes('/') ? [city] : [...areas].map((area) => `${area}/${city}`)
+  return names.filter(isTimeZone)
 }

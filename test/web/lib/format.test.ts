@@ -17,6 +17,7 @@ import {
   formatTick,
   formatTime,
 } from '../../../src/web/lib/format.js'
+import { suggestTimeZones } from '../../../src/web/lib/intl.js'
 import { setProjectSettings } from '../../../src/web/lib/project-settings.js'
 
 t.afterEach(() => setProjectSettings(DEFAULT_SETTINGS))
@@ -152,4 +153,15 @@ t.test('times are in the time zone of the project, whatever that of the browser'
   }
   setProjectSettings({ ...DEFAULT_SETTINGS, timezone: 'Mars/Olympus' })
   t.match(formatTime(night), '8:05:07', 'one that the browser does not know is UTC')
+})
+
+t.test('a time zone is found by any of its names', async (t) => {
+  const find = (text: string) => suggestTimeZones(text).map(({ value }) => value)
+  t.ok(find('').includes('UTC'))
+  t.strictSame(find('vienna'), ['Europe/Vienna'])
+  // Browsers list Asia/Calcutta, Asia/Saigon and Atlantic/Faeroe instead.
+  t.strictSame(find('kolkata'), ['Asia/Kolkata'])
+  t.strictSame(find('asia/ho chi minh '), ['Asia/Ho_Chi_Minh'])
+  t.strictSame(find('Faroe'), ['Atlantic/Faroe'])
+  for (const text of ['Nowhere', 'Asia/Nowhere', '+01:00', 'CST']) t.strictSame(find(text), [], text)
 })
