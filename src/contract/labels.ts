@@ -86,8 +86,8 @@ function labelPlace(values: readonly unknown[], place: number): string {
   return isRest(values) ? 'Other' : labelValue(values[place])
 }
 
-/** Whether a line has the rest of the values. */
-function isRest(values: readonly unknown[]): boolean {
+/** Whether the values of a line stand for all that have no line of their own. */
+export function isRest(values: readonly unknown[]): boolean {
   return values.length === 1 && values[0] === OTHER
 }
 

@@ -1,5 +1,4 @@
-import { labelAllSeries, labelBreakdowns, labelEvents, labelField, labelLines } from '../../contract/labels.js'
-import { OTHER } from '../../contract/question-schemas.js'
+import { isRest, labelAllSeries, labelBreakdowns, labelEvents, labelField, labelLines } from '../../contract/labels.js'
 import type {
   AnswerTo,
   AnyAnswer,
@@ -269,9 +268,9 @@ function buildPathsTables({ results: { nodes, links }, query }: AnswerTo<'paths'
   ]
 }
 
-/** Labels a node; `$other` groups the remaining events. */
+/** Labels a node, which may group the remaining events. */
 export function labelNode(event: string): string {
-  return event === OTHER ? 'Other' : event
+  return isRest([event]) ? 'Other' : event
 }
 
 /** Converts a table to CSV rows. */

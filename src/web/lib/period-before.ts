@@ -1,4 +1,4 @@
-import { OTHER } from '../../contract/question-schemas.js'
+import { isRest } from '../../contract/labels.js'
 import type { AnswerTo, SeriesLine } from '../../contract/questions.js'
 import { isSameJson } from '../../contract/same-json.js'
 import { countDays, countMonths, findDays, type RangeBefore } from './range.js'
@@ -110,11 +110,11 @@ function pairBuckets(now: string[], before: string[]): BucketPair[] {
 
 function findLineBefore(line: SeriesLine, answer: SeriesAnswer, before: SeriesAnswer): LineBefore | 'unknown' | null {
   const listed = before.results.filter(({ series }) => series === line.series)
-  const others = listed.find(isOther)
-  if (!isOther(line))
+  const others = listed.find(({ breakdown }) => isRest(breakdown))
+  if (!isRest(line.breakdown))
     return listed.find((one) => isSameJson(one.breakdown, line.breakdown)) ?? (others ? 'unknown' : null)
   // “Other” is everything not shown now, however frequent it was before.
-  const shown = answer.results.filter((one) => one.series === line.series && !isOther(one))
+  const shown = answer.results.filter((one) => one.series === line.series && !isRest(one.breakdown))
   const isShown = (one: SeriesLine) => shown.some((two) => isSameJson(one.breakdown, two.breakdown))
   const rest = listed.filter((one) => !isShown(one))
   const isHidden = (one: SeriesLine) => !listed.some((two) => isSameJson(one.breakdown, two.breakdown))
@@ -135,8 +135,4 @@ function sumLines(lines: SeriesLine[], { series, breakdown }: SeriesLine): Serie
 export function sumKnown(values: (number | null)[]): number | null {
   const known = values.filter((value) => value !== null)
   return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) : null
-}
-
-function isOther({ breakdown }: SeriesLine): boolean {
-  return breakdown.length === 1 && breakdown[0] === OTHER
 }

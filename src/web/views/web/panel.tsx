@@ -1,6 +1,6 @@
 import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useState } from 'preact/hooks'
-import { OTHER } from '../../../contract/question-schemas.js'
+import { isRest } from '../../../contract/labels.js'
 import type { AnswerTo, Filter, Scalar } from '../../../contract/questions.js'
 import { fetchAnswer } from '../../api/answers.js'
 import { useLoaded } from '../../hooks/use-loaded.js'
@@ -110,7 +110,7 @@ function TabContent({ tab, priority }: { tab: Tab; priority: number }) {
   const [isOpen, setOpen] = useState(false)
   const question = askTab(tab, source, ROWS)
   const result = useSeries(question, {}, view, priority)
-  const hasMore = result.value?.answer.results.some(isOther)
+  const hasMore = result.value && hasRest(result.value.answer)
   return (
     <>
       {result.error && <Failure error={result.error} onRetry={result.reload} />}
@@ -147,7 +147,7 @@ function TabDialog({ tab, onClose }: { tab: Tab; onClose: () => void }) {
       {error && <Failure error={error} onRetry={reload} />}
       {!value && !error && <Loading what={tab.title.toLowerCase()} />}
       {value && <TabRows tab={tab} answer={value.answer} onFiltered={onClose} />}
-      {value?.answer.results.some(isOther) && (
+      {value && hasRest(value.answer) && (
         <p class={textStyles.hint}>Only the first {formatNumber(MAX_ROWS)} are listed.</p>
       )}
     </Dialog>
@@ -179,13 +179,14 @@ function TabRows({ tab, answer, onFiltered }: TabRowsProps) {
   return <Rows columns={[tab.one, 'Visitors']} rows={rows} />
 }
 
-/** The lines of the values that are listed. */
-function listValues({ results }: SeriesAnswer): SeriesAnswer['results'] {
-  return results.filter((line) => !isOther(line) && line.total !== 0)
+/** Whether there are more values than lines. */
+function hasRest({ results }: SeriesAnswer): boolean {
+  return results.some(({ breakdown }) => isRest(breakdown))
 }
 
-function isOther({ breakdown }: { breakdown: unknown[] }): boolean {
-  return breakdown[0] === OTHER
+/** The lines of the values that are listed. */
+function listValues({ results }: SeriesAnswer): SeriesAnswer['results'] {
+  return results.filter(({ breakdown, total }) => !isRest(breakdown) && total !== 0)
 }
 
 async function buildCsv(tab: Tab, source: WebSource, controls: BoardControls): Promise<CsvPart> {
@@ -195,7 +196,7 @@ async function buildCsv(tab: Tab, source: WebSource, controls: BoardControls): P
   const rows = listValues(answer).map(({ breakdown, total }): CsvRow => {
     return [labelValue(tab, breakdown[0] as Scalar), total]
   })
-  return { rows: [[tab.one, 'Visitors'], ...rows], isCut: answer.results.some(isOther) }
+  return { rows: [[tab.one, 'Visitors'], ...rows], isCut: hasRest(answer) }
 }
 
 interface PanelFooterProps {
