@@ -1,6 +1,7 @@
 import { isRest } from '../../contract/labels.js'
 import type { AnswerTo, SeriesLine } from '../../contract/questions.js'
 import { isSameJson } from '../../contract/same-json.js'
+import { isAdditive } from './question.js'
 import { countDays, countMonths, findDays, type RangeBefore } from './range.js'
 
 type SeriesAnswer = AnswerTo<'series'>
@@ -31,8 +32,6 @@ export interface AnswerBefore extends Omit<SeriesAnswer, 'results'> {
 const MAX_LIMIT = 1000
 /** With more points, the comparison would take longer than the question itself. */
 const MAX_POINTS = 20_000
-/** Metrics that can be summed across lines. */
-const ADDED = ['events', 'sum']
 
 /**
  * Chooses how many values to request for the previous period, because values that are frequent now may have been rare
@@ -121,7 +120,7 @@ function findLineBefore(line: SeriesLine, answer: SeriesAnswer, before: SeriesAn
   if (others && shown.some(isHidden)) return 'unknown'
   if (rest.length < 2) return rest[0] ?? null
   const metric = answer.query.series[line.series]?.metric ?? 'events'
-  return ADDED.includes(metric) ? { ...sumLines(rest, line), isSum: true } : 'unknown'
+  return isAdditive(metric) ? { ...sumLines(rest, line), isSum: true } : 'unknown'
 }
 
 function sumLines(lines: SeriesLine[], { series, breakdown }: SeriesLine): SeriesLine {

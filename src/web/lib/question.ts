@@ -54,6 +54,11 @@ export function isNumberMetric(metric: Metric): boolean {
   return (NUMBER_METRICS as readonly Metric[]).includes(metric)
 }
 
+/** Whether the numbers of a metric can be summed across lines. */
+export function isAdditive(metric: Metric): boolean {
+  return metric === 'events' || metric === 'sum'
+}
+
 /** The minimum and maximum of a numeric field. */
 export function findBounds(field: Schema): { min: number; max: number } {
   const { minimum, maximum } = withoutNull(field)
@@ -257,9 +262,8 @@ export function canBeMoney(question: Draft | AnyQuestion): boolean {
 export function listVisualizations(draft: Draft): Visualization[] {
   switch (draft.kind) {
     case 'series': {
-      const canStack = draft.series.every(({ metric }) => ['events', 'users', 'sum'].includes(metric))
       if (draft.interval === 'none') return ['bar', 'number', 'table']
-      return canStack ? ['line', 'area', 'bar', 'number', 'table'] : ['line', 'number', 'table']
+      return canStack(draft) ? ['line', 'area', 'bar', 'number', 'table'] : ['line', 'number', 'table']
     }
     case 'funnel':
       return ['funnel', 'table']
@@ -268,6 +272,12 @@ export function listVisualizations(draft: Draft): Visualization[] {
     case 'paths':
       return ['flow', 'table']
   }
+}
+
+/** Whether the numbers of lines add up. A user may be in several lines. */
+function canStack({ series, breakdown }: SeriesDraft): boolean {
+  const isOneLine = series.length === 1 && breakdown.length === 0
+  return series.every(({ metric }) => isAdditive(metric) || (isOneLine && metric === 'users'))
 }
 
 /** The selected visualization if it is possible, otherwise the default. */

@@ -118,6 +118,18 @@ t.test('parseDraft accepts anything that a link may contain', (t) => {
   t.end()
 })
 
+t.test('only numbers that add up are stacked', async (t) => {
+  const choose = (question: object) => {
+    const draft = parseDraft({ kind: 'series', ...question })
+    return draft && chooseVisualization(draft, { as: 'area' })
+  }
+  const users = { event: 'a', metric: 'users' }
+  t.equal(choose({ series: [{ event: 'a' }, { event: 'b' }], breakdown: ['properties.plan'] }), 'area')
+  t.equal(choose({ series: [users] }), 'area', 'a single line is not a sum')
+  t.equal(choose({ series: [users], breakdown: ['properties.plan'] }), 'line')
+  t.equal(choose({ series: [users, { event: 'a' }] }), 'line')
+})
+
 t.test('time zone and week start default to those of the project', async (t) => {
   const own = { timezone: 'Asia/Tokyo', week_start: 'sunday' } as const
   const other = { timezone: 'UTC', week_start: 'monday' } as const
