@@ -28,8 +28,6 @@ export async function saveBoard(id: string, draft: BoardDraft, revision: number 
   await call('PUT', toPath('boards', id), { ...draft, revision })
 }
 
-/** The limit of the service. */
-export const MAX_CARDS = 50
 /** Attempts to save; another one is needed if someone else saves the board at the same time. */
 const ADD_ATTEMPTS = 3
 

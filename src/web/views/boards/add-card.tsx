@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
+import { MAX_CARDS } from '../../../contract/limits.js'
 import type { BoardCard } from '../../../contract/saved-schemas.js'
-import { MAX_CARDS } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { Loaded } from '../../hooks/use-loaded.js'
 import { Button } from '../../ui/button.js'

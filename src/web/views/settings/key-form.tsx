@@ -1,4 +1,5 @@
 import { useId, useState } from 'preact/hooks'
+import { MAX_KEY_LABEL } from '../../../contract/limits.js'
 import type { KeyDraft } from '../../api/keys.js'
 import { ActionDialog } from '../../ui/dialog.js'
 import { Select } from '../../ui/select.js'
@@ -6,8 +7,6 @@ import * as textStyles from '../../ui/text.module.css'
 import { Checkbox, TextField } from '../../ui/text-field.js'
 import { hasOrigins, type KeyKind, KIND_HINTS } from './key-text.js'
 
-/** The limit of the service. */
-const MAX_LABEL = 100
 const LABELS = { label: 'Label', origins: 'Only on pages of these sites' }
 const KIND_OPTIONS: readonly (readonly [KeyKind, string])[] = [
   ['write', 'Write'],
@@ -53,7 +52,7 @@ export function KeyForm({ title, action, initial, isNew = false, onSave, onClose
       <TextField
         label={LABELS.label}
         value={label}
-        maxLength={MAX_LABEL}
+        maxLength={MAX_KEY_LABEL}
         placeholder="What uses it, such as Checkout server"
         autofocus
         onChange={setLabel}
