@@ -23,12 +23,7 @@ export default function LiveView({ access, route }: ViewProps) {
       <header class={pageHeaderStyles.header}>
         <h1>Live</h1>
         <Status live={live} />
-        <button
-          type="button"
-          class={styles.pause}
-          aria-pressed={live.isPaused}
-          onClick={live.isPaused ? live.resume : live.pause}
-        >
+        <button type="button" class={styles.pause} onClick={live.isPaused ? live.resume : live.pause}>
           {live.isPaused ? 'Resume' : 'Pause'}
         </button>
       </header>
