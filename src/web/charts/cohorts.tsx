@@ -54,9 +54,7 @@ export function Cohorts({ answer: { results, averages, query } }: { answer: Rete
 
 const DAYS = { day: '24 hours', week: '7 days', month: '30 days' }
 
-/**
- * Explains where the counting of periods begins, such as `Week 0 is the week of the first event, Week 1 the one after.`
- */
+/** Explains what is counted, such as `Week 0 is the week in which a user started, Week 1 the week after it.` */
 function describeFirst({ unit, mode }: RetentionAnswer['query']): string {
   const [first, second] = [labelInterval(unit, 0), labelInterval(unit, 1)]
   if (mode === 'calendar') return `${first} is the ${unit} in which a user started, ${second} the ${unit} after it.`
