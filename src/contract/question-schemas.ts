@@ -19,7 +19,6 @@ import {
   withDefault,
 } from './fields.js'
 import type { FieldName, Filter, Scalar } from './filters.js'
-import { MAX_PAGE } from './limits.js'
 
 /**
  * Questions about events (`POST /public/query`): every field with its limits, its default and what it means. The types,
@@ -244,7 +243,7 @@ export const CELLS = {
 }
 
 const page = {
-  limit: withDefault(wholeNumber(1, MAX_PAGE), 50, 'Maximum number of users in a page.'),
+  limit: withDefault(Limit, 50, 'Maximum number of users in a page.'),
   page: withDefault(wholeNumber(1), 1, 'Which page, from 1.'),
 }
 const kind = literal('users')

@@ -1,6 +1,5 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { MAX_PAGE } from '../../contract/limits.js'
 import { listDrillDownUsers } from '../api/answers.js'
 import { readProfiles } from '../api/users.js'
 import { useLoaded } from '../hooks/use-loaded.js'
@@ -10,6 +9,7 @@ import { findEmail, findName, labelPerson } from '../lib/display-name.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { formatNumber } from '../lib/format.js'
 import { keepInEntry, readFromEntry } from '../lib/navigation.js'
+import { readAllPages } from '../lib/read-all-pages.js'
 import { linkTo } from '../lib/route.js'
 import { CsvButton } from '../ui/csv-button.js'
 import { Dialog } from '../ui/dialog.js'
@@ -19,6 +19,7 @@ import * as styles from './drill-down.module.css'
 import { DrillDownContext } from './number-button.js'
 
 const LIMIT = 50
+const FILE_LIMIT = 1000
 
 /**
  * Which users are listed, and for which answer. This is kept with the history entry, so that going back shows them
@@ -110,13 +111,16 @@ function UsersDialog({ drillDown, title, page, onTurn, onClose }: UsersDialogPro
   )
 }
 
-/** The users behind a number, as CSV rows: in one page, because the places of users change with new events. */
 async function buildCsv(drillDown: DrillDown): Promise<CsvPart> {
-  const { users, hasMore } = await listDrillDownUsers(drillDown, { page: 1, limit: MAX_PAGE })
+  const { rows: users, isCut } = await readAllPages(
+    (page) => listDrillDownUsers(drillDown, { page, limit: FILE_LIMIT }),
+    ({ users }) => users,
+    (user) => user,
+  )
   const profiles = await readProfiles(users)
   const rows = users.map((user) => {
     const properties = profiles.get(user) ?? {}
     return [user, findName(properties), findEmail(properties)]
   })
-  return { rows: [['User', 'Name', 'Email'], ...rows], isCut: hasMore }
+  return { rows: [['User', 'Name', 'Email'], ...rows], isCut }
 }

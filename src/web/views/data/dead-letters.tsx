@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { DeadLetter, ReplayedDeadLetters } from '../../../contract/dead-letter-schemas.js'
-import { MAX_DEAD_LETTERS, MAX_PAGE } from '../../../contract/limits.js'
+import { MAX_DEAD_LETTERS } from '../../../contract/limits.js'
 import { listDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
 import type { Access } from '../../api/sign-in.js'
 import { useLoaded } from '../../hooks/use-loaded.js'
@@ -8,6 +8,7 @@ import type { CsvPart, CsvRow } from '../../lib/csv.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatCount, formatNumber, formatTime } from '../../lib/format.js'
 import { navigate } from '../../lib/navigation.js'
+import { readAllPages } from '../../lib/read-all-pages.js'
 import { linkTo, parsePage } from '../../lib/route.js'
 import { Button } from '../../ui/button.js'
 import * as cardStyles from '../../ui/card.module.css'
@@ -96,19 +97,16 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
 
 /** All dead letters, with entries as far as the service returns them. */
 async function buildCsv(): Promise<CsvPart> {
-  // By id: a new one moves the others, so the next page begins with some of this one.
-  const all = new Map<string, DeadLetter>()
-  let hasMore = true
-  for (let page = 1; hasMore && all.size < MAX_PAGE; page++) {
-    const found = await listDeadLetters(page, MAX_DEAD_LETTERS)
-    for (const deadLetter of found.dead_letters) all.set(deadLetter.id, deadLetter)
-    hasMore = found.hasMore
-  }
-  const rows = [...all.values()].map(({ id, kind, reason, received_at, replayed_at, entry }): CsvRow => {
+  const { rows: deadLetters, isCut } = await readAllPages(
+    (page) => listDeadLetters(page, MAX_DEAD_LETTERS),
+    (page) => page.dead_letters,
+    ({ id }) => id,
+  )
+  const rows = deadLetters.map(({ id, kind, reason, received_at, replayed_at, entry }): CsvRow => {
     const times = [received_at, replayed_at].map((instant) => instant && new Date(instant).toISOString())
     return [id, kind, ...times, reason, entry]
   })
-  return { rows: [['ID', 'Kind', 'Received', 'Replayed', 'Reason', 'Entry'], ...rows], isCut: hasMore }
+  return { rows: [['ID', 'Kind', 'Received', 'Replayed', 'Reason', 'Entry'], ...rows], isCut }
 }
 
 function DeadLetterCard({ deadLetter, onReplay }: { deadLetter: DeadLetter; onReplay: (() => void) | undefined }) {
