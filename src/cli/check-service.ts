@@ -26,6 +26,7 @@ const REASONS: [pattern: RegExp, words: string][] = [
  * reported immediately, because its address is probably wrong; later calls are retried. If the service reports that it
  * is unavailable, prints a line on `stderr` and waits for it.
  * @param kind what the command will do with the key
+ * @returns the project of the key
  * @throws Error with a sentence for the user; TallyhouseError if the service refuses for another reason, or the signal
  * aborted
  */
@@ -34,7 +35,7 @@ export async function checkService(
   url: string,
   kind: 'send' | 'read',
   { signal, stderr }: Pick<CommandIo, 'signal' | 'stderr'>,
-): Promise<void> {
+): Promise<string> {
   let isTold = false
   const tell = ({ message }: TallyhouseError) => {
     if (!isTold) stderr.write(`The service at ${url} is not ready: ${message} Retrying for a few minutes.\n`)
@@ -43,26 +44,20 @@ export async function checkService(
   const attempt = async () => {
     try {
       const { value } = await connection.call(PROBE, { signal }, ONCE)
-      if (kind === 'send' && (value.key as { kind?: unknown } | undefined)?.kind === 'read')
-        throw new Error(readKey(url))
+      const key = value.key as { kind: string; project: string }
+      if (kind === 'send' && key.kind === 'read') throw new Error(readKey(url))
+      return key.project
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
       if (error.code === 'not_found') throw new Error(wrongPath(url), { cause: error })
       throw findReason(error) === null ? error : new Error(callFailure(url, error), { cause: error })
     }
   }
-  await retry(attempt, TRANSFER_RETRY, signal, tell)
+  return await retry(attempt, TRANSFER_RETRY, signal, tell)
 }
 
-/** The project of the connection's key. */
-export async function readProject(connection: Connection, signal: AbortSignal): Promise<string> {
-  const { value } = await connection.call(PROBE, { signal })
-  return (value.key as { project: string }).project
-}
-
-/** Prevents changing another project by mistake. @throws Error if the connection's key belongs to another project */
-export async function requireKeyOf(project: string, connection: Connection, signal: AbortSignal): Promise<void> {
-  const own = await readProject(connection, signal)
+/** Prevents changing another project by mistake. @throws Error if the key, whose project is `own`, is of another one */
+export function requireKeyOf(project: string, own: string): void {
   if (own !== project) throw new Error(`The key belongs to project ${own}. Use a secret key of ${project}.`)
 }
 

@@ -52,9 +52,13 @@ export const command: Command = {
     if (extra !== undefined) throw new UsageError(`Unexpected argument "${extra}".`)
     const { url, secretKey } = await readTarget(options, io)
     const connection = new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS })
-    await checkService(connection, url, 'send', io)
-    if (name === 'list') await list(connection, options, io)
-    else await forget(connection, project ?? '', kind, io)
+    const own = await checkService(connection, url, 'send', io)
+    if (name === 'list') {
+      await list(connection, options, io)
+    } else {
+      requireKeyOf(project ?? '', own)
+      await forget(connection, own, kind, io)
+    }
     return 0
   },
 }
@@ -71,7 +75,6 @@ async function forget(
   kind: KeyClass | undefined,
   { signal, stderr }: CommandIo,
 ): Promise<void> {
-  await requireKeyOf(project, connection, signal)
   const path = kind === undefined ? '/public/ids' : `/public/ids?kind=${kind}`
   const { value } = await connection.call({ method: 'DELETE', path }, { signal })
   stderr.write(`${counted(Number(value.forgotten), 'id')} of ${project} forgotten.\n`)

@@ -214,8 +214,7 @@ async function remove(args: string[], io: CommandIo): Promise<number> {
   }
   const { url, secretKey } = await readTarget(target, io)
   const connection = new Connection({ url, secretKey, timeoutMs: ERASE_TIMEOUT_MS })
-  await checkService(connection, url, 'read', io)
-  await requireKeyOf(id, connection, io.signal)
+  requireKeyOf(id, await checkService(connection, url, 'read', io))
   await eraseProject(connection, id, 'were removed; its keys are still valid', io)
   return 0
 }

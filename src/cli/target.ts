@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Config } from '../config.js'
 import { withPath } from '../lib/failure-text.js'
@@ -8,8 +7,6 @@ import { type CommandIo, UsageError } from './command.js'
 export interface Target {
   url: string
   secretKey: string
-  /** identifies a key without revealing it */
-  keyDigest: string
 }
 
 /** The options that `readTarget` reads. */
@@ -48,7 +45,7 @@ export async function readTarget(values: TargetOptions, io: CommandIo): Promise<
   if (!/^[ -~]+$/.test(secretKey)) {
     throw new UsageError('The secret key has a character that no key can have, such as a line break.')
   }
-  return { url, secretKey, keyDigest: digest(secretKey) }
+  return { url, secretKey }
 }
 
 /**
@@ -86,8 +83,4 @@ export async function defaultUrl(env: NodeJS.ProcessEnv): Promise<string> {
 function formatAddress({ HOST, PORT }: Config): string {
   const host = HOST === '0.0.0.0' || HOST === '::' ? '127.0.0.1' : HOST.includes(':') ? `[${HOST}]` : HOST
   return `http://${host}:${PORT}`
-}
-
-function digest(key: string): string {
-  return createHash('sha256').update(`tallyhouse ${key}`).digest('hex').slice(0, 16)
 }

@@ -142,7 +142,7 @@ t.test('a batch with too many property names is halved', async (t) => {
 })
 
 t.test('Ctrl-C ends an import that waits for its input, and says how to resume', async (t) => {
-  const server = await faultyServer(t, [keyAccepted, accepted(1000), accepted(1000)])
+  const server = await faultyServer(t, [keyAccepted, accepted(1000), accepted(1000), keyAccepted])
   const interrupt = async (given: string, isReached: (stderr: string) => boolean) => {
     const child = startCommand(['import', '--url', server.url, '--parallel', '1', '-'])
     t.teardown(() => child.kill('SIGKILL'))
@@ -257,8 +257,8 @@ t.test('an import that cannot be resumed says why', async (t) => {
   t.match(await run('--time', 'ms'), { code: 1, stderr: /started with other options/ })
   await begun({ url: 'http://127.0.0.1:1' })
   t.match(await run(), { code: 1, stderr: /started at http:\/\/127\.0\.0\.1:1, not at/ })
-  await begun({ key: 'another' })
-  t.match(await run(), { code: 1, stderr: /another secret key/ })
+  await begun({ project: 'another' })
+  t.match(await run(), { code: 1, stderr: /started with a key of project another/ })
   await begun({})
   await writeFile(path, '{"event":"b","distinct_id":"u"}\n')
   t.match(await run(), { code: 1, stderr: /has changed since its import began/ })

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { type Call, Connection } from '../../client/connection.js'
 import { DAY_MS, HOUR_MS } from '../../contract/durations.js'
 import { MAX_BATCH } from '../../contract/limits.js'
-import { checkService, readProject, TRANSFER_RETRY } from '../check-service.js'
+import { checkService, TRANSFER_RETRY } from '../check-service.js'
 import { type Command, type CommandIo, parseInteger, parseOptions, UsageError } from '../command.js'
 import { readTime } from '../event-options.js'
 import { HttpTransport } from '../http/keep-alive-fetch.js'
@@ -62,8 +62,8 @@ export const command: Command = {
     let sent = 0
     let isDone = false
     try {
-      await checkService(connection, url, 'send', io)
-      if (begun === undefined) await requireOther(connection, io.signal)
+      const project = await checkService(connection, url, 'send', io)
+      if (begun === undefined) requireOther(project)
       const progress = new ProgressLine(io.stderr, 'sent', () => ({ events: sent, part: sent / events }))
       try {
         await sendAll(connection, toCalls(shopYear({ events, seed, until, begun })), io.signal, (count) => {
@@ -85,10 +85,10 @@ export const command: Command = {
 /**
  * Refuses a key of the project `demo`: the ids of its events depend on when its first key was made, so sending with
  * this key would add all of the data again.
- * @throws Error if the key belongs to that project
+ * @throws Error if this is that project
  */
-async function requireOther(connection: Connection, signal: AbortSignal): Promise<void> {
-  if ((await readProject(connection, signal)) !== PROJECT) return
+function requireOther(project: string): void {
+  if (project !== PROJECT) return
   throw new Error(
     `The key belongs to project "${PROJECT}". Run the command without --key-file, on the machine of the store.`,
   )

@@ -31,8 +31,9 @@ export interface ExportOptions {
 /** The progress of an export, kept in a file next to its output, so that the export can be killed at any time and resume. */
 interface ExportState {
   version: 1
+  /** the service and the project that it reads from */
   url: string
-  key: string
+  project: string
   format: RowFormat
   filter: Filter
   since: string | null
@@ -62,30 +63,36 @@ export interface Exported {
  */
 export async function exportEvents(options: ExportOptions, io: CommandIo): Promise<Exported> {
   const { target, output: path } = options
-  const { state, file } = await beginOrResume(options)
-  if (state.finishedAt !== null) {
-    io.stderr.write(`${path} was exported at ${state.finishedAt}. To export it again, remove it and ${file?.path}.\n`)
-    return { rows: state.rows, next: state.next, pending: 0, isWhole: true }
-  }
-  if (state.rows > 0) io.stderr.write(`${path}: resuming after ${counted(state.rows, 'event')}.\n`)
   const blocks = new Blocks()
   const connection = new Connection({ url: target.url, secretKey: target.secretKey, fetch: blockFetch(blocks) })
+  let state: ExportState | null = null
   try {
-    await checkService(connection, target.url, 'read', io)
+    const project = await checkService(connection, target.url, 'read', io)
+    const begun = await beginOrResume(options, project)
+    const { file } = begun
+    state = begun.state
+    if (state.finishedAt !== null) {
+      io.stderr.write(`${path} was exported at ${state.finishedAt}. To export it again, remove it and ${file?.path}.\n`)
+      return { rows: state.rows, next: state.next, pending: 0, isWhole: true }
+    }
+    if (state.rows > 0) io.stderr.write(`${path}: resuming after ${counted(state.rows, 'event')}.\n`)
     await file?.write(state)
     return await writeParts(connection, blocks, options, state, file, io)
   } catch (error) {
     if (!io.signal.aborted) throw error
-    return { rows: state.rows, next: state.next, pending: 0, isWhole: false }
+    return { rows: state?.rows ?? 0, next: state?.next ?? null, pending: 0, isWhole: false }
   }
 }
 
 /** @throws Error if the earlier export to this output had another target or other options, or the output is in use */
-async function beginOrResume({ target, format, filter, since, output: path, stateFile }: ExportOptions) {
+async function beginOrResume(
+  { target, format, filter, since, output: path, stateFile }: ExportOptions,
+  project: string,
+) {
   const begun: ExportState = {
     version: 1,
     url: target.url,
-    key: target.keyDigest,
+    project,
     format,
     // This is how it will be read back from the file.
     filter: JSON.parse(JSON.stringify(filter)),
@@ -200,7 +207,7 @@ async function isParquetIn(folder: string): Promise<boolean> {
 /** @throws Error if resuming would not export the same events in the same format */
 function checkSame(earlier: ExportState, now: ExportState, path: string, file: string): void {
   const restart = `To start over, remove ${path} and ${file}.`
-  for (const name of ['version', 'url', 'key', 'format', 'filter', 'since'] as const) {
+  for (const name of ['version', 'url', 'project', 'format', 'filter', 'since'] as const) {
     if (!isSameJson(earlier[name], now[name])) {
       throw new Error(
         `The export to ${path} was started with another ${NAMES[name]}. Rerun it with the same one. ${restart}`,
@@ -212,7 +219,7 @@ function checkSame(earlier: ExportState, now: ExportState, path: string, file: s
 const NAMES = {
   version: 'version of tallyhouse',
   url: 'URL',
-  key: 'secret key',
+  project: 'project',
   format: '--format',
   filter: 'selection of events',
   since: '--since',

@@ -15,9 +15,9 @@ export interface ImportState {
   version: typeof VERSION
   /** random; the `Idempotency-Key` of a batch is this and the batch's number */
   importId: string
-  /** the service, and a digest of its key */
+  /** the service and the project that it sends to */
   url: string
-  key: string
+  project: string
   input: Fingerprint
   /** the options that decide what the batches contain, because a retried batch must be the same */
   options: unknown
@@ -124,7 +124,7 @@ export async function digestWhole(path: string, signal: AbortSignal): Promise<st
 }
 
 export function newImport(
-  about: Pick<ImportState, 'url' | 'key' | 'input' | 'options' | 'lines' | 'guesses'>,
+  about: Pick<ImportState, 'url' | 'project' | 'input' | 'options' | 'lines' | 'guesses'>,
 ): ImportState {
   return {
     version: VERSION,

@@ -1,4 +1,4 @@
-import { Connection } from '../../client/connection.js'
+import { Connection, type Fetch } from '../../client/connection.js'
 import type { TallyhouseError } from '../../client/errors.js'
 import { MAX_BATCH } from '../../contract/limits.js'
 import { lockFile } from '../../lib/file-lock.js'
@@ -12,7 +12,7 @@ import { Checkpoint, type Done, type ImportState, isUnchanged } from './checkpoi
 import { describeInput, describeMisfits } from './describe-input.js'
 import type { InputFormat } from './formats.js'
 import { CompressedDataError, type Input, openFile, openStream } from './input.js'
-import { type Guesses, inspect, withGuesses } from './inspect.js'
+import { type Guesses, type Inspected, inspect, withGuesses } from './inspect.js'
 import { isSentAsLines, LineBatches } from './lines/line-batches.js'
 import { RowsError } from './lines.js'
 import { FirstTime } from './native-rows.js'
@@ -61,17 +61,38 @@ interface Source {
   paths: ImportPaths
 }
 
+/** An input whose beginning is right, and the service, which accepts the key. */
+interface CheckedSource extends Source {
+  inspected: Inspected
+  /** of the key */
+  project: string
+  fetch: Fetch
+}
+
 /** Imports one input. The caller holds its lock, because two concurrent imports would store the events twice. */
-async function importAlone({ path, input, paths }: Source, options: ImportOptions, io: CommandIo): Promise<Imported> {
+async function importAlone(source: Source, options: ImportOptions, io: CommandIo): Promise<Imported> {
+  const inspected = await inspect(source.input, options)
+  const { url, secretKey } = options.target
+  const transport = new HttpTransport()
+  const { fetch } = transport
+  try {
+    const project = await checkService(new Connection({ url, secretKey, fetch }), url, 'send', io)
+    return await importChecked({ ...source, inspected, project, fetch }, options, io)
+  } finally {
+    transport.close()
+  }
+}
+
+async function importChecked(source: CheckedSource, options: ImportOptions, io: CommandIo): Promise<Imported> {
+  const { path, input, paths, inspected, project, fetch } = source
   const isStream = path === '-'
-  const inspected = await inspect(input, options)
   const { format } = inspected
   const maxBytes = io.env.BATCH_BODY_LIMIT
     ? Math.min(MAX_BODY_BYTES, (await readSettings(io.env)).BATCH_BODY_LIMIT)
     : MAX_BODY_BYTES
   const lines = format === 'ndjson' && isSentAsLines(inspected.beginning, withGuesses(options, inspected.guesses))
   const { guesses: found } = inspected
-  const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines, guesses: found }, io)
+  const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines, guesses: found, project }, io)
   const { state, file, rejectsPath, expired } = begun
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '', hasChanged: false }
   const { guesses } = state
@@ -83,12 +104,10 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
   const checkpoint = new Checkpoint(state, syncIdsFirst(stored, file), Date.now)
   const rejects = new RejectsFile(rejectsPath, state.done.rejectsBytes)
   const { url, secretKey } = options.target
-  const transport = new HttpTransport()
   const line = new ProgressLine(io.stderr, 'imported', () => readProgress(checkpoint, input))
-  const connection = new Connection({ url, secretKey, fetch: transport.fetch, onRetry: reasons(line, url) })
+  const connection = new Connection({ url, secretKey, fetch, onRetry: reasons(line, url) })
   try {
     const { signal } = io
-    await checkService(connection, url, 'send', io)
     const batches = await openBatches(input, state, resolved)
     const isWhole = await importInput({
       ...{ input, batches, options: resolved, checkpoint, rejects, stored, connection, signal },
@@ -106,7 +125,6 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
     throw error
   } finally {
     line.stop()
-    transport.close()
     await rejects.close()
     await stored.close()
     const { rejected, misfits } = checkpoint.state.done

@@ -37,6 +37,8 @@ export interface ResolvedOptions extends ImportOptions {
   lines: boolean
   /** guesses about the input; a resumed import keeps these, too */
   guesses: Guesses
+  /** of the key */
+  project: string
 }
 
 /** The files of an import. */
@@ -83,15 +85,15 @@ export async function beginOrResume(
     )
   }
   const earlier = await usable(found, paths.rejects)
-  if (earlier && earlier.finishedAt !== null && isSameTarget(earlier, fresh)) {
-    await checkSame(earlier, fresh, path, paths.state, io.signal)
-    report(`${path} was imported at ${earlier.finishedAt}. To import it again, remove ${paths.state}.`)
-    return { ...begun, file, state: earlier, isFinished: true }
-  }
-  if (!earlier || earlier.finishedAt !== null) {
+  if (!earlier) {
     if (fresh.input.bytes > LARGE_BYTES) report(`${path}: computing a checksum of the file before the import begins.`)
     fresh.input.whole = await digestWhole(path, io.signal)
     return { ...begun, file, state: fresh }
+  }
+  if (earlier.finishedAt !== null) {
+    await checkSame(earlier, fresh, path, paths.state, io.signal)
+    report(`${path} was imported at ${earlier.finishedAt}. To import it again, remove ${paths.state}.`)
+    return { ...begun, file, state: earlier, isFinished: true }
   }
   await adoptWholeFile(earlier, fresh, path, { statePath: paths.state, file, signal: io.signal })
   const expired = expiredBatches(earlier, Date.now())
@@ -118,10 +120,10 @@ export function resumeHint({ state: { done }, unacknowledged }: Checkpoint, form
 }
 
 async function freshState(path: string, options: ResolvedOptions): Promise<ImportState> {
-  const { names, time, from, zone, event, types, format, delimiter, maxBytes, lines, guesses, target } = options
+  const { names, time, from, zone, event, types, format, delimiter, maxBytes, lines, guesses, target, project } = options
   return newImport({
     url: target.url,
-    key: target.keyDigest,
+    project,
     input: path === '-' ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
     lines,
     guesses,
@@ -165,10 +167,6 @@ async function beginsWith(path: string, truncated: Fingerprint): Promise<boolean
   return bytes === truncated.bytes && digest === truncated.digest
 }
 
-function isSameTarget(one: ImportState, other: ImportState): boolean {
-  return one.url === other.url && one.key === other.key
-}
-
 /** @throws Error if resuming would not send the same batches to the same project */
 async function checkSame(
   earlier: ImportState,
@@ -177,20 +175,25 @@ async function checkSame(
   file: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const restart = `To start over, which stores the same events a second time, remove ${file}.`
+  const another = 'To import the file there as well, keep that progress in another file, with --state.'
   if (!(await isUnchanged(path, earlier.input, signal))) {
     throw new Error(changedText(earlier, path, file))
   }
+  // Another address may be that of the same service, so this is an error even if that import is finished.
   if (earlier.url !== now.url) {
     throw new Error(
-      `The import of ${path} was started at ${earlier.url}, not at ${now.url}. Resume it there. ${restart}`,
+      `The import of ${path} was started at ${earlier.url}, not at ${now.url}. If both are the same service, use the first address. ${another}`,
     )
   }
-  if (earlier.key !== now.key) {
-    throw new Error(`The import of ${path} was started with another secret key. Resume it with that key. ${restart}`)
+  if (earlier.project !== now.project) {
+    throw new Error(
+      `The import of ${path} was started with a key of project ${earlier.project}, and this key belongs to ${now.project}. Use a secret key of ${earlier.project}. ${another}`,
+    )
   }
   if (!isSameJson(earlier.options, now.options)) {
-    throw new Error(`The import of ${path} was started with other options. Rerun it with the same ones. ${restart}`)
+    throw new Error(
+      `The import of ${path} was started with other options. Rerun it with the same ones. To start over, which stores the same events a second time, remove ${file}.`,
+    )
   }
 }
 

@@ -46,20 +46,15 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
   const locks: FileLock[] = []
   const imports: Recorded[] = []
   try {
+    const project = await checkService(connection, url, 'read', io)
     for (const path of paths) {
       const { state: statePath } = await chooseImportPaths(path, options, io)
       const lock = await lockFile(`${statePath}.lock`)
       if (!lock) throw new Error(`Another process is importing ${path}. Interrupt it, or wait until it has finished.`)
       locks.push(lock)
-      const { state, file } = await readRecord(path, statePath, url, io.signal)
-      if (imports.length === 0) await checkService(connection, url, 'read', io)
+      const { state, file } = await readRecord(path, statePath, { url, project }, io.signal)
       const stored = openStoredBatches(statePath, state)
       const events = await count(connection, stored, io.signal)
-      if (events === 0 && state.done.accepted > 0 && state.key !== options.target.keyDigest) {
-        throw new Error(
-          `${path} was imported with another secret key, and none of it is in this key's project. Use a key of that project.`,
-        )
-      }
       imports.push({ path, state, file, stored, events })
       io.stderr.write(`${path}: ${describe(state, events)}\n`)
     }
@@ -77,7 +72,12 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
 }
 
 /** @throws Error with a sentence for the user if the import cannot be undone */
-async function readRecord(path: string, statePath: string, url: string, signal: AbortSignal) {
+async function readRecord(
+  path: string,
+  statePath: string,
+  { url, project }: Pick<ImportState, 'url' | 'project'>,
+  signal: AbortSignal,
+) {
   const { state, file } = await readImport(statePath)
   if (!state) {
     throw new Error(
@@ -85,6 +85,11 @@ async function readRecord(path: string, statePath: string, url: string, signal: 
     )
   }
   if (state.url !== url) throw new Error(`${path} was imported at ${state.url}, not at ${url}. Undo it there.`)
+  if (state.project !== project) {
+    throw new Error(
+      `${path} was imported into project ${state.project}, but the key belongs to ${project}. Use a secret key of ${state.project}.`,
+    )
+  }
   if (countUnclear(state) > 0 && !state.undoneSince && (await canResume(path, state, signal))) {
     throw new Error(
       `The import of ${path} was interrupted while batches were being sent, and it is unknown which of them are stored. Rerun it without --undo to resume it, then undo it.`,

@@ -63,6 +63,27 @@ t.test('an import that is killed resumes, and stores every event once', async (t
   })
 })
 
+t.test('a finished import is only repeated into another project, and can still be undone', async (t) => {
+  const [project, other] = [await projectOfCommands(), await projectOfCommands()]
+  const folder = await temporaryFolder(t)
+  const path = join(folder, 'events.ndjson')
+  await writeFile(path, '{"event":"e","distinct_id":"u"}\n')
+  const run = (env: NodeJS.ProcessEnv, ...args: string[]) => {
+    return runCommand(['import', ...(args.includes('--url') ? [] : ['--url', project.url]), ...args, path], '', env)
+  }
+  t.match(await run(project.env), { code: 0, stderr: / 1 event stored/ })
+  const { apiKey } = (await project.call('POST', '/public/keys', { kind: 'secret' })).json()
+  t.match(await run({ SECRET_KEY: apiKey }), { code: 0, stderr: /was imported at/ }, 'with another key')
+  const { url } = await TcpProxy.open(t, project.url)
+  t.match(await run(project.env, '--url', url), { code: 1, stderr: /was started at .* use the first address/ })
+  t.match(await run(other.env), { code: 1, stderr: /a key of project .* with --state/ })
+  t.match(await run(other.env, '--state', join(folder, 'other.json')), { code: 0, stderr: / 1 event stored/ })
+  t.equal((await exportAll(project)).length, 1)
+  t.equal((await exportAll(other)).length, 1)
+  t.match(await run({ SECRET_KEY: apiKey }, '--undo', '--yes'), { code: 0, stderr: /1 event deleted/ })
+  t.equal((await exportAll(project)).length, 0)
+})
+
 /**
  * Kills an import when events of a partly refused batch are stored, before it knows that.
  * @returns the URL at which it can resume

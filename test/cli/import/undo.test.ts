@@ -218,6 +218,8 @@ t.test('undo refuses imports that cannot be undone', async (t) => {
   const state = JSON.parse(text)
   await writeFile(statePath, JSON.stringify({ ...state, url: 'http://127.0.0.1:1' }))
   await fails(/was imported at http:\/\/127.0.0.1:1, not at/)
+  await writeFile(statePath, JSON.stringify({ ...state, project: 'another' }))
+  await fails(/was imported into project another, but the key belongs to/)
   await writeFile(statePath, JSON.stringify({ ...state, version: 1 }))
   await fails(/was written by another version of tallyhouse/)
   await writeFile(statePath, JSON.stringify({ ...state, done: { ...state.done, storedBytes: 1000 } }))
