@@ -9,6 +9,17 @@ export const TRANSFER_RETRY: RetryPolicy = { ...CALL_RETRY, attempts: 30, maxRet
 const PROBE: Call = { method: 'GET', path: '/public/key' }
 const ONCE = { attempts: 1, baseDelayMs: 0, maxDelayMs: 0 }
 
+/** What a command learns about the service before it begins. */
+export interface CheckedService {
+  /** of the key */
+  project: string
+  /** the time by the service's clock, epoch ms: that of this machine may be wrong */
+  now: number
+}
+
+/** A difference of clocks that does no harm. Less could be the time that a response takes. */
+const CLOCKS_APART_MS = 10_000
+
 /** Plain wording for errors from Node and OpenSSL. */
 const REASONS: [pattern: RegExp, words: string][] = [
   [/^ECONNREFUSED$/, 'nothing listens there'],
@@ -26,7 +37,6 @@ const REASONS: [pattern: RegExp, words: string][] = [
  * reported immediately, because its address is probably wrong; later calls are retried. If the service reports that it
  * is unavailable, prints a line on `stderr` and waits for it.
  * @param kind what the command will do with the key
- * @returns the project of the key
  * @throws Error with a sentence for the user; TallyhouseError if the service refuses for another reason, or the signal
  * aborted
  */
@@ -35,7 +45,7 @@ export async function checkService(
   url: string,
   kind: 'send' | 'read',
   { signal, stderr }: Pick<CommandIo, 'signal' | 'stderr'>,
-): Promise<string> {
+): Promise<CheckedService> {
   let isTold = false
   const tell = ({ message }: TallyhouseError) => {
     if (!isTold) stderr.write(`The service at ${url} is not ready: ${message} Retrying for a few minutes.\n`)
@@ -43,10 +53,10 @@ export async function checkService(
   }
   const attempt = async () => {
     try {
-      const { value } = await connection.call(PROBE, { signal }, ONCE)
+      const { value, headers } = await connection.call(PROBE, { signal }, ONCE)
       const key = value.key as { kind: string; project: string }
       if (kind === 'send' && key.kind === 'read') throw new Error(readKey(url))
-      return key.project
+      return { project: key.project, now: readTime(headers.get('date')) }
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
       if (error.code === 'not_found') throw new Error(wrongPath(url), { cause: error })
@@ -54,6 +64,15 @@ export async function checkService(
     }
   }
   return await retry(attempt, TRANSFER_RETRY, signal, tell)
+}
+
+/**
+ * The time of a response, unless it is about that of this machine, which is exact: a header has only seconds. Two calls
+ * within a second still get different times. A proxy may have removed the header.
+ */
+function readTime(date: string | null): number {
+  const [now, responded] = [Date.now(), Date.parse(date ?? '')]
+  return Math.abs(responded - now) > CLOCKS_APART_MS ? responded + (now % 1000) : now
 }
 
 /** Prevents changing another project by mistake. @throws Error if the key, whose project is `own`, is of another one */

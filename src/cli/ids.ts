@@ -52,7 +52,7 @@ export const command: Command = {
     if (extra !== undefined) throw new UsageError(`Unexpected argument "${extra}".`)
     const { url, secretKey } = await readTarget(options, io)
     const connection = new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS })
-    const own = await checkService(connection, url, 'send', io)
+    const { project: own } = await checkService(connection, url, 'send', io)
     if (name === 'list') {
       await list(connection, options, io)
     } else {

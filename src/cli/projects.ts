@@ -214,7 +214,8 @@ async function remove(args: string[], io: CommandIo): Promise<number> {
   }
   const { url, secretKey } = await readTarget(target, io)
   const connection = new Connection({ url, secretKey, timeoutMs: ERASE_TIMEOUT_MS })
-  requireKeyOf(id, await checkService(connection, url, 'read', io))
+  const { project } = await checkService(connection, url, 'read', io)
+  requireKeyOf(id, project)
   await eraseProject(connection, id, 'were removed; its keys are still valid', io)
   return 0
 }

@@ -62,7 +62,7 @@ export const command: Command = {
     let sent = 0
     let isDone = false
     try {
-      const project = await checkService(connection, url, 'send', io)
+      const { project } = await checkService(connection, url, 'send', io)
       if (begun === undefined) requireOther(project)
       const progress = new ProgressLine(io.stderr, 'sent', () => ({ events: sent, part: sent / events }))
       try {

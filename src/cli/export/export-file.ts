@@ -67,7 +67,7 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
   const connection = new Connection({ url: target.url, secretKey: target.secretKey, fetch: blockFetch(blocks) })
   let state: ExportState | null = null
   try {
-    const project = await checkService(connection, target.url, 'read', io)
+    const { project } = await checkService(connection, target.url, 'read', io)
     const begun = await beginOrResume(options, project)
     const { file } = begun
     state = begun.state

@@ -25,7 +25,7 @@ export interface ImportState {
   guesses: Guesses
   /** whether batches are unchanged lines of the input */
   lines: boolean
-  /** when it began, epoch ms */
+  /** when it began by the service's clock, epoch ms */
   begunAt: number
   /** acknowledged batches, from the first one up to the first gap */
   done: Done
@@ -124,13 +124,12 @@ export async function digestWhole(path: string, signal: AbortSignal): Promise<st
 }
 
 export function newImport(
-  about: Pick<ImportState, 'url' | 'project' | 'input' | 'options' | 'lines' | 'guesses'>,
+  about: Pick<ImportState, 'url' | 'project' | 'begunAt' | 'input' | 'options' | 'lines' | 'guesses'>,
 ): ImportState {
   return {
     version: VERSION,
     importId: randomUUID(),
     ...about,
-    begunAt: Date.now(),
     done: {
       ...{ batches: 0, offset: 0, line: 0 },
       ...{ accepted: 0, rejected: 0, skipped: 0, profiles: 0, misfits: {}, known: 0, refused: 0, uncertain: 0 },

@@ -4,7 +4,8 @@ import { memberText } from '../../json/texts.js'
 import { readText } from '../../json/value.js'
 import type { BatchPlace } from '../../model/batch-id.js'
 import { formatCursor } from '../../model/cursor.js'
-import { type EventPlace, formatEventId, parseEventId } from '../../model/event-id.js'
+import { type EventPlace, firstIdAfter, formatEventId, parseEventId } from '../../model/event-id.js'
+import { positionAt } from '../../model/position.js'
 import { TRANSFER_RETRY } from '../check-service.js'
 
 /** What to do with batches that were not acknowledged and whose idempotency keys have expired. */
@@ -13,6 +14,11 @@ export type Unacknowledged = (typeof UNACKNOWLEDGED)[number]
 
 /** If more than this share of a request is found together, it was stored and then changed. */
 const RECOGNIZED = 0.5
+
+/**
+ * How far the clocks that give events their positions may be behind the service's. More than a minute raises an alert.
+ */
+const CLOCKS_APART_MS = 5 * 60_000
 
 /** A request that an earlier run sent. */
 export interface FoundRequest {
@@ -35,12 +41,13 @@ interface Sought {
  * order. If the input contains two identical requests, one can be mistaken for the other.
  * @param events texts of the events of the request
  * @param line of the first one
+ * @param since when the import began by the service's clock, epoch ms: what was accepted before is not its own
  * @returns null if it is not stored
  * @throws Error if it was stored and then changed, or if the store has not caught up
  */
 export async function findStored(
   connection: Connection,
-  { events, line }: { events: readonly string[]; line: number },
+  { events, line, since }: { events: readonly string[]; line: number; since: number },
   signal: AbortSignal,
 ): Promise<FoundRequest | null> {
   const sought = events.map(seek)
@@ -48,7 +55,7 @@ export async function findStored(
   const ends = others.length > 0 ? others : [...sought.keys()]
   const seen = new Set<bigint>()
   for (const index of new Set([ends.at(0) ?? 0, ends.at(-1) ?? 0])) {
-    for (const place of await findLike(connection, sought, index, signal)) {
+    for (const place of await findLike(connection, { sought, index, since }, signal)) {
       if (seen.has(place.position)) continue
       seen.add(place.position)
       const entry = await readEntry(connection, place, events.length, signal)
@@ -95,16 +102,16 @@ function matchEvents(sought: readonly Sought[], entry: readonly string[]): Set<n
   return found
 }
 
-/** Finds the positions of events that look like this one and may have this index in their request. */
+/** Finds the positions of the import's events that look like this one and may have this index in their request. */
 async function findLike(
   connection: Connection,
-  sought: readonly Sought[],
-  index: number,
+  { sought, index, since }: { sought: readonly Sought[]; index: number; since: number },
   signal: AbortSignal,
 ): Promise<EventPlace[]> {
   const { event: name, distinct_id, timestamp } = JSON.parse(sought[index]?.text ?? '{}')
   const first = sought.slice(0, index).filter(({ hasId }) => !hasId).length
-  const query = new URLSearchParams({ event: name, distinct_id, limit: String(MAX_PAGE) })
+  const cursor = formatCursor(firstIdAfter(positionAt(since - CLOCKS_APART_MS)))
+  const query = new URLSearchParams({ event: name, distinct_id, limit: String(MAX_PAGE), cursor })
   if (typeof timestamp === 'number') {
     query.set('from', String(Math.floor(timestamp)))
     query.set('to', String(Math.floor(timestamp) + 1))

@@ -2,7 +2,7 @@ import { Connection, type Fetch } from '../../client/connection.js'
 import type { TallyhouseError } from '../../client/errors.js'
 import { MAX_BATCH } from '../../contract/limits.js'
 import { lockFile } from '../../lib/file-lock.js'
-import { callFailure, checkService } from '../check-service.js'
+import { type CheckedService, callFailure, checkService } from '../check-service.js'
 import type { CommandIo } from '../command.js'
 import { HttpTransport } from '../http/keep-alive-fetch.js'
 import { counted, ProgressLine } from '../progress.js'
@@ -64,8 +64,7 @@ interface Source {
 /** An input whose beginning is right, and the service, which accepts the key. */
 interface CheckedSource extends Source {
   inspected: Inspected
-  /** of the key */
-  project: string
+  service: CheckedService
   fetch: Fetch
 }
 
@@ -76,15 +75,15 @@ async function importAlone(source: Source, options: ImportOptions, io: CommandIo
   const transport = new HttpTransport()
   const { fetch } = transport
   try {
-    const project = await checkService(new Connection({ url, secretKey, fetch }), url, 'send', io)
-    return await importChecked({ ...source, inspected, project, fetch }, options, io)
+    const service = await checkService(new Connection({ url, secretKey, fetch }), url, 'send', io)
+    return await importChecked({ ...source, inspected, service, fetch }, options, io)
   } finally {
     transport.close()
   }
 }
 
 async function importChecked(source: CheckedSource, options: ImportOptions, io: CommandIo): Promise<Imported> {
-  const { path, input, paths, inspected, project, fetch } = source
+  const { path, input, paths, inspected, service, fetch } = source
   const isStream = path === '-'
   const { format } = inspected
   const maxBytes = io.env.BATCH_BODY_LIMIT
@@ -92,7 +91,7 @@ async function importChecked(source: CheckedSource, options: ImportOptions, io: 
     : MAX_BODY_BYTES
   const lines = format === 'ndjson' && isSentAsLines(inspected.beginning, withGuesses(options, inspected.guesses))
   const { guesses: found } = inspected
-  const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines, guesses: found, project }, io)
+  const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines, guesses: found, service }, io)
   const { state, file, rejectsPath, expired } = begun
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '', hasChanged: false }
   const { guesses } = state
@@ -112,6 +111,7 @@ async function importChecked(source: CheckedSource, options: ImportOptions, io: 
     const isWhole = await importInput({
       ...{ input, batches, options: resolved, checkpoint, rejects, stored, connection, signal },
       maxBytes,
+      resumedAt: service.now,
       parallel: options.parallel,
       expiredUpTo: expired === 0 ? 0 : state.done.batches + expired,
       unacknowledged: options.unacknowledged,

@@ -5,6 +5,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { MAX_BATCH } from '../../contract/limits.js'
 import { isSameJson } from '../../contract/same-json.js'
 import type { StateFile } from '../../lib/state-file.js'
+import type { CheckedService } from '../check-service.js'
 import type { CommandIo } from '../command.js'
 import { counted, number } from '../progress.js'
 import {
@@ -37,8 +38,7 @@ export interface ResolvedOptions extends ImportOptions {
   lines: boolean
   /** guesses about the input; a resumed import keeps these, too */
   guesses: Guesses
-  /** of the key */
-  project: string
+  service: CheckedService
 }
 
 /** The files of an import. */
@@ -120,10 +120,12 @@ export function resumeHint({ state: { done }, unacknowledged }: Checkpoint, form
 }
 
 async function freshState(path: string, options: ResolvedOptions): Promise<ImportState> {
-  const { names, time, from, zone, event, types, format, delimiter, maxBytes, lines, guesses, target, project } = options
+  const { names, time, from, zone, event, types, format, delimiter, maxBytes, lines, guesses, target, service } =
+    options
   return newImport({
     url: target.url,
-    project,
+    project: service.project,
+    begunAt: service.now,
     input: path === '-' ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
     lines,
     guesses,

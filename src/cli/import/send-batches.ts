@@ -25,6 +25,8 @@ export interface ImportParts {
   connection: Connection
   /** of a request's body */
   maxBytes: number
+  /** when this run began by the service's clock, epoch ms */
+  resumedAt: number
   /** batches in flight at a time */
   parallel: number
   /** batches before this index may have been sent before, and their idempotency keys have expired */
@@ -68,7 +70,6 @@ class BatchSender {
   readonly #acknowledged = new Map<number, Acknowledged>()
   readonly #giveUp = new AbortController()
   readonly #people: People
-  readonly #resumedAt = Date.now()
   #failure: { error: unknown } | null = null
   #recording: Promise<void> | null = null
 
@@ -167,8 +168,8 @@ class BatchSender {
 
   /** Decides how to send a batch. One that was sent long ago may have been stored by this import. */
   #sending({ index }: Pick<Batch, 'index'>, key: string): Sending {
-    const { checkpoint, expiredUpTo } = this.#parts
-    const storedBefore = index < expiredUpTo ? this.#resumedAt : checkpoint.state.begunAt
+    const { checkpoint, expiredUpTo, resumedAt } = this.#parts
+    const storedBefore = index < expiredUpTo ? resumedAt : checkpoint.state.begunAt
     const refusals = checkpoint.refusalsOf(index)
     const recordRefused = (refusals: Refusals) => checkpoint.recordRefused(index, refusals)
     return { key, storedBefore, refusals, recordRefused, signal: this.#giveUp.signal }
@@ -191,9 +192,10 @@ class BatchSender {
 
   /** Finds a request of a batch whose keys have expired, unless it must be sent. */
   async #findSent(events: string[], lines: number[]): Promise<FoundIds | null> {
-    const { connection, unacknowledged } = this.#parts
+    const { connection, checkpoint, unacknowledged } = this.#parts
     if (unacknowledged === 'skip') return { ids: [], uncertain: events.length, missing: new Set() }
-    const found = await findStored(connection, { events, line: lines[0] ?? 0 }, this.#giveUp.signal)
+    const sought = { events, line: lines[0] ?? 0, since: checkpoint.state.begunAt }
+    const found = await findStored(connection, sought, this.#giveUp.signal)
     return found && { ids: [formatBatchId(found.place)], uncertain: 0, missing: found.missing }
   }
 

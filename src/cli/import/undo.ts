@@ -46,7 +46,7 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
   const locks: FileLock[] = []
   const imports: Recorded[] = []
   try {
-    const project = await checkService(connection, url, 'read', io)
+    const { project } = await checkService(connection, url, 'read', io)
     for (const path of paths) {
       const { state: statePath } = await chooseImportPaths(path, options, io)
       const lock = await lockFile(`${statePath}.lock`)

@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import type { ServerResponse } from 'node:http'
 import { dirname, join } from 'node:path'
 import { brotliCompressSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { elementTexts, memberText } from '../../../src/json/texts.js'
-import { answer, failure, faultyServer, keyAccepted } from '../../client/faulty-server.js'
+import { answer, failure, faultyServer, keyAccepted, type Received } from '../../client/faulty-server.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
 import { type Client, realEvents, temporaryFolder, until } from '../../helper.js'
 import { runCommand, startCommand } from '../command-line.js'
@@ -172,6 +173,36 @@ t.test('batches of which the service had some events are found after their keys 
   await expire(`${path}.import.json`)
   t.match(await run(), { code: 0, stderr: /175 events stored, 25 already stored/ })
   t.equal((await exportAll(project)).length, 175)
+})
+
+t.test('batches of an earlier import of the file are not taken for those of this one', async (t) => {
+  const project = await projectOfCommands()
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  const state = `${path}.import.json`
+  await writeFile(path, '{"event":"e","distinct_id":"u","timestamp":1700000000000}\n')
+  t.match(await project.run(['import', path]), { code: 0, stderr: / 1 event stored/ })
+  // As if another import had begun an hour later, and had been killed before anything reached the service.
+  await expire(state)
+  const begunAt = Date.now() + 3_600_000
+  await writeFile(state, JSON.stringify({ ...JSON.parse(await readFile(state, 'utf8')), begunAt }))
+  t.match(await project.run(['import', path]), { code: 0, stderr: / 1 event stored/ })
+  t.equal((await exportAll(project)).length, 2)
+  t.match(await project.run(['import', '--undo', '--yes', path]), { code: 0, stderr: /1 event deleted/ })
+  t.equal((await exportAll(project)).length, 1)
+})
+
+t.test('an import begins at the time of the service, whatever the clock of its own machine says', async (t) => {
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
+  const now = Date.UTC(2020, 1, 29, 12)
+  const key = (response: ServerResponse, request: Received) => {
+    response.setHeader('date', new Date(now).toUTCString())
+    keyAccepted(response, request)
+  }
+  const server = await faultyServer(t, [key, answer(200, '{"status":1,"error":null,"accepted":1}')])
+  t.match(await runCommand(['import', '--url', server.url, path]), { code: 0 })
+  const [, storedBefore] = /stored_before=(\d+)$/.exec(server.received[1]?.url ?? '') ?? []
+  t.equal(Math.floor(Number(storedBefore) / 1000) * 1000, now)
 })
 
 t.test('lines that are not valid events are rewritten if possible, or rejected', async (t) => {
