@@ -60,6 +60,21 @@ export async function lockFile(path: string): Promise<FileLock | null> {
   }
 }
 
+/**
+ * Does something while a file is locked, see `lockFile`.
+ * @param refusal the sentence for the user if it is locked already
+ * @throws Error
+ */
+export async function whileLocked<Result>(path: string, refusal: string, work: () => Promise<Result>): Promise<Result> {
+  const lock = await lockFile(path)
+  if (!lock) throw new Error(refusal)
+  try {
+    return await work()
+  } finally {
+    lock.release()
+  }
+}
+
 function isAt(path: string, file: number): boolean {
   const found = statSync(path, { throwIfNoEntry: false })
   return found !== undefined && found.ino === fstatSync(file).ino

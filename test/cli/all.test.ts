@@ -2,7 +2,8 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { findUnknownTables } from '../../src/store/dump.js'
+import { lockFile } from '../../src/lib/file-lock.js'
+import { findUnknownTables, readStoreId } from '../../src/store/dump.js'
 import { readLeftOut, requestFacts } from '../../src/store/event-changes.js'
 import { openStore } from '../../src/store/open.js'
 import { dataFolder, SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
@@ -21,14 +22,29 @@ t.test('export --all and import --all explain what they refuse', async (t) => {
   t.match(await all('import', folder, env), { code: 1, stderr: /has no manifest/ })
   const start = async () => await startApp(t, { ...env, LOG_LEVEL: 'silent', SECRET_KEY })
   const app = await start()
+  /** Runs a command while another process, for which this one stands, holds the lock of the file. */
+  const meanwhile = async (name: 'export' | 'import', file: string) => {
+    const lock = await lockFile(join(folder, `${file}.lock`))
+    try {
+      return await all(name, folder, env)
+    } finally {
+      lock?.release()
+    }
+  }
   await app.call('PATCH', '/public/project', { name: 'Shop' })
   await app.app.close()
   const { clickhouse, close } = await openStore(app.config)
   t.strictSame(await findUnknownTables(clickhouse), [], 'every table of the schema is known to export --all')
+  const id = await readStoreId(clickhouse)
   await close()
+  t.match(await meanwhile('export', 'manifest.json'), { code: 1, stderr: /Another process is exporting to/ })
   t.match(await all('export', folder, env), { code: 0, stderr: /0 events/ }, 'a store that is empty')
   t.match(await all('export', folder, env), { code: 0, stderr: /was exported at/ })
   t.match(await all('export', data, env), { code: 1, stderr: /is not empty/ })
+  t.match(await meanwhile('import', `imported-${id.slice(0, 8)}.json`), {
+    code: 1,
+    stderr: /Another process is importing/,
+  })
   const later = await start()
   await later.call('PATCH', '/public/project', { name: 'Shops' })
   await later.app.close()

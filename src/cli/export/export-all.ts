@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { open, readdir, rename } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import type { Config } from '../../config.js'
 import { isSameJson } from '../../contract/same-json.js'
 import { withPath } from '../../lib/failure-text.js'
+import { whileLocked } from '../../lib/file-lock.js'
 import { makeFolder } from '../../lib/make-folder.js'
 import type { StateFile } from '../../lib/state-file.js'
 import { using } from '../../lib/using.js'
@@ -40,13 +41,27 @@ const MAX_ROWS = 250_000
  * @throws Error with a sentence for the user; calling it again resumes
  */
 export async function exportAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
-  const report = (text: string) => void io.stderr.write(`${text}\n`)
   await makeFolder(resolve(folder), 0o700)
   const file = manifestFile(folder)
-  const earlier = await file.read()
-  if (!earlier && (await readdir(folder)).length > 0) {
-    throw new Error(`${folder} is not empty and holds no export to resume. Name another folder.`)
-  }
+  const lock = `${file.path}.lock`
+  const refusal = `Another process is exporting to ${folder}. Wait until it has finished.`
+  return await whileLocked(lock, refusal, async () => {
+    const earlier = await file.read()
+    if (!earlier && (await readdir(folder)).some((name) => name !== basename(lock))) {
+      throw new Error(`${folder} is not empty and holds no export to resume. Name another folder.`)
+    }
+    return await exportStore(config, file, earlier, folder, io)
+  })
+}
+
+async function exportStore(
+  config: Config,
+  file: StateFile<Manifest>,
+  earlier: Manifest | null,
+  folder: string,
+  io: CommandIo,
+): Promise<boolean> {
+  const report = (text: string) => void io.stderr.write(`${text}\n`)
   return await using(openWholeStore(config, { mustExist: true }), async (store) => {
     await drain(store, report, io.signal)
     if (io.signal.aborted) return false

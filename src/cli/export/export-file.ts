@@ -2,6 +2,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { Connection } from '../../client/connection.js'
 import type { RowFormat } from '../../contract/formats.js'
 import { isSameJson } from '../../contract/same-json.js'
+import { whileLocked } from '../../lib/file-lock.js'
 import { StateFile } from '../../lib/state-file.js'
 import { checkService } from '../check-service.js'
 import type { CommandIo } from '../command.js'
@@ -62,15 +63,26 @@ export interface Exported {
  * @throws Error with a sentence for the user
  */
 export async function exportEvents(options: ExportOptions, io: CommandIo): Promise<Exported> {
+  const { output, stateFile } = options
+  if (output === null) return await exportAlone(options, null, io)
+  const file = new StateFile<ExportState>(stateFile ?? `${output}.export.json`)
+  const refusal = `Another process is exporting to ${output}. Wait until it has finished.`
+  return await whileLocked(`${file.path}.lock`, refusal, () => exportAlone(options, file, io))
+}
+
+/** The caller holds the lock of the output, because two concurrent exports would write over each other. */
+async function exportAlone(
+  options: ExportOptions,
+  file: StateFile<ExportState> | null,
+  io: CommandIo,
+): Promise<Exported> {
   const { target, output: path } = options
   const blocks = new Blocks()
   const connection = new Connection({ url: target.url, secretKey: target.secretKey, fetch: blockFetch(blocks) })
   let state: ExportState | null = null
   try {
     const { project } = await checkService(connection, target.url, 'read', io)
-    const begun = await beginOrResume(options, project)
-    const { file } = begun
-    state = begun.state
+    state = await beginOrResume(options, project, file)
     if (state.finishedAt !== null) {
       io.stderr.write(`${path} was exported at ${state.finishedAt}. To export it again, remove it and ${file?.path}.\n`)
       return { rows: state.rows, next: state.next, pending: 0, isWhole: true }
@@ -84,11 +96,15 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
   }
 }
 
-/** @throws Error if the earlier export to this output had another target or other options, or the output is in use */
+/**
+ * @throws Error if the earlier export to this output had another target or other options, or the output is something
+ * else
+ */
 async function beginOrResume(
-  { target, format, filter, since, output: path, stateFile }: ExportOptions,
+  { target, format, filter, since, output: path }: ExportOptions,
   project: string,
-) {
+  file: StateFile<ExportState> | null,
+): Promise<ExportState> {
   const begun: ExportState = {
     version: 1,
     url: target.url,
@@ -103,13 +119,12 @@ async function beginOrResume(
     bytes: 0,
     finishedAt: null,
   }
-  if (path === null) return { state: begun, file: null }
-  const file = new StateFile<ExportState>(stateFile ?? `${path}.export.json`)
+  if (path === null || !file) return begun
   const state = (await file.read()) ?? begun
   if (state === begun) await refuseExisting(path)
   else checkSame(state, begun, path, file.path)
   await checkBytes(path, state, file.path)
-  return { state, file }
+  return state
 }
 
 /** Writes the parts from `state.next` to the end, and updates the state after each. */

@@ -6,6 +6,7 @@ import type { Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
 import { countAnew, readLedger } from '../../damage/ledger.js'
 import { type Backoff, backoffMs } from '../../lib/backoff.js'
+import { whileLocked } from '../../lib/file-lock.js'
 import { StateFile } from '../../lib/state-file.js'
 import { using } from '../../lib/using.js'
 import {
@@ -61,30 +62,51 @@ const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
  * @throws Error with a sentence for the user; calling it again resumes
  */
 export async function importAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
-  const report = (text: string) => void io.stderr.write(`${text}\n`)
   const manifest = await manifestFile(folder).read()
   if (!manifest) throw new Error(`${folder} has no manifest.json, so it was not written by export --all.`)
   if (manifest.version !== MANIFEST_VERSION)
     throw new Error(`${folder} was written by another version of tallyhouse. Use that one.`)
   if (!manifest.finishedAt) throw new Error(`The export to ${folder} is not complete. Rerun it to resume.`)
   return await using(openWholeStore(config, { mustExist: false }), async (store) => {
-    const { state, file } = await begin(store, manifest, folder)
-    if (state.finishedAt) {
-      report(`${folder} was imported into ${store.place} at ${state.finishedAt}.`)
-      return true
-    }
-    if (state.done > 0) report(`Resuming after ${number(state.done)} of ${number(manifest.chunks.length)} files.`)
-    if (!(await insertChunks(store, manifest, folder, state, file, io))) return false
-    await finish(store, manifest)
-    await rememberInsertIds(store)
-    state.finishedAt = new Date().toISOString()
-    await file.write(state)
-    report(`Everything in ${folder} is in ${store.place}: ${describe(manifest)}. The service can be started.`)
-    return true
+    const targets = await store.shards.each(({ clickhouse }) => readStoreId(clickhouse))
+    const file = new StateFile<ImportAllState>(join(folder, `imported-${targets[0]?.slice(0, 8)}.json`))
+    const refusal = `Another process is importing ${folder} into ${store.place}. Wait until it has finished.`
+    return await whileLocked(`${file.path}.lock`, refusal, async () => {
+      const state = await begin(store, manifest, folder, { targets, file })
+      return await restore(store, manifest, folder, { state, file }, io)
+    })
   })
 }
 
-async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, folder: string) {
+/** @returns false if it was interrupted */
+async function restore(
+  store: WholeStore,
+  manifest: Manifest,
+  folder: string,
+  { state, file }: { state: ImportAllState; file: StateFile<ImportAllState> },
+  io: CommandIo,
+): Promise<boolean> {
+  const report = (text: string) => void io.stderr.write(`${text}\n`)
+  if (state.finishedAt) {
+    report(`${folder} was imported into ${store.place} at ${state.finishedAt}.`)
+    return true
+  }
+  if (state.done > 0) report(`Resuming after ${number(state.done)} of ${number(manifest.chunks.length)} files.`)
+  if (!(await insertChunks(store, manifest, folder, state, file, io))) return false
+  await finish(store, manifest)
+  await rememberInsertIds(store)
+  state.finishedAt = new Date().toISOString()
+  await file.write(state)
+  report(`Everything in ${folder} is in ${store.place}: ${describe(manifest)}. The service can be started.`)
+  return true
+}
+
+async function begin(
+  { shards, lanes, place }: WholeStore,
+  manifest: Manifest,
+  folder: string,
+  { targets, file }: { targets: string[]; file: StateFile<ImportAllState> },
+): Promise<ImportAllState> {
   const here = await readColumns(shards.first)
   for (const [table, columns] of Object.entries(manifest.columns ?? {})) {
     const unknown = columns.filter((column) => !here[table]?.includes(column))
@@ -93,12 +115,8 @@ async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, f
       `${folder} has columns of ${table} that this version does not know: ${unknown.join(', ')}. Import it with the version that exported it.`,
     )
   }
-  const targets = await shards.each(({ clickhouse }) => readStoreId(clickhouse))
-  const file = new StateFile<ImportAllState>(join(folder, `imported-${targets[0]?.slice(0, 8)}.json`))
   const earlier = await file.read()
-  if (earlier && String(earlier.targets) === String(targets) && earlier.lanes === lanes.length) {
-    return { state: earlier, file }
-  }
+  if (earlier && String(earlier.targets) === String(targets) && earlier.lanes === lanes.length) return earlier
   const entries = await waitingIn(lanes)
   if (entries > 0) {
     throw new Error(`${number(entries)} requests are in the journal, but an import needs an empty store and journal.`)
@@ -121,7 +139,7 @@ async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, f
   }
   // Written before anything is stored, because this file allows a store with data to be resumed.
   await file.write(state)
-  return { state, file }
+  return state
 }
 
 async function insertChunks(

@@ -1,7 +1,7 @@
 import { Connection, type Fetch } from '../../client/connection.js'
 import type { TallyhouseError } from '../../client/errors.js'
 import { MAX_BATCH } from '../../contract/limits.js'
-import { lockFile } from '../../lib/file-lock.js'
+import { whileLocked } from '../../lib/file-lock.js'
 import { type CheckedService, callFailure, checkService } from '../check-service.js'
 import type { CommandIo } from '../command.js'
 import { HttpTransport } from '../http/keep-alive-fetch.js'
@@ -46,13 +46,8 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   const input = path === '-' ? openStream(io.stdin, io.signal) : await openFile(path)
   const source = { path, input, paths: await chooseImportPaths(path, options, io) }
   if (path === '-') return await importAlone(source, options, io)
-  const lock = await lockFile(`${source.paths.state}.lock`)
-  if (!lock) throw new Error(`Another process is importing ${path}. Wait until it has finished.`)
-  try {
-    return await importAlone(source, options, io)
-  } finally {
-    lock.release()
-  }
+  const refusal = `Another process is importing ${path}. Wait until it has finished.`
+  return await whileLocked(`${source.paths.state}.lock`, refusal, () => importAlone(source, options, io))
 }
 
 interface Source {

@@ -11,7 +11,7 @@ import { memberText } from '../../../src/json/texts.js'
 import { openStore } from '../../../src/store/open.js'
 import { realEvents, temporaryFolder, until } from '../../helper.js'
 import { sharedApp } from '../../shared-app.js'
-import { runProcess, startCommand } from '../command-line.js'
+import { followCommand, runProcess, startCommand } from '../command-line.js'
 import { essence } from '../essence.js'
 import { ownCertificate, WITHOUT_OPENSSL } from '../own-certificate.js'
 import { projectOfCommands } from '../project-of-commands.js'
@@ -97,6 +97,22 @@ t.test('export writes the imported events', async (t) => {
     await writeFile(other, 'x')
     t.match(await run(to('--output', other)), { code: 1, stderr: /exists already and is not overwritten/ })
     t.equal(await readFile(other, 'utf8'), 'x')
+  })
+
+  t.test('an output that another process is writing is not touched', async (t) => {
+    const path = join(folder, 'shared.ndjson')
+    const way = await stallingWay(t, url)
+    const args = ['export', '--url', way.url, '--output', path]
+    way.mostBytes = 400_000
+    const first = followCommand(args, env)
+    const rows = async () => JSON.parse(await readFile(`${path}.export.json`, 'utf8').catch(() => '{}')).rows ?? 0
+    await until('some pages', async () => (await rows()) > 0)
+    way.mostBytes = Number.POSITIVE_INFINITY
+    const refusal = `Another process is exporting to ${path}. Wait until it has finished.\n`
+    t.match(await run(args), { code: 1, stderr: refusal })
+    t.equal(await first.end(), 1)
+    t.match(await run(args), { code: 0, stderr: /resuming after/ }, 'the lock is released')
+    t.ok((await readFile(path, 'utf8')) === whole.stdout, 'the same file')
   })
 
   t.test('export notices that a part of its output is missing', async (t) => {
