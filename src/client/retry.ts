@@ -10,7 +10,10 @@ export interface RetryPolicy {
   baseDelayMs: number
   /** limit of the backoff, and of a `Retry-After` that the service asks for, in milliseconds */
   maxDelayMs: number
-  /** no attempt begins later than this after the first one, in milliseconds; default: any time */
+  /**
+   * no attempt begins later than this after the first one, in milliseconds; default: 23 h, because the service then
+   * forgets an `Idempotency-Key`
+   */
   withinMs?: number
   /**
    * a failure is final if the service asks for a longer pause, in milliseconds, as for a quota that resets next month;
@@ -19,13 +22,13 @@ export interface RetryPolicy {
   maxRetryAfterMs?: number
 }
 
+/** The service remembers an `Idempotency-Key` for 24 h. This leaves an hour for clock differences. */
+export const KEY_LIFE_MS = 23 * 60 * 60 * 1000
+
 /** For calls that someone waits for: at most half a minute of pauses. */
 export const CALL_RETRY: RetryPolicy = { attempts: 8, baseDelayMs: 250, maxDelayMs: 15_000, maxRetryAfterMs: 120_000 }
 
-/**
- * For queued events, which nobody waits for and which exist nowhere else: about 50 minutes of
- * pauses. That is well within the 24 hours for which the service remembers an `Idempotency-Key`.
- */
+/** For queued events, which nobody waits for and which exist nowhere else: about 50 minutes of pauses. */
 export const QUEUE_RETRY: RetryPolicy = {
   attempts: 100,
   baseDelayMs: 250,
@@ -60,6 +63,7 @@ export function mayBeDone(error: unknown): boolean {
  * Retries until an attempt succeeds, fails permanently, or none is left or in time.
  * @param attempt must send the same bytes with the same key each time
  * @param onRetry called with the error before the pause of each further attempt
+ * @param now a clock that goes on while the machine is suspended, unlike `performance.now`
  * @throws what the last attempt threw; TallyhouseError `aborted` if the signal ends a pause
  */
 export async function retry<T>(
@@ -67,20 +71,24 @@ export async function retry<T>(
   policy: RetryPolicy,
   signal?: AbortSignal,
   onRetry?: (error: TallyhouseError) => void,
+  now: () => number = Date.now,
 ): Promise<T> {
-  const begun = performance.now()
+  const { attempts, maxRetryAfterMs = Number.POSITIVE_INFINITY, withinMs = KEY_LIFE_MS } = policy
+  const until = now() + withinMs
   for (let failures = 1; ; failures++) {
     try {
       return await attempt()
     } catch (error) {
-      if (!isRetryable(error) || failures >= policy.attempts) throw error
-      if ((error.retryAfterMs ?? 0) > (policy.maxRetryAfterMs ?? Number.POSITIVE_INFINITY)) throw error
+      if (!isRetryable(error) || failures >= attempts) throw error
+      if ((error.retryAfterMs ?? 0) > maxRetryAfterMs) throw error
       const pause = pauseMs(policy, failures, error.retryAfterMs)
-      if (performance.now() + pause - begun > (policy.withinMs ?? Number.POSITIVE_INFINITY)) throw error
+      if (now() + pause > until) throw error
       onRetry?.(error)
       await wait(pause, undefined, { ...(signal && { signal }) }).catch(() => {
         throw new TallyhouseError('aborted', 'The call was aborted between two attempts.', { cause: error })
       })
+      // The machine may have been suspended in the meantime.
+      if (now() > until) throw error
     }
   }
 }

@@ -60,6 +60,30 @@ t.test('an abort ends the pause of retry, and the last failure is the cause', as
   await t.rejects(retry(attempt, patient, stop.signal), { code: 'aborted', cause })
 })
 
+t.test('a machine that was suspended retries nothing whose key the service has forgotten', async (t) => {
+  const hourMs = 3_600_000
+  for (const [hours, calls] of [
+    [22, 2],
+    [24, 1],
+  ] as const) {
+    let now = 0
+    let made = 0
+    const attempt = async () => {
+      made++
+      throw away()
+    }
+    const sleep = () => {
+      now += hours * hourMs
+    }
+    const policy = { attempts: 2, baseDelayMs: 0, maxDelayMs: 0 }
+    await t.rejects(
+      retry(attempt, policy, undefined, sleep, () => now),
+      { code: 'network' },
+    )
+    t.equal(made, calls, `after ${hours} h`)
+  }
+})
+
 t.test('pauseMs doubles up to its limit, half at random, and adds Retry-After', async (t) => {
   const policy = { attempts: 9, baseDelayMs: 100, maxDelayMs: 1_000 }
   const longest = [1, 2, 3, 4, 5, 6].map((tries) => pauseMs(policy, tries, null, 1))

@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
+import { KEY_LIFE_MS } from '../../client/retry.js'
 import { StateFile } from '../../lib/state-file.js'
 import type { Guesses } from './inspect.js'
 import type { InputOffset } from './lines.js'
@@ -84,8 +85,6 @@ const RECORDED_BATCHES = 64
  */
 const SAVE_MS = 1000
 const FINGERPRINT_BYTES = 64 * 1024
-/** The service remembers a key for 24 h. This leaves an hour for clock differences and retries. */
-const KEY_LIFE_MS = 23 * 60 * 60 * 1000
 
 /** @param bytes how much of the file to use; default: all of it */
 export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER): Promise<Fingerprint> {
@@ -155,8 +154,12 @@ export async function readImport(path: string): Promise<{ state: ImportState | n
 
 /** Counts batches after the last acknowledged one that may have been sent and whose keys have expired since. */
 export function expiredBatches({ done, sent }: ImportState, now: number): number {
-  const upTo = sent.filter(({ at }) => now - Date.parse(at) > KEY_LIFE_MS).at(-1)?.upTo ?? 0
+  const upTo = sent.filter(({ at }) => keysLeftMs(at, now) <= 0).at(-1)?.upTo ?? 0
   return Math.max(upTo - done.batches, 0)
+}
+
+function keysLeftMs(sentAt: string, now: number): number {
+  return Date.parse(sentAt) + KEY_LIFE_MS - now
 }
 
 /** Keeps the state of a running import, and saves it unless the input is a stream. */
@@ -164,6 +167,8 @@ export class Checkpoint {
   readonly state: ImportState
   readonly #file: Pick<StateFile<ImportState>, 'write'> | null
   readonly #now: () => number
+  /** what earlier runs may have sent */
+  readonly #sentBefore: ImportState['sent']
   /** batches before this one are recorded as sent */
   #recorded: number
   #sent = 0
@@ -174,6 +179,7 @@ export class Checkpoint {
     this.state = state
     this.#file = file
     this.#now = now
+    this.#sentBefore = [...state.sent]
     this.#recorded = state.sent.at(-1)?.upTo ?? state.done.batches
     this.#sent = this.#recorded
     this.#savedAt = now()
@@ -197,6 +203,15 @@ export class Checkpoint {
   /** Batches that may have been sent, in this run or an earlier one, and were not acknowledged. */
   get unacknowledged(): number {
     return Math.max(this.#sent - this.state.done.batches, 0)
+  }
+
+  /**
+   * How long the service still remembers the idempotency keys of a batch that an earlier run may have sent, in ms; not
+   * positive if they have expired, null for other batches.
+   */
+  keysLeftMs(index: number): number | null {
+    const sent = this.#sentBefore.find(({ upTo }) => index < upTo)
+    return sent ? keysLeftMs(sent.at, this.#now()) : null
   }
 
   /** The refused requests of a batch, in this run or an earlier one. */

@@ -87,7 +87,7 @@ async function importChecked(source: CheckedSource, options: ImportOptions, io: 
   const lines = format === 'ndjson' && isSentAsLines(inspected.beginning, withGuesses(options, inspected.guesses))
   const { guesses: found } = inspected
   const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines, guesses: found, service }, io)
-  const { state, file, rejectsPath, expired } = begun
+  const { state, file, rejectsPath } = begun
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '', hasChanged: false }
   const { guesses } = state
   const resolved = withGuesses({ ...options, format, maxBytes, guesses }, guesses)
@@ -108,7 +108,6 @@ async function importChecked(source: CheckedSource, options: ImportOptions, io: 
       maxBytes,
       resumedAt: service.now,
       parallel: options.parallel,
-      expiredUpTo: expired === 0 ? 0 : state.done.batches + expired,
       unacknowledged: options.unacknowledged,
     })
     const hasChanged = isWhole && !isStream && !(await isUnchanged(path, state.input, signal))

@@ -55,8 +55,6 @@ export interface BegunImport {
   rejectsPath: string
   /** nothing is left to do */
   isFinished: boolean
-  /** number of unacknowledged batches whose idempotency keys have expired */
-  expired: number
 }
 
 /**
@@ -73,7 +71,7 @@ export async function beginOrResume(
   const isStream = path === '-'
   const report = (text: string) => void io.stderr.write(`${text}\n`)
   const fresh = await freshState(path, options)
-  const begun = { file: null, rejectsPath: paths.rejects, isFinished: false, expired: 0 }
+  const begun = { file: null, rejectsPath: paths.rejects, isFinished: false }
   if (isStream) {
     report('Standard input cannot be read again: if this import is interrupted, it cannot be resumed.')
     return { ...begun, state: fresh }
@@ -99,7 +97,7 @@ export async function beginOrResume(
   const expired = expiredBatches(earlier, Date.now())
   if (expired > 0) report(`${path}: ${expiredText(earlier, expired, options.unacknowledged)}`)
   report(`${path}: resuming after ${counted(earlier.done.accepted, 'event')}.`)
-  return { ...begun, file, state: earlier, expired }
+  return { ...begun, file, state: earlier }
 }
 
 /**

@@ -1,5 +1,7 @@
 import type { Connection } from '../../client/connection.js'
+import { KEY_LIFE_MS } from '../../client/retry.js'
 import { formatBatchId } from '../../model/batch-id.js'
+import { TRANSFER_RETRY } from '../check-service.js'
 import { type Batch, type Batches, emptyCounts, type Reject } from './batches.js'
 import type { Checkpoint } from './checkpoint.js'
 import { findStored, type Unacknowledged } from './find-stored.js'
@@ -29,9 +31,7 @@ export interface ImportParts {
   resumedAt: number
   /** batches in flight at a time */
   parallel: number
-  /** batches before this index may have been sent before, and their idempotency keys have expired */
-  expiredUpTo: number
-  /** what to do with those batches */
+  /** what to do with batches that may have been sent before and whose idempotency keys have expired */
   unacknowledged: Unacknowledged
   /** stops reading; batches in flight are still completed */
   signal: AbortSignal
@@ -143,12 +143,12 @@ class BatchSender {
    * looked up.
    */
   async #storeLines(batch: LineBatch, key: string): Promise<Stored> {
-    const { connection, options, expiredUpTo } = this.#parts
+    const { connection, options } = this.#parts
     const none = { accepted: 0, known: 0, ids: [], uncertain: 0 }
     const all = { ...none, rejects: [], refused: [], profiles: 0, skipped: 0, misfits: {} }
     if (batch.count === 0) return all
     const { refusals, recordRefused, ...sending } = this.#sending(batch, key)
-    const isNew = batch.index >= expiredUpTo && !refusals[key]
+    const isNew = !this.#isExpired(batch) && !refusals[key]
     const sent = isNew ? await sendLines(connection, batch, sending) : null
     if (isNew && !sent) await recordRefused({ [key]: {} })
     if (sent) return { ...all, ...sent, accepted: batch.count - sent.known }
@@ -167,18 +167,27 @@ class BatchSender {
   }
 
   /** Decides how to send a batch. One that was sent long ago may have been stored by this import. */
-  #sending({ index }: Pick<Batch, 'index'>, key: string): Sending {
-    const { checkpoint, expiredUpTo, resumedAt } = this.#parts
-    const storedBefore = index < expiredUpTo ? resumedAt : checkpoint.state.begunAt
+  #sending(batch: Pick<Batch, 'index'>, key: string): Sending {
+    const { checkpoint, resumedAt } = this.#parts
+    const { index } = batch
     const refusals = checkpoint.refusalsOf(index)
     const recordRefused = (refusals: Refusals) => checkpoint.recordRefused(index, refusals)
-    return { key, storedBefore, refusals, recordRefused, signal: this.#giveUp.signal }
+    const others = { key, refusals, recordRefused, signal: this.#giveUp.signal }
+    if (this.#isExpired(batch)) return { ...others, storedBefore: resumedAt, retry: TRANSFER_RETRY }
+    const withinMs = checkpoint.keysLeftMs(index) ?? KEY_LIFE_MS
+    return { ...others, storedBefore: checkpoint.state.begunAt, retry: { ...TRANSFER_RETRY, withinMs } }
+  }
+
+  /** Not decided once for a run: its process may have been suspended, for example with its machine. */
+  #isExpired({ index }: Pick<Batch, 'index'>): boolean {
+    const leftMs = this.#parts.checkpoint.keysLeftMs(index)
+    return leftMs !== null && leftMs <= 0
   }
 
   async #send(batch: Batch, key: string): Promise<Sent> {
-    const { connection, expiredUpTo, unacknowledged } = this.#parts
+    const { connection, unacknowledged } = this.#parts
     const sending = this.#sending(batch, key)
-    if (batch.index >= expiredUpTo || batch.count === 0) return await sendBatch(connection, batch, sending)
+    if (!this.#isExpired(batch) || batch.count === 0) return await sendBatch(connection, batch, sending)
     if (unacknowledged === 'send') {
       return { ...(await sendBatch(connection, batch, sending)), uncertain: batch.count }
     }

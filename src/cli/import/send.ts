@@ -1,8 +1,8 @@
 import type { CallResult, Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
+import type { RetryPolicy } from '../../client/retry.js'
 import { readJson } from '../../json/value.js'
 import { NO_BATCH } from '../../model/batch-id.js'
-import { TRANSFER_RETRY } from '../check-service.js'
 import type { Batch, Reject } from './batches.js'
 
 /** The events of an import that the service has accepted, recorded so that the import can be undone. */
@@ -39,6 +39,8 @@ export interface Sending {
   key: string
   /** epoch ms: events stored before this, recognized by their `insert_id`, are not stored again */
   storedBefore: number
+  /** no longer than the service remembers the key */
+  retry: RetryPolicy
   /** of this batch, by earlier runs */
   refusals: Refusals
   /** must be complete before other requests send the events of refused ones */
@@ -57,7 +59,7 @@ export interface Sending {
 export async function sendBatch(
   connection: Connection,
   { body, count, lines, rejects }: Batch,
-  { key, storedBefore, refusals, recordRefused, findSent, signal }: Sending,
+  { key, storedBefore, retry, refusals, recordRefused, findSent, signal }: Sending,
 ): Promise<Sent> {
   if (count === 0) return { accepted: 0, known: 0, ids: [], uncertain: 0, rejects }
   const total = { known: 0, ids: [] as string[], uncertain: 0 }
@@ -81,7 +83,7 @@ export async function sendBatch(
         body,
         idempotencyKey: key,
       } as const
-      const result = await connection.call(call, { signal }, TRANSFER_RETRY)
+      const result = await connection.call(call, { signal }, retry)
       const known = requireAll(result, lines.length)
       const { ids, uncertain } = readStoredIds(result, lines.length - known)
       total.known += known

@@ -20,6 +20,19 @@ t.test('inputs of the same name in read-only directories do not share their prog
   t.match(await text(stderr), `progress is kept in ${one.state}; resume from this directory.`)
 })
 
+t.test('the keys of batches that an earlier run sent expire while this one runs', async (t) => {
+  const hourMs = 3_600_000
+  const state = newImport({} as Parameters<typeof newImport>[0])
+  state.sent = [{ upTo: 64, at: new Date(0).toISOString() }]
+  let now = 22 * hourMs
+  const checkpoint = new Checkpoint(state, null, () => now)
+  await checkpoint.recordSending(64)
+  t.equal(checkpoint.keysLeftMs(63), hourMs)
+  now += 2 * hourMs
+  t.equal(checkpoint.keysLeftMs(63), -hourMs)
+  t.equal(checkpoint.keysLeftMs(64), null, 'of another batch')
+})
+
 t.test('after a clean interruption, the next batches are recorded before they are sent', async (t) => {
   const state = newImport({} as Parameters<typeof newImport>[0])
   state.done = { ...state.done, batches: 1000 }

@@ -1,6 +1,5 @@
 import type { Connection } from '../../../client/connection.js'
 import { TallyhouseError } from '../../../client/errors.js'
-import { TRANSFER_RETRY } from '../../check-service.js'
 import { readStoredIds, requireAll, type Sending, type StoredIds } from '../send.js'
 import type { LineBatch } from './line-batches.js'
 
@@ -15,7 +14,7 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 export async function sendLines(
   connection: Connection,
   { body, count }: LineBatch,
-  { key, storedBefore, signal }: Pick<Sending, 'key' | 'storedBefore' | 'signal'>,
+  { key, storedBefore, retry, signal }: Pick<Sending, 'key' | 'storedBefore' | 'retry' | 'signal'>,
 ): Promise<(StoredIds & { known: number }) | null> {
   try {
     const call = {
@@ -25,7 +24,7 @@ export async function sendLines(
       headers: NDJSON,
       idempotencyKey: key,
     } as const
-    const result = await connection.call(call, { signal }, TRANSFER_RETRY)
+    const result = await connection.call(call, { signal }, retry)
     const known = requireAll(result, count)
     return { known, ...readStoredIds(result, count - known) }
   } catch (error) {
