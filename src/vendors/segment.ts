@@ -91,7 +91,7 @@ function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
     messages.push({ type: 'event', parts, insertId, ...(origin.request && { source: findSource(row) }) })
   }
   if (type === 'identify' && distinct_id !== ANONYMOUS) {
-    const operations = toSetOperations(row.readObject('traits') ?? row.readNestedRow('context')?.readObject('traits'))
+    const operations = toSetOperations(row.readObject('traits') ?? readContext(row)?.readObject('traits'))
     const identifies = userId !== undefined
     messages.push({ type: 'change', distinctId: distinct_id, identifies, operations, insertId, time })
     messages.push(...makeAlias(userId, anonymousId, 'inferred'))
@@ -134,13 +134,15 @@ function findSource(row: JsonRow): MessageSource {
   }
 }
 
-/**
- * The context, in which RudderStack's SDKs also put the session; Segment's have none. A context that cannot be read
- * counts as missing, because the event matters more.
- */
+/** The context, in which RudderStack's SDKs also put the session; Segment's have none. */
 function readContext(row: JsonRow): JsonRow | undefined {
+  return findNested(row, 'context')
+}
+
+/** An object in a message that says more about the event. One that cannot be read counts as missing. */
+function findNested(row: JsonRow | undefined, name: string): JsonRow | undefined {
   try {
-    return row.readNestedRow('context')
+    return row?.readNestedRow(name)
   } catch (error) {
     if (error instanceof RowFault) return undefined
     throw error
@@ -148,8 +150,8 @@ function readContext(row: JsonRow): JsonRow | undefined {
 }
 
 function readLibrary(row: JsonRow): string {
-  const context = row.readNestedRow('context')
+  const context = readContext(row)
   const library = context?.value('library')
-  const name = typeof library === 'string' ? library : context?.readNestedRow('library')?.value('name')
+  const name = typeof library === 'string' ? library : findNested(context, 'library')?.value('name')
   return typeof name === 'string' ? name : ''
 }

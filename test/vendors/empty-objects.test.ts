@@ -133,6 +133,8 @@ t.test('an empty array counts as an empty object in every message, because PHP e
 t.test('any other value in place of an object is a fault of its message only', async (t) => {
   for (const [name, decode, fields] of DOORS) {
     for (const [field, make] of Object.entries(fields)) {
+      // It only describes the sender: the event is stored without.
+      if (field === 'context') continue
       for (const value of [5, 'x', true, [1], [[]], [{}], '[]']) {
         const messages = decode(JSON.stringify([make({}), make(value), make({})]))
         const what = `${name}: ${field} ${JSON.stringify(value)}`

@@ -76,8 +76,20 @@ t.test('fields that only one vendor has', async (t) => {
   const event = json({ event: 'e', properties: { distinct_id: 'u' } })
   t.equal(sourceOf(mixpanelEvents(event, request([['ip', '0']])))?.address, null, 'for all events of a request')
   t.equal(sourceOf(mixpanelEvents(event, request([['ip', '1']])))?.address, undefined)
-  const broken = segmentMessages(json({ type: 'track', event: 'e', userId: 'u', context: 'text' }), request(), 'track')
-  t.equal(sourceOf(broken)?.userAgent, undefined, 'a context that cannot be read says nothing')
+})
+
+t.test('a context that cannot be read says nothing, and the message is stored', async (t) => {
+  for (const context of ['text', [1], 5, { library: 5 }, { library: [1] }]) {
+    const message = { type: 'identify', userId: 'u', traits: { a: 1 }, context }
+    const [event, change] = segmentMessages(json(message), request(), 'identify')
+    t.match(event, { type: 'event', source: { userAgent: undefined } }, JSON.stringify(context))
+    t.match(change, { type: 'change', operations: ['{"$set":{"a":1}}'] })
+    const untold = segmentMessages(json({ ...message, traits: undefined }), request(), 'identify')
+    t.strictSame(
+      untold.map(({ type }) => type),
+      ['event', 'change'],
+    )
+  }
 })
 
 t.test('rows of an export have no sender', async (t) => {
