@@ -1,6 +1,6 @@
 import { parse } from 'bowser'
 import { isbot } from 'isbot'
-import type { Context } from '../contract/context.js'
+import { type Context, shortenVersion } from '../contract/context.js'
 
 /** A browser's description of itself, as spelled in its headers; a field that it leaves out is empty. */
 export interface Agent {
@@ -56,7 +56,7 @@ export function readAgent({ name, brands, mobile, platform, platformVersion }: A
   const { name: title = '', version = '' } = isNamed ? browser : {}
   return {
     ...text('browser', title.replace(/ for Android$/, '')),
-    ...text('browser_version', shorten(version)),
+    ...text('browser_version', shortenVersion(version)),
     ...text('os', system),
     ...text('os_version', systemVersion(system, unquote(platformVersion), isSame ? os : {})),
     device: findDevice(name, { system, mobile, type: hardware.type ?? '' }),
@@ -86,19 +86,14 @@ function systemVersion(system: string, hinted: string, os: { version?: string; v
   const major = Number.parseInt(hinted, 10)
   // Windows 11 has version 13 and later of the API that browsers report, Windows 10 has 1 to 10.
   if (system === 'Windows' && major > 0) return major >= 13 ? '11' : '10'
-  if (hinted !== '' && system !== 'Windows') return shorten(hinted)
-  return system === 'Windows' ? (os.versionName ?? shorten(os.version)) : shorten(os.version)
+  if (hinted !== '' && system !== 'Windows') return shortenVersion(hinted)
+  return system === 'Windows' ? (os.versionName ?? shortenVersion(os.version)) : shortenVersion(os.version)
 }
 
 function platformName(header: string): string {
   const name = unquote(header)
   if (name === 'Unknown') return ''
   return name === 'Chromium OS' ? 'Chrome OS' : name
-}
-
-/** The first two numbers of a version; one if the second is 0. */
-function shorten(version = ''): string {
-  return /^\d{1,6}(?:\.\d{1,6})?/.exec(version)?.[0].replace(/\.0+$/, '') ?? ''
 }
 
 function unquote(text: string): string {

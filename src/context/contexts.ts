@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { BlockList, isIP } from 'node:net'
-import type { ContextMode } from '../contract/context.js'
+import { type ContextMode, spellLanguage } from '../contract/context.js'
 import { RecentValues } from '../lib/recent-values.js'
 import { type MessageSource, type RequestContext, toRequestContext } from '../model/request-context.js'
 import { type AgentContext, isPersonal, readAgent } from './agent.js'
@@ -39,7 +39,7 @@ const MAX_AGENTS = 2_000
 /** Characters of a header that are read. */
 const MAX_HEADER = 512
 /** The part of BCP 47 that browsers use. */
-const LANGUAGE = /^\s*([a-z]{2,3}(?:-[a-z\d]{2,8}){0,3})\s*(?:[,;]|$)/i
+const LANGUAGE = /^\s*([a-z]{2,3}(?:[-_][a-z\d]{2,8}){0,3})\s*(?:[,;]|$)/i
 const NO_PLACE: Place = {}
 
 /** Everything that a context depends on apart from the User-Agent; headers as they were sent. */
@@ -179,12 +179,6 @@ function cut(text: string): string {
 
 /** The first language of Accept-Language, or of a locale such as `de_AT`; empty if there is none. */
 function readLanguage(text: string | undefined): string {
-  const [, tag = ''] = LANGUAGE.exec((text ?? '').slice(0, MAX_HEADER).replaceAll('_', '-')) ?? []
-  if (tag === '') return ''
-  const [language = '', ...parts] = tag.split('-')
-  const written = parts.map((part) => {
-    if (part.length === 2) return part.toUpperCase()
-    return part.length === 4 ? part.charAt(0).toUpperCase() + part.slice(1).toLowerCase() : part
-  })
-  return [language.toLowerCase(), ...written].join('-')
+  const [, tag = ''] = LANGUAGE.exec((text ?? '').slice(0, MAX_HEADER)) ?? []
+  return spellLanguage(tag)
 }

@@ -43,6 +43,24 @@ export const CONTEXT_TEXTS = [
 /** A context as a caller sends it: null counts as absent, as everywhere. */
 export type GivenContext = { [Field in keyof Context]?: Context[Field] | null | undefined }
 
+/** The version as it is stored: its first two numbers, one if the second is 0; empty if there are none. */
+export function shortenVersion(version = ''): string {
+  return /^\d{1,6}(?:\.\d{1,6})?/.exec(version)?.[0].replace(/\.0+$/, '') ?? ''
+}
+
+/**
+ * Spells a language as it is stored, such as `de-AT` or `zh-Hant-TW`.
+ * @param tag BCP 47 in any case, or a locale such as `de_AT`
+ */
+export function spellLanguage(tag: string): string {
+  const [language = '', ...parts] = tag.replaceAll('_', '-').split('-')
+  const spelled = parts.map((part) => {
+    if (part.length === 2) return part.toUpperCase()
+    return part.length === 4 ? part.charAt(0).toUpperCase() + part.slice(1).toLowerCase() : part
+  })
+  return [language.toLowerCase(), ...spelled].join('-')
+}
+
 /** The fields that are set, in order. */
 export function trimContext(given: GivenContext): Context {
   const context: Record<string, string | true> = {}

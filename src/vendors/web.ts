@@ -1,4 +1,4 @@
-import type { Context } from '../contract/context.js'
+import { type Context, shortenVersion, spellLanguage } from '../contract/context.js'
 import { isName } from '../contract/limits.js'
 import { isPlaceholder } from '../contract/user-names.js'
 import { memberTexts } from '../json/texts.js'
@@ -179,7 +179,6 @@ const DEVICES: Record<string, NonNullable<Context['device']>> = {
 }
 /** Umami includes the version of Windows in the name. */
 const WINDOWS = /^windows (\S+)$/i
-const VERSION = /^\d{1,6}(?:\.\d{1,6})?/
 /** Matomo writes `xx` for an unknown country, others `zz`. */
 const COUNTRY = /^(?!xx|zz)[a-z]{2}$/i
 const LANGUAGE = /^[a-z]{2,3}(?:[-_][a-z\d]{2,8}){0,3}$/i
@@ -191,14 +190,14 @@ function toContext(context: WebContext): string | undefined {
   const system = windows === undefined ? os : 'Windows'
   const fields: { [Field in keyof Context]: Context[Field] | undefined } = {
     browser: rename(BROWSERS, given.browser),
-    browser_version: given.browser === undefined ? undefined : shorten(given.browserVersion),
+    browser_version: given.browser === undefined ? undefined : shortenVersion(given.browserVersion),
     os: rename(SYSTEMS, system),
-    os_version: os === undefined ? undefined : shorten(osVersion ?? windows),
+    os_version: os === undefined ? undefined : shortenVersion(osVersion ?? windows),
     device: given.device === undefined ? undefined : (findIn(DEVICES, given.device) ?? 'other'),
     country: COUNTRY.test(given.country ?? '') ? given.country?.toUpperCase() : undefined,
     region: given.region,
     city: given.city,
-    language: LANGUAGE.test(given.language ?? '') ? toLanguageTag(given.language ?? '') : undefined,
+    language: LANGUAGE.test(given.language ?? '') ? spellLanguage(given.language ?? '') : undefined,
   }
   const known = Object.entries(fields).filter(([, value]) => isName(value))
   return known.length === 0 ? undefined : JSON.stringify(Object.fromEntries(known))
@@ -220,15 +219,4 @@ function rename(names: Record<string, string>, name: string | undefined): string
 function findIn<T>(table: Record<string, T>, name: string): T | undefined {
   const key = name.toLowerCase()
   return Object.hasOwn(table, key) ? table[key] : undefined
-}
-
-/** The first two numbers of a version; one if the second is 0. */
-function shorten(version = ''): string | undefined {
-  return VERSION.exec(version)?.[0].replace(/\.0+$/, '')
-}
-
-/** Writes the language in lower case and the country in upper case, such as `de-AT`. */
-function toLanguageTag(language: string): string {
-  const [first = '', ...others] = language.replaceAll('_', '-').split('-')
-  return [first.toLowerCase(), ...others.map((part) => (part.length === 2 ? part.toUpperCase() : part))].join('-')
 }

@@ -92,6 +92,7 @@ t.test('the language is the first one that the browser asks for', async (t) => {
     en: 'en',
     'EN-gb;q=1': 'en-GB',
     'zh-hant-TW': 'zh-Hant-TW',
+    'zh_hant_tw, en': 'zh-Hant-TW',
     '*': undefined,
     '': undefined,
     English: undefined,

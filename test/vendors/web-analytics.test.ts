@@ -105,6 +105,21 @@ t.test('Umami: missing values, as a database writes them, are not properties', a
   t.strictSame(events[0]?.properties, { url: '/a', $umami: { screen: '1920x1080' } })
 })
 
+t.test('Umami: languages and versions are spelled as those of requests are', async (t) => {
+  const rows = [
+    'e1,s1,2024-03-30 23:59:58,1,/a,zh-hant-tw,Windows 10.0',
+    'e2,s1,2024-03-30 23:59:59,1,/a,de_at,Windows',
+  ]
+  const { events } = await readRows(
+    `event_id,session_id,created_at,event_type,url_path,language,os\n${rows.join('\n')}`,
+    'umami',
+  )
+  t.match(events, [
+    { context: { language: 'zh-Hant-TW', os: 'Windows', os_version: '10' } },
+    { context: { language: 'de-AT', os: 'Windows', os_version: undefined } },
+  ])
+})
+
 t.test('Umami: a visitor who becomes known stays one user, and addresses are complete', async (t) => {
   const row = { session_id: 's1', visit_id: 'v1', hostname: 'shop.example', event_type: '1' }
   const rows = [
