@@ -230,7 +230,11 @@ export class Checkpoint {
 
   recordDone(done: Done): void {
     this.state.done = done
-    delete this.state.refused?.[done.batches - 1]
+    if (this.state.refused) {
+      // Replaced, because a write in flight has the object.
+      const { [done.batches - 1]: _, ...others } = this.state.refused
+      this.state.refused = others
+    }
     const { sent } = this.state
     while (sent[0] && sent[0].upTo <= done.batches) sent.shift()
     // A later save, which includes this state, will report the failure.

@@ -96,7 +96,7 @@ export function syncIdsFirst(
 ): Pick<StateFile<ImportState>, 'write'> | null {
   if (!file) return null
   const write = async (state: ImportState) => {
-    // A shallow copy is enough: `done` is replaced, never changed, during the sync.
+    // A shallow copy is enough: during the sync, `done` and `refused` are replaced, never changed.
     const current = { ...state, sent: [...state.sent] }
     await stored.sync()
     await file.write(current)
