@@ -2,7 +2,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { loadConfig } from '../config.js'
 import { type AuditAction, COMMAND_LINE } from '../model/audit-entry.js'
 import { addAuditEntries } from '../store/audit.js'
-import { requestFacts } from '../store/event-changes.js'
+import { readLeftOut, requestFacts } from '../store/event-changes.js'
 import { MIN_EVENTS } from '../store/fact-backlog.js'
 import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
@@ -42,7 +42,9 @@ export const command: Command = {
     if (name !== 'rebuild' && projects.length === 0) throw new UsageError('Name the projects.')
     const kind = KINDS[name as keyof typeof KINDS]
     return await withStore(io, async (shards) => {
-      if (kind === 'leave_out') for (const project of projects) await requireProject(shards, project)
+      // A project that was left out may no longer exist.
+      const leftOut = kind === 'take_in' ? await readLeftOut(shards.first) : new Set<string>()
+      for (const project of projects) if (!leftOut.has(project)) await requireProject(shards, project)
       if (kind !== 'rebuild') await audit(shards, projects, ACTIONS[kind])
       for (const project of name === 'rebuild' ? [''] : projects) {
         await shards.each(({ clickhouse }) => requestFacts(clickhouse, kind, project))

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { command } from '../../src/cli/facts.js'
+import { requestFacts } from '../../src/store/event-changes.js'
 import { readFactsStatus } from '../../src/store/fact-status.js'
 import { openStore } from '../../src/store/open.js'
 import { completeFacts, countDifferences } from '../facts/copied-facts.js'
@@ -45,11 +46,14 @@ for (const storage of ANY_STORAGE) {
       const { printed } = await run(command, ['show'], env)
       return printed === 'There are no events to copy.\nLeft out: default.\n'
     })
+    await t.rejects(run(command, ['take-in', 'default', 'typo'], env), /no project typo/)
     t.equal((await run(command, ['take-in', 'default'], env)).code, 0)
     await completeFacts(clickhouse, ['default'])
     t.equal(await count(), 10)
     t.equal(await countDifferences(clickhouse), 0)
     t.equal((await readFactsStatus(clickhouse, 0)).facts, 10, 'without those that were removed')
+    await requestFacts(clickhouse, 'leave_out', 'gone')
+    t.equal((await run(command, ['take-in', 'gone'], env)).code, 0, 'a project that no longer exists')
   })
 }
 
