@@ -20,14 +20,19 @@ const MAX_KEPT = 500
  */
 const MAX_BODY = 15_000
 
+/** Of the call that sends an entry. In this order, events come before aliases. */
+type Path = 'track/batch' | 'users/alias'
+
 /**
  * Events and aliases on their way to the service. Each is a separate entry in the storage, so tabs do not overwrite
  * each other's, and stays there until the service has answered. An entry whose answer never came, perhaps because the
  * page was left, is sent again by this page or a later one; its `insert_id` keeps it from being stored twice. Names
- * have the time of their entry, so they sort in the order of the events.
+ * begin with the key, so an entry outlives a change of the page's key, and have the time of their entry, so those of a
+ * key sort in the order of the events.
  */
 export class Outbox {
   readonly #options: OutboxOptions
+  readonly #storage: SiteStorage
   /** the entries of this page */
   readonly #own = new Set<string>()
   readonly #inFlight = new Set<string>()
@@ -36,13 +41,14 @@ export class Outbox {
 
   constructor(options: OutboxOptions) {
     this.#options = options
+    this.#storage = options.storage
   }
 
   /** @param isLeaving as for `send` */
-  add(kind: 'event' | 'user', body: object, isLeaving?: boolean): void {
-    const { key, storage } = this.#options
+  add(path: Path, body: object, isLeaving?: boolean): void {
+    const { key } = this.#options
     this.#lastAt = Math.max(this.#lastAt + 1, Date.now())
-    const name = `${key} ${kind} ${this.#lastAt} ${newId()}`
+    const name = `${key} ${path} ${this.#lastAt} ${newId()}`
     const due = this.#listDue()
     if (due[MAX_KEPT - 1]) {
       const oldest = due[0] as string
@@ -50,10 +56,10 @@ export class Outbox {
       // none yet; after an outage, they wait for the next beat.
       if (computeAge(oldest) < CALL_MS) void this.send(isLeaving, Infinity)
       // An entry in flight stays, because its batch may be refused for another one, or not be answered.
-      if (!this.#inFlight.has(oldest)) storage.remove(oldest)
+      if (!this.#inFlight.has(oldest)) this.#storage.remove(oldest)
     }
     this.#own.add(name)
-    storage.write(name, JSON.stringify(body))
+    this.#storage.write(name, JSON.stringify(body))
     // Entries that are added in the same turn share a request.
     queueMicrotask(() => this.send(isLeaving))
   }
@@ -65,10 +71,10 @@ export class Outbox {
    */
   async send(isLeaving?: boolean, room = MAX_BODY): Promise<void> {
     if (this.#inFlight.size > 0 && !isLeaving) return
-    const names = this.#listDue().filter((name, index) => {
-      room -= (this.#options.storage.read(name) ?? '').length
+    const names = this.#listDue().filter((name, index, [first]) => {
+      room -= (this.#storage.read(name) ?? '').length
       // Aliases come last, each in a separate request.
-      return !index || (room > 0 && !isAlias(name))
+      return !index || (room > 0 && name.startsWith(`${(first as string).split(' ')[0]} t`))
     })
     if (!names[0]) return
     const isDone = this.#deliver(names)
@@ -78,10 +84,9 @@ export class Outbox {
 
   /** The names of the entries that this page may send, or remove to make room, oldest first. */
   #listDue(): string[] {
-    const { key, storage } = this.#options
-    return storage.list(key).filter((name) => {
+    return this.#storage.list('wk_').filter((name) => {
       const age = computeAge(name)
-      if (age > KEPT_MS) return storage.remove(name)
+      if (age > KEPT_MS) return this.#storage.remove(name)
       return (age > CALL_MS || this.#own.has(name)) && !this.#inFlight.has(name)
     })
   }
@@ -96,21 +101,19 @@ export class Outbox {
 
   /** @returns whether the service has decided about all of them */
   async #deliver(names: string[]): Promise<boolean> {
-    const { storage } = this.#options
     for (const name of names) this.#inFlight.add(name)
     const texts = names.map((name) => this.#toText(name))
-    const [status, text] = await (isAlias(names[0] as string)
-      ? this.call('users/alias', texts.join())
-      : this.call('track/batch', `{"events":[${texts}]}`))
-    // Otherwise there was no answer, a failure of the service, a proxy that cannot find the service while it restarts,
-    // a timeout, or too many requests.
+    const [key, path] = (names[0] as string).split(' ') as [string, Path]
+    const [status, text] = await this.call(path, path > 'u' ? texts.join() : `{"events":[${texts}]}`, key)
+    // The service has decided unless there was no answer (0), it failed (5xx), a proxy did not find it while it
+    // restarted (404), a timeout ended the call (408), or there were too many requests (429).
     let isDecided = status < 500 && ![0, 404, 408, 429].includes(status)
     for (const name of names) {
       // The service refuses a whole batch for one bad event.
       if (isDecided && status > 399 && names[1]) isDecided = await this.#deliver([name])
       else if (isDecided) {
         if (status > 399) console.error('Tallyhouse:', text)
-        storage.remove(name)
+        this.#storage.remove(name)
       }
       this.#inFlight.delete(name)
     }
@@ -119,7 +122,7 @@ export class Outbox {
 
   /** Clocks of browsers may be wrong, so an event has its time only if it is late. */
   #toText(name: string): string {
-    const text = this.#options.storage.read(name) ?? ''
+    const text = this.#storage.read(name) ?? ''
     return computeAge(name) > CALL_MS ? `${text.slice(0, -1)},"timestamp":${readTime(name)}}` : text
   }
 
@@ -128,8 +131,8 @@ export class Outbox {
    * @param body an object as JSON, without the key
    * @returns status 0 if there was no answer
    */
-  async call(path: string, body: string): Promise<[status: number, text: string]> {
-    const { url, key, query } = this.#options
+  async call(path: string, body: string, key = this.#options.key): Promise<[status: number, text: string]> {
+    const { url, query } = this.#options
     try {
       const response = await fetch(`${url}/public/${path}${query}`, {
         method: 'POST',
@@ -148,6 +151,5 @@ export class Outbox {
   }
 }
 
-const isAlias = (name: string) => name.includes(' user ')
 const readTime = (name: string) => +(name.split(' ')[2] as string)
 const computeAge = (name: string) => Date.now() - readTime(name)

@@ -685,6 +685,25 @@ t.test('the script in a browser', async (t) => {
     t.strictSame(await waitingOf(page), [])
   })
 
+  t.test('events that wait under an earlier key of the site are sent with it, until they are too old', async (t) => {
+    const site = await startSite(t, service)
+    const { apiKey } = (await client.call('POST', '/public/keys', { kind: 'write' })).json()
+    const { page, calls } = await openPage(t, browser, `${site.origin}/`)
+    await site.waitFor('/')
+    await run(
+      page,
+      `for (const [days, event] of [[1, 'earlier'], [7, 'expired']]) {
+        const body = { event, distinct_id: tallyhouse.distinctId, insert_id: event, properties: { url: location.href } }
+        localStorage['tallyhouse ${apiKey} track/batch ' + (Date.now() - days * 86_400_000) + ' id'] = JSON.stringify(body)
+      }`,
+    )
+    await page.goto(`${site.origin}/next`)
+    t.strictSame((await site.waitFor('earlier', '/', '/next')).names, ['earlier', '/', '/next'])
+    await until('an empty outbox', async () => (await waitingOf(page)).length === 0)
+    const [sent] = calls.filter(({ body }) => body.includes('earlier'))
+    t.match(sent?.body, `{"apiKey":"${apiKey}"`)
+  })
+
   t.test('a refused event does not affect the others', async (t) => {
     const site = await startSite(t, service)
     const { page, problems } = await openPage(t, browser, `${site.origin}/`, /Tallyhouse|40[04]/)
@@ -781,4 +800,5 @@ t.test('no page has an error in its console', async (t) => t.strictSame(found, [
 const keptBy = (page: Page) => run<string[]>(page, 'Object.keys(localStorage).filter((name) => !/^\\d/.test(name))')
 
 /** The names of events that wait for the service. */
-const waitingOf = async (page: Page) => (await keptBy(page)).filter((name) => / event | user /.test(name))
+const waitingOf = async (page: Page) =>
+  (await keptBy(page)).filter((name) => / track\/batch | users\/alias /.test(name))
