@@ -1,6 +1,7 @@
 import { failureText } from '../lib/failure-text.js'
 import { createNearestFinder } from '../lib/nearest.js'
 import { VERSION } from '../version.js'
+import { replaceControls } from './columns.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 import { OutputError } from './output.js'
 
@@ -70,7 +71,10 @@ export async function runProgram([name = 'help', ...args]: string[], io: Program
   } catch (error) {
     if (error instanceof OutputError) return 1
     const isUsage = error instanceof UsageError
-    stderr.write(`${failureText(error)}\n${isUsage ? `For all options: tallyhouse ${name} --help\n` : ''}`)
+    // It may quote a file, or a response.
+    stderr.write(
+      `${replaceControls(failureText(error))}\n${isUsage ? `For all options: tallyhouse ${name} --help\n` : ''}`,
+    )
     return isUsage ? 2 : 1
   }
 }

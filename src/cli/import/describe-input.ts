@@ -1,6 +1,7 @@
 import { ANONYMOUS } from '../../contract/user-names.js'
 import type { Vendor } from '../../vendors/vendor.js'
 import { VENDORS } from '../../vendors/vendors.js'
+import { replaceControls } from '../columns.js'
 import { counted, number } from '../progress.js'
 import type { CellTypeName } from './cell-types.js'
 import type { Inspected } from './inspect.js'
@@ -95,7 +96,7 @@ export function describeDryRun(name: string, inspected: Inspected, options: Inpu
     lines.push(events.length === 1 ? 'The first event, as stored:' : `The first ${events.length} events, as stored:`)
     lines.push(...events)
   }
-  return `${lines.join('\n')}\n`
+  return `${lines.map((line) => replaceControls(line)).join('\n')}\n`
 }
 
 /** The reason why rows are skipped. @param rows how many */

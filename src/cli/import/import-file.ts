@@ -3,6 +3,7 @@ import type { TallyhouseError } from '../../client/errors.js'
 import { MAX_BATCH } from '../../contract/limits.js'
 import { whileLocked } from '../../lib/file-lock.js'
 import { type CheckedService, callFailure, checkService } from '../check-service.js'
+import { replaceControls } from '../columns.js'
 import type { CommandIo } from '../command.js'
 import { HttpTransport } from '../http/keep-alive-fetch.js'
 import { counted, ProgressLine } from '../progress.js'
@@ -80,6 +81,7 @@ async function importAlone(source: Source, options: ImportOptions, io: CommandIo
 async function importChecked(source: CheckedSource, options: ImportOptions, io: CommandIo): Promise<Imported> {
   const { path, input, paths, inspected, service, fetch } = source
   const isStream = path === '-'
+  const report = (text: string) => void io.stderr.write(`${replaceControls(text)}\n`)
   const { format } = inspected
   const maxBytes = io.env.BATCH_BODY_LIMIT
     ? Math.min(MAX_BODY_BYTES, (await readSettings(io.env)).BATCH_BODY_LIMIT)
@@ -91,7 +93,7 @@ async function importChecked(source: CheckedSource, options: ImportOptions, io: 
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '', hasChanged: false }
   const { guesses } = state
   const resolved = withGuesses({ ...options, format, maxBytes, guesses }, guesses)
-  if (state.done.batches === 0) for (const text of describeInput(inspected, options)) io.stderr.write(`${text}\n`)
+  if (state.done.batches === 0) for (const text of describeInput(inspected, options)) report(text)
 
   if (isStream) state.done.storedBytes = null
   const stored = openStoredBatches(paths.state, state)
@@ -122,7 +124,7 @@ async function importChecked(source: CheckedSource, options: ImportOptions, io: 
     await rejects.close()
     await stored.close()
     const { rejected, misfits } = checkpoint.state.done
-    for (const text of describeMisfits(misfits, guesses.types)) io.stderr.write(`${text}\n`)
+    for (const text of describeMisfits(misfits, guesses.types)) report(text)
     if (rejected > 0) io.stderr.write(`${counted(rejected, 'row')} of ${input.name} rejected: see ${rejectsPath}.\n`)
   }
 }

@@ -84,6 +84,17 @@ t.test('imports of tables', async (t) => {
     t.equal(JSON.stringify(first?.properties), '{"constructor":1,"__proto__":2,"toString":"3"}')
   })
 
+  t.test('names of columns do not reach the terminal as commands', async (t) => {
+    const table = (columns: string) => `event,distinct_id,${columns}\n${'plain,u,1\n'.repeat(1500)}plain,u,x\n`
+    const imported = await importAs('controls.csv', table('\u001b[2Jn'))
+    t.match(imported, { code: 0, stderr: /Columns: \uFFFD\[2Jn is numbers.*1 cell of \uFFFD\[2Jn is not numbers/s })
+    const shown = await importAs('shown.csv', table('\u001b[2Jn'), '--dry-run')
+    t.match(shown, { code: 0, stdout: /with 3 columns: event, distinct_id, \uFFFD\[2Jn\.\n/ })
+    const refused = await importAs('refused.csv', table('\u001b[2Jn,\u001b[2Jn'))
+    t.match(refused, { code: 1, stderr: /two columns with the name "\uFFFD\[2Jn"/ })
+    for (const { stdout, stderr } of [imported, shown, refused]) t.notOk(`${stdout}${stderr}`.includes('\u001b'))
+  })
+
   t.test('a resumed import keeps its guesses', async (t) => {
     const head = 'event,distinct_id,n,at\n'
     const rows = Array.from({ length: 3000 }, (_, i) => `again,u,${i},170000${String(i).padStart(4, '0')}\n`)
