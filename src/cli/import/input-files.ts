@@ -4,8 +4,8 @@ import { join } from 'node:path'
 /** Names of files that may be imported. A file without an extension, as is common in buckets, may have any format. */
 const READABLE = /(^|\/)[^./]+$|\.(ndjson|jsonl|json|csv|tsv|txt|log|zip)$/i
 const COMPRESSED = /\.(gz|gzip|zst|zstd|br)$/i
-/** Written by imports: their state, its lock, the ids of their batches and their rejects. */
-const OWN = /\.(import\.json(\.new|\.lock|\.ids)?|rejects\.ndjson)$/
+/** Written by imports and exports: their state, its lock, the ids of an import's batches and its rejects. */
+const OWN = /\.((im|ex)port\.json(\.new|\.lock|\.ids)?|rejects\.ndjson)$/
 
 /** The files that a command names, with directories replaced by their files. */
 export interface InputFiles {

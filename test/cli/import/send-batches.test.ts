@@ -311,6 +311,9 @@ t.test('a mistaken first attempt does not prevent the import', async (t) => {
     await writeFile(join(folder, 'a.json.br'), brotliCompressSync(`[${event('first')}]`))
     await writeFile(join(folder, 'more', 'part-0000'), event('third'))
     await writeFile(join(folder, 'notes.pdf'), 'x')
+    // As if an export had written one of the files, and had been killed.
+    for (const end of ['', '.new', '.lock'])
+      await writeFile(join(folder, `b.ndjson.export.json${end}`), '{"version":1}')
     const imported = await project.run(['import', folder])
     t.match(imported, { code: 0, stderr: /Skipped.*notes\.pdf\.\n[\s\S]*\n3 events in/ })
     const again = await project.run(['import', folder])
