@@ -1,5 +1,4 @@
 import { createReadStream } from 'node:fs'
-import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Connection } from '../client/connection.js'
 import type { ErasedUser, ErasedUsers } from '../contract/schemas.js'
@@ -123,15 +122,25 @@ function parse(args: string[]) {
   return { names, file: undefined, ...others }
 }
 
+/**
+ * The names in a list. `readline` would also split at characters that a name may contain, such as a carriage return,
+ * and the parts are names of other users.
+ */
 async function* lines(file: string, { stdin }: CommandIo): AsyncGenerator<string> {
-  const input = file === '-' ? stdin : createReadStream(file)
-  let isFirst = true
-  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
-    // Windows programs start files with a byte order mark, which is not part of the first name.
-    const name = isFirst ? line.replace(/^\uFEFF/, '') : line
-    isFirst = false
-    if (name !== '') yield name
+  const input: AsyncIterable<Buffer> = file === '-' ? stdin : createReadStream(file)
+  // It removes a byte order mark, with which Windows programs start files.
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of input) {
+    const parts = `${rest}${decoder.decode(chunk, { stream: true })}`.split('\n')
+    rest = parts.pop() ?? ''
+    yield* parts.map(withoutReturn).filter(Boolean)
   }
+  yield* [withoutReturn(`${rest}${decoder.decode()}`)].filter(Boolean)
+}
+
+function withoutReturn(line: string): string {
+  return line.endsWith('\r') ? line.slice(0, -1) : line
 }
 
 function isUnknown({ profile, events, sessions, dead_letters }: ErasedUser): boolean {

@@ -14,7 +14,7 @@ t.test('tallyhouse erase', async (t) => {
   async function run(args: string[], { input = '', env = { SECRET_KEY } as NodeJS.ProcessEnv } = {}) {
     const stdout = new PassThrough()
     const stderr = new PassThrough()
-    const io = { env, stdin: Readable.from([input]), stdout, stderr, signal: new AbortController().signal }
+    const io = { env, stdin: Readable.from([Buffer.from(input)]), stdout, stderr, signal: new AbortController().signal }
     const code = await command.run(args, io)
     const all = (stream: PassThrough) => String((stream.read() as Buffer | null) ?? '')
     return { code, output: all(stdout), messages: all(stderr) }
@@ -72,6 +72,17 @@ t.test('tallyhouse erase', async (t) => {
       (await client.events()).map(({ distinct_id }) => distinct_id),
       ['carl'],
     )
+  })
+
+  t.test('a name in a list may contain anything but a line feed', async (t) => {
+    const odd = ['eve\rann', 'eve\u2028ann', 'eve\u2029ann', 'eve\u0085ann', 'eve\vann']
+    await seed('eve', 'ann', ...odd)
+    const { output } = await run(['--file', '-', '--url', url, '--json'], { input: odd.join('\r\n') })
+    t.strictSame(
+      output.match(/"distinct_id":"[^"]*"/g),
+      odd.map((name) => `"distinct_id":${JSON.stringify(name)}`),
+    )
+    t.strictSame((await client.events()).map(({ distinct_id }) => distinct_id).slice(-2), ['eve', 'ann'])
   })
 
   t.test('erase finds the service and its key like import and export', async (t) => {
