@@ -165,12 +165,8 @@ function isAbort(error: unknown): boolean {
 async function undo(paths: string[], values: Values, io: CommandIo): Promise<number> {
   if (paths[0] === '-') throw new UsageError('--undo needs the FILE that was imported.')
   const { undoImports } = await import('./undo.js')
-  const { state: stateFile, rejects: rejectsFile, yes: isSure, 'dry-run': isDryRun } = values
-  return await undoImports(
-    paths,
-    { target: await readTarget(values, io), stateFile, rejectsFile, isSure, isDryRun },
-    io,
-  )
+  const { state: stateFile, yes: isSure, 'dry-run': isDryRun } = values
+  return await undoImports(paths, { target: await readTarget(values, io), stateFile, isSure, isDryRun }, io)
 }
 
 /**

@@ -224,7 +224,7 @@ function nameState(path: string): string {
  */
 export async function chooseImportPaths(
   input: string,
-  options: Pick<ImportOptions, 'stateFile' | 'rejectsFile'>,
+  options: Partial<Pick<ImportOptions, 'stateFile' | 'rejectsFile'>>,
   { stderr }: CommandIo,
 ): Promise<ImportPaths> {
   const path = input === '-' ? STREAM_NAME : input

@@ -12,7 +12,7 @@ import type { ImportOptions } from './options.js'
 import { chooseImportPaths } from './resume.js'
 import { openStoredBatches, type StoredBatches } from './stored-batches.js'
 
-export interface UndoOptions extends Pick<ImportOptions, 'target' | 'stateFile' | 'rejectsFile'> {
+export interface UndoOptions extends Pick<ImportOptions, 'target' | 'stateFile'> {
   /** whether to skip the confirmation */
   isSure: boolean
   /** whether to only report how many events would be deleted */
