@@ -48,6 +48,11 @@ export function parseOptions<const Config extends ParseArgsConfig>(
   }
 }
 
+/** Whether an option is among arguments that are not parsed yet, because it decides how. */
+export function hasOption(args: readonly string[], name: string): boolean {
+  return args.some((arg) => arg === `--${name}` || arg.startsWith(`--${name}=`))
+}
+
 /** Node's own message speaks of positional arguments instead of the option that was meant. */
 function describeUnknown(option: string, known: string[]): string {
   const meant = createNearestFinder(known)(option.replace(/^-+/, ''))

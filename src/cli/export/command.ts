@@ -3,7 +3,7 @@ import { Connection } from '../../client/connection.js'
 import type { RowFormat } from '../../contract/formats.js'
 import { MAX_EXPORT } from '../../contract/limits.js'
 import { parseCursor } from '../../model/cursor.js'
-import { type Command, parseInteger, UsageError } from '../command.js'
+import { type Command, hasOption, parseInteger, UsageError } from '../command.js'
 import { parseEventOptions, readTime, warnOfUnknownEvent } from '../event-options.js'
 import { counted, number } from '../progress.js'
 import { READ_TARGET_USAGE, readTarget } from '../target.js'
@@ -52,7 +52,7 @@ export const command: Command = {
   summary: 'writes events of a running service to a file',
   usage: USAGE,
   async run(args, io) {
-    if (args.some((arg) => /^--all(=|$)/.test(arg))) {
+    if (hasOption(args, 'all')) {
       const [{ transferAll }, { exportAll }] = await Promise.all([
         import('../transfer-all.js'),
         import('./export-all.js'),

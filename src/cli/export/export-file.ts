@@ -120,11 +120,14 @@ async function beginOrResume(
     finishedAt: null,
   }
   if (path === null || !file) return begun
-  const state = (await file.read()) ?? begun
-  if (state === begun) await refuseExisting(path)
-  else checkSame(state, begun, path, file.path)
-  await checkBytes(path, state, file.path)
-  return state
+  const earlier = await file.read()
+  if (!earlier) {
+    await refuseExisting(path)
+    return begun
+  }
+  checkSame(earlier, begun, path, file.path)
+  await checkBytes(path, earlier, file.path)
+  return earlier
 }
 
 /** Writes the parts from `state.next` to the end, and updates the state after each. */

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { describeNameFault, isName, isTimeZone } from '../../contract/limits.js'
 import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
-import { type Command, type CommandIo, parseInteger, parseOptions, UsageError } from '../command.js'
+import { type Command, type CommandIo, hasOption, parseInteger, parseOptions, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_OPTIONS, TARGET_USAGE } from '../target.js'
 import { CELL_TYPES, type CellTypeName } from './cell-types.js'
@@ -84,7 +84,7 @@ export const command: Command = {
   summary: 'sends events from files to a running service',
   usage: USAGE,
   async run(args, io) {
-    if (args.some((arg) => /^--all(=|$)/.test(arg))) {
+    if (hasOption(args, 'all')) {
       const [{ transferAll }, { importAll }] = await Promise.all([
         import('../transfer-all.js'),
         import('./import-all.js'),
