@@ -248,7 +248,11 @@ function registerCalls(scope: App, { config, http, parts, contexts, api, now }: 
     maxDepth,
   })
   scope.register(exports, { shards, barrier })
-  scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
+  const keptForChanges = (projectId: string) => {
+    projects.requireKnown()
+    return keptSince(projectId)
+  }
+  scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince: keptForChanges })
   scope.register(questions, { questions: questionRunner, catalog })
   scope.register(schema, { catalog })
   scope.register(saved, { shards, questions: questionRunner, catalog, now })

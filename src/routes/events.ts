@@ -27,6 +27,7 @@ export interface EventsOptions {
   noteDeletion: Journal['noteDeletion']
   /** levels of objects and arrays, including the properties object itself */
   maxDepth: number
+  /** the time since which a project's events are kept, epoch ms @throws ApiError `unavailable` if it is not known yet */
   keptSince: KeptSince
 }
 
@@ -79,8 +80,9 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const places = batches.map((id) => parseBatchId(id)).filter((place) => place !== null)
     await entries.waitForAll(places)
     const { events, withInsertId } = await countEventsOfBatches(shards, projectId, places)
-    // Also without events, so that a retry completes a deletion that failed before it was noted.
-    if (!isDryRun) await deleteEventsOfBatches(shards, projectId, places, noteDeletion)
+    if (!isDryRun && events > 0) await deleteEventsOfBatches(shards, projectId, places, noteDeletion)
+    // An earlier attempt may have deleted them without noting it.
+    if (!isDryRun && events === 0) await noteDeletion(projectId)
     return { status: 1, error: null, events, with_insert_id: withInsertId } as const
   })
 

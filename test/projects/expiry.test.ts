@@ -524,6 +524,9 @@ t.test('nothing is read before the service knows what has expired', async (t) =>
     const response = await client.call(body ? 'POST' : 'GET', path, body)
     t.match(response, { statusCode: 503, body: /The settings of the project cannot be read yet/ }, path)
   }
+  const path = `/public/events/${tracked.headers['x-event-id']}`
+  t.equal((await client.call('PUT', path, { properties: { is: 'edited' } })).statusCode, 503)
+  t.equal((await client.call('DELETE', path)).statusCode, 503)
   const update = async (session_id: string, distinct_id: string) =>
     (await client.browser('/public/sessions/update', { session_id, distinct_id })).statusCode
   t.equal(await update('expired-session', OLD), 503)
