@@ -35,7 +35,8 @@ export type KeyFields = Pick<LabelledGrant, 'label' | 'origins' | 'eventsOnly'>
 
 /**
  * Changes keys for the API, the page and the commands. Each change is in the audit log: its entry is stored first, so
- * that none is missing. If the store fails in between, the log has a change that was not made.
+ * that none is missing. If the store fails in between, or another call takes the last secret key, the log has a change
+ * that was not made.
  */
 export class KeyChanges {
   readonly #store: KeyStore
@@ -122,11 +123,11 @@ export class KeyChanges {
     // Keys that end anyway do not count as left.
     const lasting = secret.filter(({ revokedAt }) => revokedAt === null)
     const others = keys.filter((key) => !lasting.includes(key))
-    if (others.length > 0) await this.#store.revoke(others, 0)
     for (const projectId of projects) {
       const ofProject = lasting.filter((key) => key.projectId === projectId)
       if (ofProject.length > 0) await this.#revokeSecret(projectId, ofProject)
     }
+    if (others.length > 0) await this.#store.revoke(others, 0)
   }
 
   /**

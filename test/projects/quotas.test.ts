@@ -202,6 +202,9 @@ for (const storage of LANES) {
         const { user } = (await shop.call('GET', `/public/users/${name}`)).json()
         t.match(user, { distinct_id: 'ada', properties: { plan: 'pro' } }, name)
       }
+      const { uuid, ...withoutId } = { ...identify, distinct_id: 'bob', properties: { $set: { plan: 'pro' } } }
+      t.equal((await shop.call('POST', '/posthog/e', [withoutId])).statusCode, 429)
+      t.equal((await shop.call('GET', '/public/users/bob')).statusCode, 404, 'a retry would repeat a change without id')
     })
 
     t.test('a quota that the operator has set binds the project, also after an erasure', async (t) => {

@@ -196,7 +196,8 @@ function toFault(event: SdkEvent, error: unknown): Fault {
  * Makes everything in a request durable: events first, then what it says about people, for each person in the order of
  * the request. A message that cannot be stored becomes a dead letter with its reason.
  * @throws ApiError `overloaded`, `unavailable` or `rate_limited`: a part may be durable. A retry does not store it
- *   again if the messages have ids. `quota_exceeded`: events were refused; what the request says about people is durable
+ *   again if the messages have ids. `quota_exceeded`: events were refused; what the request says about people is durable, except for changes without ids,
+ *   which a retry would repeat. Nothing becomes a dead letter
  */
 export async function ingest(
   parts: IngestParts,
@@ -215,7 +216,8 @@ export async function ingest(
   const overQuota = await appendWithinQuota(parts, sender, batches)
   const { metrics } = parts.links
   for (const kind of ['event', 'link', 'change'] as const) metrics.placeholders[kind] += placeholders[kind]
-  const taken = await takePeople(parts, projectId, people, { ...may, keyClass })
+  const repeatable = overQuota ? people.filter(isRepeatable) : people
+  const taken = await takePeople(parts, projectId, repeatable, { ...may, keyClass })
   if (overQuota) throw overQuota
   faults.push(...taken.faults)
   await reject(parts, sender, faults)
@@ -233,6 +235,11 @@ async function rejectLink({ commits, links }: IngestParts, sender: Sender, { rea
   const ids = makeRequestIds(null, toRejectionId(projectId, body))
   await commits.append({ kind: 'rejected', ...sender, body, count: 1 }, ids)
   links.listed.set(key, true)
+}
+
+/** Whether a message takes effect once, however often its request is sent. */
+function isRepeatable(message: PersonMessage): boolean {
+  return message.type !== 'change' || message.insertId !== undefined
 }
 
 /** @returns the refusal if the project has reached its quota of events; the remaining batches are not appended */
