@@ -44,7 +44,7 @@ export interface ErasedDeadLetters {
 type Target = ReadonlySet<string> | 'everyone' | { before: number } | { indexes: ReadonlySet<number> }
 
 /** A state with a row in a dead letter. Even if the store lacks the state, the journal keeps it until it is deleted. */
-interface ErasedState {
+export interface ErasedState {
   kind: StateKind
   name: string
   distinctId: string
@@ -56,18 +56,40 @@ type OnStates = (states: readonly ErasedState[]) => Promise<void>
 /**
  * Removes the data of these users from the dead letters of all shards, including replayed ones. Deletes those without
  * any other data.
+ * @param isErased which kinds; default: all
  */
 export async function eraseFromDeadLetters(
   shards: Shards,
   projectId: string,
   distinctIds: ReadonlySet<string>,
   onStates?: OnStates,
+  isErased: (kind: EntryKind) => boolean = () => true,
 ): Promise<ErasedDeadLetters> {
   const removal = { projectId, who: distinctIds, onStates }
-  const { erased, unreadable } = await eraseFrom(shards, removal, ({ clickhouse }) => {
-    return findNaming(clickhouse, [projectId, ''], [...distinctIds])
+  const { erased, unreadable } = await eraseFrom(shards, removal, async ({ clickhouse }) => {
+    const found = await findNaming(clickhouse, [projectId, ''], [...distinctIds])
+    return found.filter(({ kind }) => isErased(kind))
   })
   return { erased, unreadable }
+}
+
+/** The aliases in dead letters that point, or once pointed, at one of these names. */
+export async function findAliasesInDeadLetters(
+  shards: Shards,
+  projectId: string,
+  names: ReadonlySet<string>,
+): Promise<string[]> {
+  const removal = { projectId, who: names, onStates: undefined }
+  const found = await shards.each(async ({ clickhouse }) => {
+    const aliases: string[] = []
+    for (const key of await findNaming(clickhouse, [projectId, ''], [...names])) {
+      const current = key.kind === 'aliases' ? await readRevision(clickhouse, key) : undefined
+      const states = (current && withoutUsers(key.kind, current, removal)?.states) ?? []
+      aliases.push(...states.map(({ name }) => name))
+    }
+    return aliases
+  })
+  return found.flat()
 }
 
 /**

@@ -1,12 +1,12 @@
 import { nameShare } from '../../clickhouse/client.js'
 import type { Shards } from '../../clickhouse/shards.js'
-import type { Journal } from '../../journal/journal.js'
+import type { EntryKind, Journal } from '../../journal/journal.js'
 import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import type { Profile } from '../../model/profile.js'
 import type { Session } from '../../model/session.js'
 import type { ReadBarrier } from '../../reads/read-barrier.js'
 import type { StateStore } from '../../states/state-store.js'
-import { eraseFromDeadLetters } from '../../store/dead-letter-erasure.js'
+import { type ErasedState, eraseFromDeadLetters, findAliasesInDeadLetters } from '../../store/dead-letter-erasure.js'
 import { countEventsOfUsers, deleteEventsOfUsers } from '../../store/events.js'
 import { removeSessionFacts } from '../../store/session-facts.js'
 import { findUserSessions } from '../../store/sessions.js'
@@ -63,18 +63,18 @@ export class Erasure {
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
     const { barrier, aliases } = this.#parts
     const shards = reserveErasureSlots(this.#parts.shards, projectId)
-    const namesByUser = await this.#findNames(projectId, distinctIds)
+    const namesByUser = await this.#findNames(shards, projectId, distinctIds)
     const names = [...new Set([...namesByUser.values()].flat(2))]
     const allNames = new Set(names)
     const sessions = new Map<string, number>()
     // Erase from dead letters first, so that one which is replayed concurrently cannot restore the data.
-    const deadLetters = await eraseFromDeadLetters(shards, projectId, allNames, async (states) => {
+    const onSessions = async (states: readonly ErasedState[]) => {
       for (const { kind, name, distinctId } of states) {
         if (kind === 'sessions') await this.#deleteSession(projectId, { sessionId: name, distinctId }, sessions)
-        // The store does not have this alias, so it is not among the names, whose aliases are removed last.
-        if (kind === 'aliases' && !allNames.has(name)) await aliases.remove(projectId, [[distinctId], [name]], barrier)
       }
-    })
+    }
+    const isData = (kind: EntryKind) => kind !== 'aliases'
+    const deadLetters = await eraseFromDeadLetters(shards, projectId, allNames, onSessions, isData)
     const stored = await findUserSessions(shards, projectId, names)
     await forEachInBatches(stored, (session) => this.#deleteSession(projectId, session, sessions))
     if (stored.length > 0) {
@@ -93,6 +93,14 @@ export class Erasure {
       if (own.length > 1) withAliases.push(...(own[0] ?? []))
     }
     await aliases.remove(projectId, levels, barrier)
+    const onAliases = async (states: readonly ErasedState[]) => {
+      for (const { name, distinctId } of states) {
+        // It was made in the meantime.
+        if (!allNames.has(name)) await aliases.remove(projectId, [[distinctId], [name]], barrier)
+      }
+    }
+    // Last, too, because a retry also finds names by these. A replay cannot restore them: the deletions are newer.
+    const links = await eraseFromDeadLetters(shards, projectId, allNames, onAliases, (kind) => kind === 'aliases')
     // Until their aliases were gone, a change sent under one may have made a user's profile again.
     await deleteProfiles(this.#parts.profiles, projectId, withAliases)
     const users = distinctIds.map((distinctId) => {
@@ -103,15 +111,15 @@ export class Erasure {
         profile: own.some((name) => profiles.has(name)),
         events: sum(events),
         sessions: sum(sessions),
-        deadLetters: sum(deadLetters.erased),
+        deadLetters: sum(deadLetters.erased) + sum(links.erased),
         aliases: own.length - 1,
       }
     })
-    return { users, unreadableDeadLetters: deadLetters.unreadable }
+    return { users, unreadableDeadLetters: deadLetters.unreadable + links.unreadable }
   }
 
   /** All names of each user, level by level; the same object for names of one user. */
-  async #findNames(projectId: string, distinctIds: string[]): Promise<Map<string, string[][]>> {
+  async #findNames(shards: Shards, projectId: string, distinctIds: string[]): Promise<Map<string, string[][]>> {
     const { aliases, barrier } = this.#parts
     const chains = new Map<string, Chain>()
     await forEachInBatches(distinctIds, async (distinctId) => {
@@ -127,7 +135,33 @@ export class Erasure {
       addChain(levels, distinctId, chain)
       names.set(distinctId, levels)
     }
+    await this.#addNamesInDeadLetters(shards, projectId, found)
     return names
+  }
+
+  /**
+   * Adds the names that the store does not connect with their users, because aliases are in dead letters.
+   * @param levelsByUser gets the names
+   */
+  async #addNamesInDeadLetters(shards: Shards, projectId: string, levelsByUser: Map<string, string[][]>) {
+    const { aliases } = this.#parts
+    if (!(await aliases.hasAny(projectId))) return
+    const known = new Set<string>()
+    for (;;) {
+      const added = [...levelsByUser.values()].flat(2).filter((name) => !known.has(name))
+      if (added.length === 0) return
+      for (const name of added) known.add(name)
+      const inDeadLetters = await findAliasesInDeadLetters(shards, projectId, new Set(added))
+      const stored = await aliases.findAliases(projectId, added)
+      const found = new Set([...inDeadLetters, ...stored.map(({ alias }) => alias)])
+      const unknown = [...found].filter((name) => !known.has(name))
+      await forEachInBatches(unknown, async (name) => {
+        const chain = await aliases.find(projectId, name)
+        // It may belong to another user by now.
+        const levels = levelsByUser.get(chain.user)
+        if (levels) addChain(levels, name, chain)
+      })
+    }
   }
 
   /** @param deleted by user: the number of sessions */

@@ -247,7 +247,8 @@ for (const storage of STORAGES) {
       t.equal(await userOf('hal-phone'), 'hal-phone')
 
       await link('ida', 'ida-phone')
-      t.match(await eraseOnce('ida'), { erased: [{ events: 1, dead_letters: 1 }] })
+      t.match(await eraseOnce('ida'), { erased: [{ events: 2, dead_letters: 1 }] })
+      t.strictSame([...(await eventsOf('ida')), ...(await eventsOf('ida-phone'))], [])
       t.equal(await userOf('ida-phone'), 'ida-phone', 'the name does not lead to the erased user')
     })
 
