@@ -260,11 +260,19 @@ export class JsonValue {
     return found
   }
 
-  /** The values at any depth in it that are no objects or arrays; itself if it is one of them. */
-  *leaves(): Generator<JsonValue> {
+  /**
+   * The values at any depth in it that are no objects or arrays, itself if it is one of them, each with the name of the
+   * member that it is in, undefined if it is in none. The elements of a member's array are in that member.
+   */
+  *leaves(): Generator<[name: string | undefined, value: JsonValue]> {
+    /** the slots of the arrays and objects around the current value, and of the members that these are in */
+    const around: { next: number; named: number }[] = []
     for (let at = this.#at; at < this.#next; at += SLOT_SIZE) {
+      while (at >= (around.at(-1)?.next ?? at + 1)) around.pop()
+      const named = this.#in.slots[at] === 0 ? (around.at(-1)?.named ?? NONE) : at
       const value = new JsonValue(this.#in, at)
-      if (!value.isObject && !value.isArray) yield value
+      if (value.isObject || value.isArray) around.push({ next: value.#next, named })
+      else yield [named === NONE ? undefined : this.#nameAt(named), value]
     }
   }
 

@@ -19,6 +19,16 @@ export interface RejectedBody {
 /** Maximum number of different reasons in `RejectedBody.reason`. */
 const MAX_REASONS = 5
 
+/**
+ * The members in which SDKs send the names of users. Only here does a number count as a name: elsewhere, it is more
+ * likely a price or an amount.
+ */
+const NAME_MEMBERS: ReadonlySet<string | undefined> = new Set([
+  ...['userId', 'anonymousId', 'previousId', 'profileId', 'alias'],
+  ...['user_id', 'device_id', 'global_user_id', 'distinct_id', '$user_id', '$device_id', '$distinct_id'],
+  ...['$distinct_ids', '$identified_id', '$anon_id', '$anon_distinct_id', '$distinct_id_before_identity'],
+])
+
 export function formatRejected(messages: readonly Rejected[]): Buffer {
   const reasons = [...new Set(messages.map(({ reason }) => reason))]
   const more = reasons.length > MAX_REASONS ? ['…'] : []
@@ -45,15 +55,16 @@ export function withoutNamed(
 }
 
 /**
- * Finds the names that occur as a value anywhere in a message: vendors use different fields. A number names a user as
+ * Finds the names that occur as a string anywhere in a message, or as a number in `NAME_MEMBERS`, which names a user as
  * it is spelled.
  */
 function namedIn(message: string, names: ReadonlySet<string>): string[] {
   const json = readJson(Buffer.from(message))
   if (!json) return [...names].filter((name) => message.includes(name))
   const found: string[] = []
-  for (const leaf of json.leaves()) {
-    const name = isNumber(leaf.text) ? leaf.text : leaf.value
+  for (const [member, leaf] of json.leaves()) {
+    const { text } = leaf
+    const name = isNumber(text) && NAME_MEMBERS.has(member) ? text : leaf.value
     if (typeof name === 'string' && names.has(name)) found.push(name)
   }
   return found
