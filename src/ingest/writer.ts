@@ -69,6 +69,8 @@ export class Writer {
   #wake: (() => void) | null = null
   #running: Promise<void> | null = null
   #failures = 0
+  /** whether the last failure let another writer have the block */
+  #hasYielded = false
   /** whether the store may have more than the journal knows of: after a start and after a failure */
   #isInDoubt = true
   /** up to `last`, entries of the journal may be stored; if the journal lost steps, as parts of other blocks */
@@ -143,6 +145,7 @@ export class Writer {
         if (this.#stop.signal.aborted) return
         this.metrics.countRetry(error)
         const hasYielded = await this.#yieldAfter(error)
+        this.#hasYielded = hasYielded
         const minMs = hasYielded ? 2 * this.#pauseMs : 0
         const retryMs = Math.max(backoffMs(BACKOFF, this.#failures), minMs)
         const details = { err: error, retryMs, failures: this.#failures, hasYielded }
@@ -169,6 +172,9 @@ export class Writer {
   /** @returns whether the next block is probably waiting already; null if there was none to claim */
   async #storeNext(): Promise<boolean | null> {
     this.#isWoken = false
+    // A claim would keep a writer that can reach ClickHouse from storing until this one fails again.
+    if (this.#hasYielded) await this.#tables.ping()
+    this.#hasYielded = false
     const limit = this.#blockBytes
     const claimed = await this.#journal.claim(limit)
     if (!claimed) return null

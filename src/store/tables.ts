@@ -19,6 +19,8 @@ import { type StoredValue, toKeyEnd, type VersionedTable } from './versioned-tab
 
 /** The tables that the writer stores blocks in. An INSERT with a token that was used before has no effect. */
 export interface Tables {
+  /** @throws if the lane's shard, or one that may have its earlier entries, does not respond within 2 s */
+  ping(): Promise<void>
   insert(kind: EntryKind, entries: Entry[], token: string, signal: AbortSignal): Promise<void>
   insertDeadLetter(entry: Entry, reason: string, token: string): Promise<void>
   /**
@@ -89,6 +91,7 @@ export function openTables(
   places: Shards = Shards.of(clickhouse),
 ): StoreTables {
   return {
+    ping: async () => void (await places.each(({ clickhouse }) => clickhouse.ping())),
     async insert(kind: EntryKind, entries: Entry[], token: string, signal: AbortSignal): Promise<void> {
       switch (kind) {
         case 'events':

@@ -601,13 +601,24 @@ t.test('a writer that cannot reach ClickHouse lets another one take over', async
   const open = () => openRedisJournal({ url, maxBytes: 1e9, log: silent })
   const unreachable = new ClickHouse({ url: 'http://127.0.0.1:1' })
   t.teardown(() => unreachable.close())
-  const cutOff = startOn(t, await open(), undefined, { store: unreachable })
+  const journal = await open()
+  let claims = 0
+  const claim = journal.claim.bind(journal)
+  journal.claim = (maxBytes) => {
+    claims++
+    return claim(maxBytes)
+  }
+  const cutOff = startOn(t, journal, undefined, { store: unreachable })
+  const failures = () => cutOff.writer.metrics.retries.unreachable
   const { writer } = startOn(t, await open())
   await cutOff.event('a')
   cutOff.writer.start()
-  await until('a failure', () => cutOff.writer.metrics.retries.unreachable > 0)
+  await until('a failure', () => failures() > 0)
   writer.start()
   await cutOff.drained()
+  const before = { claims, failures: failures() }
+  await until('another failure', () => failures() > before.failures)
+  t.equal(claims, before.claims, 'it does not claim until it reaches ClickHouse again')
   await cutOff.event('b')
   await cutOff.drained()
   t.strictSame(
