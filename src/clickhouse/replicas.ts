@@ -164,6 +164,8 @@ export class Replicas {
 
   /** Runs a short query on every server but the one in use. @returns the rows of each; null if it does not respond */
   async askOthers<Row>(query: string, parameters: Parameters): Promise<(Row[] | null)[]> {
+    // A request to the server in use waits for this, too, and then goes to the one that was chosen.
+    await this.#choosing
     const others = this.#urls.filter((url) => url !== this.#current.url).map((url) => this.#peer(url))
     return await Promise.all(others.map((other) => ask<Row>(other, query, parameters).catch(() => null)))
   }

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { classifyStoreFailure, isDataError, isMemoryError } from '../clickhouse/errors.js'
+import { classifyStoreFailure, isDataError, isMemoryError, StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Block, Entry, EntryKind, Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
@@ -61,8 +61,8 @@ export class Writer {
   /** largest block known to fit the memory of ClickHouse; `maxBlockBytes` at first */
   #fittingBytes: number
   #fittingBlocks = 0
-  /** the block that did not fit, and since when (`performance.now()`) */
-  #oversized: { first: Position; since: number } | null = null
+  /** the block that did not fit, since when, and when an INSERT of it last got no response (`performance.now()`) */
+  #oversized: { first: Position; since: number; lostAt: number } | null = null
   /** the first position of the block that this writer froze itself and that no other one can have claimed since */
   #frozenHere: Position | null = null
   #isWoken = false
@@ -187,6 +187,8 @@ export class Writer {
       await this.#insert(block)
     } catch (error) {
       if (isMemoryError(error)) this.#noteOversized(block)
+      if (error instanceof StoreUnreachableError && this.#oversized?.first === block.first)
+        this.#oversized.lostAt = performance.now()
       if (!isDataError(error)) throw error
       await this.#storeRefused(block)
       return true
@@ -295,7 +297,8 @@ export class Writer {
    * to free more, and at most one block would be stored this way. The journal keeps the block until there is space.
    */
   #noteOversized({ first, entries }: Block): void {
-    if (this.#oversized?.first !== first) this.#oversized = { first, since: performance.now() }
+    const now = performance.now()
+    if (this.#oversized?.first !== first) this.#oversized = { first, since: now, lostAt: now }
     this.#fittingBlocks = 0
     this.#fittingBytes = Math.max(Math.min(sumBytes(entries) >> 1, this.#fittingBytes), MIN_BLOCK_BYTES)
     this.#blockBytes = Math.min(this.#blockBytes, this.#fittingBytes)
@@ -313,10 +316,11 @@ export class Writer {
     const { length } = block.entries
     if (bytes <= this.#fittingBytes || length === 1) return block
     const isOwn = this.#frozenHere === block.first
-    const isRecent = performance.now() - this.#oversized.since < this.#foreignMs
-    if (!isOwn && isRecent) return block
+    const isRecent = (time: number) => performance.now() - time < this.#foreignMs
+    if (!isOwn && isRecent(this.#oversized.since)) return block
     // In this order: the second check sees an INSERT that ends between the two.
-    if ((await this.#tables.isInserting(this.#token(block))) ?? isRecent) return block
+    const isInserting = await this.#tables.isInserting(this.#token(block))
+    if (isInserting ?? isRecent(this.#oversized.lostAt)) return block
     if ((await this.#tables.storedPositions(block)).size > 0) return block
     this.#log.warn({ bytes, entries: length }, 'a block exceeded the memory of ClickHouse, retrying half of it')
     return await this.#shrink(block, length >> 1)

@@ -81,7 +81,8 @@ const DELETED_TOO = { apply_deleted_mask: 0 } as const
 const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32n))
 
 /**
- * The last position of a journal, from `first` on, whose events are stored; null if there is none.
+ * The last position of a journal, from `first` on, whose events are stored; null if there is none. Not covered: an
+ * INSERT that is running on a replica that does not respond.
  * @throws StoreUnreachableError while an INSERT of the journal is running: its events may still appear
  */
 export async function findLastStored(

@@ -24,7 +24,8 @@ export interface Tables {
   insert(kind: EntryKind, entries: Entry[], token: string, signal: AbortSignal): Promise<void>
   insertDeadLetter(entry: Entry, reason: string, token: string): Promise<void>
   /**
-   * The last position, from `first` on, whose events are stored; null for none.
+   * The last position, from `first` on, whose events are stored; null for none. Not covered: an INSERT that is running
+   * on a replica that does not respond.
    * @throws StoreUnreachableError while an INSERT of this journal is running, or if a shard is down
    */
   lastStored(first: Position): Promise<Position | null>

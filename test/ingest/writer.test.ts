@@ -543,6 +543,35 @@ t.test('a block that may have been sent to a replica that does not respond is no
   t.strictSame(sizes.slice(0, 3), [4, 4, 4])
 })
 
+t.test('a block whose INSERT got no response is not shrunk soon after that', async (t) => {
+  const { now } = performance
+  let ahead = 0
+  performance.now = () => now.call(performance) + ahead
+  t.teardown(() => {
+    performance.now = now
+  })
+  const sizes: number[] = []
+  let noteTried = () => {}
+  const tried = new Promise<void>((resolve) => {
+    noteTried = resolve
+  })
+  const started = await start(t, () => ({
+    isInserting: async () => null,
+    async insert(_kind, entries) {
+      if (sizes.push(entries.length) === 4) noteTried()
+      if (sizes.length !== 2) throw NO_MEMORY
+      ahead = 3_600_000
+      throw new StoreUnreachableError('no response')
+    },
+  }))
+  await appendBatches(started, 4)
+  started.writer.start()
+  await tried
+  t.strictSame(sizes.slice(0, 4), [4, 4, 4, 4])
+  ahead *= 2
+  await until('a smaller one', () => sizes.at(-1) === 2)
+})
+
 t.test('a block that is stored in part, for example across the end of a month, is not shrunk', async (t) => {
   const sizes: number[] = []
   const started = await start(t, (tables) => ({
