@@ -16,7 +16,7 @@ export interface BatchEvents {
 
 /**
  * Counts the events of batches that are neither deleted nor expired, including those in dead letters, which may still be
- * replayed.
+ * replayed. Expired ones in dead letters count until they are removed.
  */
 export async function countEventsOfBatches(
   shards: Shards,
