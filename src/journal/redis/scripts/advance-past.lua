@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Raises the positions past one that the store has. If nothing waits, marks everything up to it as stored, and
--- resets the counts, except for those of the states, which are removed later.
+-- resets the counts; those of expiring states change when the states are removed.
 --
 -- Returns the last position if nothing waits, else nil. The caller has to remove the states up to there; later ones
 -- belong to entries that wait by then.
