@@ -10,8 +10,10 @@ export function formatExactJson(value: unknown): string {
     return one
   })
   if (!hasInfinite) return text
-  let mark = 'infinite'
-  while (text.includes(mark)) mark += '!'
+  let mark: string
+  // Random, because a text of an event could otherwise be made to contain it.
+  do mark = `infinite ${Math.random()}`
+  while (text.includes(mark))
   const marked = JSON.stringify(value, (_, one) => (isInfinite(one) ? `${one < 0 ? '-' : ''}${mark}` : one))
   return marked.replaceAll(`"${mark}"`, '1e400').replaceAll(`"-${mark}"`, '-1e400')
 }

@@ -11,3 +11,9 @@ t.test('infinite numbers stay numbers, whatever texts are next to them', async (
   t.notOk(isSameJson([above], [null]))
   t.ok(isSameJson([above], [above]))
 })
+
+t.test('no text makes it slow', async (t) => {
+  // Trying one mark after another would take minutes.
+  const text = `infinite${'!'.repeat(500_000)}`
+  t.ok(formatExactJson([text, Number.POSITIVE_INFINITY]) === `["${text}",1e400]`)
+})
