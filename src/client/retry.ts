@@ -11,8 +11,8 @@ export interface RetryPolicy {
   /** limit of the backoff, and of a `Retry-After` that the service asks for, in milliseconds */
   maxDelayMs: number
   /**
-   * no attempt begins later than this after the first one, in milliseconds; default: 23 h, because the service then
-   * forgets an `Idempotency-Key`
+   * no attempt begins later than this after the first one, in milliseconds; default: 23 h after the first one that may
+   * have been carried out, because the service then forgets its `Idempotency-Key`
    */
   withinMs?: number
   /**
@@ -44,6 +44,8 @@ const RETRYABLE_STATUS = new Set([408, 429])
 /** Statuses that mean that the service did not carry out the request. */
 const NOTHING_DONE_STATUS = new Set([408, 429, 503])
 const RETRYABLE_CODES = new Set<string>(['network', 'timeout'])
+/** Errors of Node before there is a connection, so that nothing was sent. */
+const NOT_CONNECTED_CODES = new Set<unknown>(['ENOTFOUND', 'EAI_AGAIN', 'ECONNREFUSED', 'ENETUNREACH'])
 
 /** Whether a retry can help. Retry only idempotent requests; some changes need an `Idempotency-Key` for that. */
 export function isRetryable(error: unknown): error is TallyhouseError {
@@ -56,7 +58,13 @@ export function isRetryable(error: unknown): error is TallyhouseError {
 
 /** Whether the service may have carried out the request, although the call failed. */
 export function mayBeDone(error: unknown): boolean {
-  return isRetryable(error) && !NOTHING_DONE_STATUS.has(error.status ?? 0)
+  return isRetryable(error) && !NOTHING_DONE_STATUS.has(error.status ?? 0) && !isNotConnected(error.cause)
+}
+
+/** @param error of `fetch`, whose causes say what happened */
+function isNotConnected(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  return 'code' in error ? NOT_CONNECTED_CODES.has(error.code) : isNotConnected(error.cause)
 }
 
 /**
@@ -73,14 +81,17 @@ export async function retry<T>(
   onRetry?: (error: TallyhouseError) => void,
   now: () => number = Date.now,
 ): Promise<T> {
-  const { attempts, maxRetryAfterMs = Number.POSITIVE_INFINITY, withinMs = KEY_LIFE_MS } = policy
-  const until = now() + withinMs
+  const { attempts, maxRetryAfterMs = Number.POSITIVE_INFINITY, withinMs } = policy
+  let until = now() + (withinMs ?? Number.POSITIVE_INFINITY)
   for (let failures = 1; ; failures++) {
+    const begunAt = now()
     try {
       return await attempt()
     } catch (error) {
       if (!isRetryable(error) || failures >= attempts) throw error
       if ((error.retryAfterMs ?? 0) > maxRetryAfterMs) throw error
+      // A request that was not carried out has left no key, however long ago that was.
+      if (withinMs === undefined && mayBeDone(error)) until = Math.min(until, begunAt + KEY_LIFE_MS)
       const pause = pauseMs(policy, failures, error.retryAfterMs)
       if (now() + pause > until) throw error
       onRetry?.(error)

@@ -84,6 +84,37 @@ t.test('a machine that was suspended retries nothing whose key the service has f
   }
 })
 
+t.test('the time since attempts that stored nothing does not count', async (t) => {
+  const hourMs = 3_600_000
+  const refused = Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })
+  const failures = [
+    new TallyhouseError('overloaded', 'Nothing was stored.', { status: 503 }),
+    new TallyhouseError('network', 'away', { cause: new TypeError('fetch failed', { cause: refused }) }),
+    away(),
+    away(),
+  ]
+  let now = 0
+  let made = 0
+  const attempt = async () => {
+    throw failures[made++]
+  }
+  const sleep = () => {
+    now += 20 * hourMs
+  }
+  await t.rejects(
+    retry(attempt, AT_ONCE, undefined, sleep, () => now),
+    failures[3] as Error,
+  )
+  t.equal(made, 4)
+  const late = { ...AT_ONCE, withinMs: hourMs }
+  made = 0
+  await t.rejects(
+    retry(attempt, late, undefined, sleep, () => now),
+    failures[0] as Error,
+  )
+  t.equal(made, 1, 'a limit of the caller always applies')
+})
+
 t.test('pauseMs doubles up to its limit, half at random, and adds Retry-After', async (t) => {
   const policy = { attempts: 9, baseDelayMs: 100, maxDelayMs: 1_000 }
   const longest = [1, 2, 3, 4, 5, 6].map((tries) => pauseMs(policy, tries, null, 1))
