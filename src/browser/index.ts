@@ -102,7 +102,7 @@ export class Tallyhouse {
       // Pages without a user pass these. As a name, each would turn all visitors into one user.
       if (/^(0?|undefined|null)$|^\[/.test(user) || known === user || this.#options.visitor) return
       if (known) this.#forget()
-      this.#outbox.add('users/alias', { distinct_id: user, alias: this.#findVisitor() })
+      this.#outbox.add('user', { distinct_id: user, alias: this.#findVisitor() })
       this.#storage.write('user', user)
     })
   }
@@ -226,7 +226,7 @@ export class Tallyhouse {
   }
 
   #record(event: string, properties?: object): void {
-    this.#outbox.add('track/batch', { event, ...this.#findNames(), insert_id: newId(), properties }, !this.#isShown)
+    this.#outbox.add('event', { event, ...this.#findNames(), insert_id: newId(), properties }, !this.#isShown)
   }
 
   /** The fields of an event that name the visitor and the visit. */

@@ -20,15 +20,12 @@ const MAX_KEPT = 500
  */
 const MAX_BODY = 15_000
 
-/** Of the call that sends an entry. In this order, events come before aliases. */
-type Path = 'track/batch' | 'users/alias'
-
 /**
  * Events and aliases on their way to the service. Each is a separate entry in the storage, so tabs do not overwrite
  * each other's, and stays there until the service has answered. An entry whose answer never came, perhaps because the
- * page was left, is sent again by this page or a later one; its `insert_id` keeps it from being stored twice. Names
- * begin with the key, so an entry outlives a change of the page's key, and have the time of their entry, so those of a
- * key sort in the order of the events.
+ * page was left, is sent again by this page or a later one with the same key; its `insert_id` keeps it from being stored
+ * twice. Names begin with the key, because pages of a site may have different ones, even of different services. They have
+ * the time of their entry, so those of a key sort in the order of the events.
  */
 export class Outbox {
   readonly #options: OutboxOptions
@@ -45,10 +42,9 @@ export class Outbox {
   }
 
   /** @param isLeaving as for `send` */
-  add(path: Path, body: object, isLeaving?: boolean): void {
-    const { key } = this.#options
+  add(kind: 'event' | 'user', body: object, isLeaving?: boolean): void {
     this.#lastAt = Math.max(this.#lastAt + 1, Date.now())
-    const name = `${key} ${path} ${this.#lastAt} ${newId()}`
+    const name = `${this.#options.key} ${kind} ${this.#lastAt} ${newId()}`
     const due = this.#listDue()
     if (due[MAX_KEPT - 1]) {
       const oldest = due[0] as string
@@ -71,10 +67,10 @@ export class Outbox {
    */
   async send(isLeaving?: boolean, room = MAX_BODY): Promise<void> {
     if (this.#inFlight.size > 0 && !isLeaving) return
-    const names = this.#listDue().filter((name, index, [first]) => {
+    const names = this.#listDue().filter((name, index) => {
       room -= (this.#storage.read(name) ?? '').length
       // Aliases come last, each in a separate request.
-      return !index || (room > 0 && name.startsWith(`${(first as string).split(' ')[0]} t`))
+      return !index || (room > 0 && !isAlias(name))
     })
     if (!names[0]) return
     const isDone = this.#deliver(names)
@@ -82,12 +78,15 @@ export class Outbox {
     if (isLeaving || (await isDone)) void this.send(isLeaving)
   }
 
-  /** The names of the entries that this page may send, or remove to make room, oldest first. */
+  /**
+   * The names of the entries that this page may send, or remove to make room, oldest first. Those that are too old are
+   * removed, whatever their key: it may have been replaced.
+   */
   #listDue(): string[] {
     return this.#storage.list('wk_').filter((name) => {
       const age = computeAge(name)
       if (age > KEPT_MS) return this.#storage.remove(name)
-      return (age > CALL_MS || this.#own.has(name)) && !this.#inFlight.has(name)
+      return name.startsWith(this.#options.key) && (age > CALL_MS || this.#own.has(name)) && !this.#inFlight.has(name)
     })
   }
 
@@ -103,8 +102,9 @@ export class Outbox {
   async #deliver(names: string[]): Promise<boolean> {
     for (const name of names) this.#inFlight.add(name)
     const texts = names.map((name) => this.#toText(name))
-    const [key, path] = (names[0] as string).split(' ') as [string, Path]
-    const [status, text] = await this.call(path, path > 'u' ? texts.join() : `{"events":[${texts}]}`, key)
+    const [status, text] = await (isAlias(names[0] as string)
+      ? this.call('users/alias', texts.join())
+      : this.call('track/batch', `{"events":[${texts}]}`))
     // The service has decided unless there was no answer (0), it failed (5xx), a proxy did not find it while it
     // restarted (404), a timeout ended the call (408), or there were too many requests (429).
     let isDecided = status < 500 && ![0, 404, 408, 429].includes(status)
@@ -131,8 +131,8 @@ export class Outbox {
    * @param body an object as JSON, without the key
    * @returns status 0 if there was no answer
    */
-  async call(path: string, body: string, key = this.#options.key): Promise<[status: number, text: string]> {
-    const { url, query } = this.#options
+  async call(path: string, body: string): Promise<[status: number, text: string]> {
+    const { url, key, query } = this.#options
     try {
       const response = await fetch(`${url}/public/${path}${query}`, {
         method: 'POST',
@@ -151,5 +151,6 @@ export class Outbox {
   }
 }
 
+const isAlias = (name: string) => name.includes(' user ')
 const readTime = (name: string) => +(name.split(' ')[2] as string)
 const computeAge = (name: string) => Date.now() - readTime(name)

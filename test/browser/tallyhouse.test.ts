@@ -685,23 +685,22 @@ t.test('the script in a browser', async (t) => {
     t.strictSame(await waitingOf(page), [])
   })
 
-  t.test('events that wait under an earlier key of the site are sent with it, until they are too old', async (t) => {
+  t.test('events of pages with another key wait for those, until they are too old', async (t) => {
     const site = await startSite(t, service)
-    const { apiKey } = (await client.call('POST', '/public/keys', { kind: 'write' })).json()
     const { page, calls } = await openPage(t, browser, `${site.origin}/`)
     await site.waitFor('/')
     await run(
       page,
-      `for (const [days, event] of [[1, 'earlier'], [7, 'expired']]) {
-        const body = { event, distinct_id: tallyhouse.distinctId, insert_id: event, properties: { url: location.href } }
-        localStorage['tallyhouse ${apiKey} track/batch ' + (Date.now() - days * 86_400_000) + ' id'] = JSON.stringify(body)
+      `for (const [days, event] of [[1, 'kept'], [7, 'expired']]) {
+        const name = 'tallyhouse wk_other event ' + (Date.now() - days * 86_400_000) + ' id'
+        localStorage[name] = JSON.stringify({ event, distinct_id: 'ada', insert_id: event })
       }`,
     )
     await page.goto(`${site.origin}/next`)
-    t.strictSame((await site.waitFor('earlier', '/', '/next')).names, ['earlier', '/', '/next'])
-    await until('an empty outbox', async () => (await waitingOf(page)).length === 0)
-    const [sent] = calls.filter(({ body }) => body.includes('earlier'))
-    t.match(sent?.body, `{"apiKey":"${apiKey}"`)
+    t.strictSame((await site.waitFor('/', '/next')).names, ['/', '/next'])
+    await until('an outbox with the other', async () => (await waitingOf(page)).length === 1)
+    t.match(await run(page, "Object.entries(localStorage).join('\\n')"), /wk_other event .*"kept"/)
+    t.notMatch(calls.map(({ body }) => body).join(), /wk_other|kept|expired/)
   })
 
   t.test('a refused event does not affect the others', async (t) => {
@@ -800,5 +799,4 @@ t.test('no page has an error in its console', async (t) => t.strictSame(found, [
 const keptBy = (page: Page) => run<string[]>(page, 'Object.keys(localStorage).filter((name) => !/^\\d/.test(name))')
 
 /** The names of events that wait for the service. */
-const waitingOf = async (page: Page) =>
-  (await keptBy(page)).filter((name) => / track\/batch | users\/alias /.test(name))
+const waitingOf = async (page: Page) => (await keptBy(page)).filter((name) => / event | user /.test(name))
