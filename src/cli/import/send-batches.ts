@@ -1,5 +1,4 @@
 import type { Connection } from '../../client/connection.js'
-import { KEY_LIFE_MS } from '../../client/retry.js'
 import { formatBatchId } from '../../model/batch-id.js'
 import { TRANSFER_RETRY } from '../check-service.js'
 import { type Batch, type Batches, emptyCounts, type Reject } from './batches.js'
@@ -173,9 +172,15 @@ class BatchSender {
     const refusals = checkpoint.refusalsOf(index)
     const recordRefused = (refusals: Refusals) => checkpoint.recordRefused(index, refusals)
     const others = { key, refusals, recordRefused, signal: this.#giveUp.signal }
-    if (this.#isExpired(batch)) return { ...others, storedBefore: resumedAt, retry: TRANSFER_RETRY }
-    const withinMs = checkpoint.keysLeftMs(index) ?? KEY_LIFE_MS
-    return { ...others, storedBefore: checkpoint.state.begunAt, retry: { ...TRANSFER_RETRY, withinMs } }
+    if (this.#isExpired(batch)) return { ...others, storedBefore: resumedAt, retry: () => TRANSFER_RETRY }
+    const retry = () => {
+      const withinMs = checkpoint.keysLeftMs(index)
+      if (withinMs === null) return TRANSFER_RETRY
+      // An earlier part of the batch may have taken long.
+      if (withinMs <= 0) throw new Error('Requests of an earlier run have expired. Rerun the command to resume.')
+      return { ...TRANSFER_RETRY, withinMs }
+    }
+    return { ...others, storedBefore: checkpoint.state.begunAt, retry }
   }
 
   /** Not decided once for a run: its process may have been suspended, for example with its machine. */

@@ -39,8 +39,11 @@ export interface Sending {
   key: string
   /** epoch ms: events stored before this, recognized by their `insert_id`, are not stored again */
   storedBefore: number
-  /** no longer than the service remembers the key */
-  retry: RetryPolicy
+  /**
+   * called before each request; the policy lasts no longer than the service remembers the request's key
+   * @throws Error if it no longer does
+   */
+  retry: () => RetryPolicy
   /** of this batch, by earlier runs */
   refusals: Refusals
   /** must be complete before other requests send the events of refused ones */
@@ -83,7 +86,7 @@ export async function sendBatch(
         body,
         idempotencyKey: key,
       } as const
-      const result = await connection.call(call, { signal }, retry)
+      const result = await connection.call(call, { signal }, retry())
       const known = requireAll(result, lines.length)
       const { ids, uncertain } = readStoredIds(result, lines.length - known)
       total.known += known

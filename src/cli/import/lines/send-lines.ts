@@ -9,7 +9,7 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
  * Sends the lines of a batch unchanged until they are acknowledged.
  * @returns how many of them the service already had, and where the others are stored; null if the service refused
  * some and stored none
- * @throws TallyhouseError if the batch fails permanently
+ * @throws TallyhouseError if the batch fails permanently; what `retry` throws
  */
 export async function sendLines(
   connection: Connection,
@@ -24,7 +24,7 @@ export async function sendLines(
       headers: NDJSON,
       idempotencyKey: key,
     } as const
-    const result = await connection.call(call, { signal }, retry)
+    const result = await connection.call(call, { signal }, retry())
     const known = requireAll(result, count)
     return { known, ...readStoredIds(result, count - known) }
   } catch (error) {
