@@ -4,8 +4,10 @@ import { join } from 'node:path'
 /** Names of files that may be imported. A file without an extension, as is common in buckets, may have any format. */
 const READABLE = /(^|\/)[^./]+$|\.(ndjson|jsonl|json|csv|tsv|txt|log|zip)$/i
 const COMPRESSED = /\.(gz|gzip|zst|zstd|br)$/i
-/** Written by imports and exports: their state, its lock, the ids of an import's batches and its rejects. */
-const OWN = /\.((im|ex)port\.json(\.new|\.lock|\.ids)?|rejects\.ndjson)$/
+/** Written by imports: their state, its lock, the ids of their batches and the rejects. */
+const OWN = /\.(import\.json(\.new|\.lock|\.ids)?|rejects\.ndjson)$/
+/** Written by exports next to their output: their state and its lock. Other exports may have such names, too. */
+const OF_EXPORT = /\.export\.json(\.new|\.lock)?$/
 
 /** The files that a command names, with directories replaced by their files. */
 export interface InputFiles {
@@ -34,9 +36,11 @@ export async function findInputs(named: readonly string[]): Promise<InputFiles> 
 
 async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true })
+  const names = new Set(entries.map(({ name }) => name))
+  const isOwn = (name: string) => OWN.test(name) || (OF_EXPORT.test(name) && names.has(name.replace(OF_EXPORT, '')))
   const files = await Promise.all(
     entries
-      .filter(({ name }) => !name.startsWith('.') && !OWN.test(name))
+      .filter(({ name }) => !name.startsWith('.') && !isOwn(name))
       .sort((a, b) => (a.name < b.name ? -1 : 1))
       .map(async (entry) => {
         const path = join(folder, entry.name)

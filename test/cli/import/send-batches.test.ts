@@ -314,12 +314,13 @@ t.test('a mistaken first attempt does not prevent the import', async (t) => {
     // As if an export had written one of the files, and had been killed.
     for (const end of ['', '.new', '.lock'])
       await writeFile(join(folder, `b.ndjson.export.json${end}`), '{"version":1}')
+    await writeFile(join(folder, 'vendor.export.json'), event('fourth'))
     const imported = await project.run(['import', folder])
-    t.match(imported, { code: 0, stderr: /Skipped.*notes\.pdf\.\n[\s\S]*\n3 events in/ })
+    t.match(imported, { code: 0, stderr: /Skipped.*notes\.pdf\.\n[\s\S]*\n4 events in/ })
     const again = await project.run(['import', folder])
-    t.equal(again.stderr.match(/was imported at/g)?.length, 3, 'each file has its own state')
-    const names = (await exportAll(project)).slice(-3).map((text) => JSON.parse(text).event)
-    t.strictSame(names, ['first', 'second', 'third'])
+    t.equal(again.stderr.match(/was imported at/g)?.length, 4, 'each file has its own state')
+    const names = (await exportAll(project)).slice(-4).map((text) => JSON.parse(text).event)
+    t.strictSame(names, ['first', 'second', 'third', 'fourth'])
   })
   t.test('user properties are set in the profiles once, in the order of the file', async (t) => {
     const people = join(await temporaryFolder(t), 'people.ndjson')
