@@ -1,3 +1,4 @@
+import { formatExactJson } from '../../contract/exact-json.js'
 import type { Filter } from '../../contract/filters.js'
 import type { Properties, Session, SessionPage, User } from '../../contract/responses.js'
 import type { ErasedUsers, ListedUser as StoredUser, UserAliases } from '../../contract/schemas.js'
@@ -56,7 +57,7 @@ export async function listUsers(
 ): Promise<{ users: ListedUser[]; hasMore: boolean; warnings: Warning[] }> {
   const query = new URLSearchParams({ order: 'last_seen', page: String(page), limit: String(limit) })
   if (search) query.set('search', search)
-  if (filter) query.set('where', JSON.stringify(filter))
+  if (filter) query.set('where', formatExactJson(filter))
   const members = await readExact(`/public/users?${query}`, signal)
   return {
     users: parseAllExact<Required<StoredUser>>(members.get('users')),

@@ -1,3 +1,4 @@
+import { formatExactJson } from '../../contract/exact-json.js'
 import type { Filter } from '../../contract/filters.js'
 import { isObject } from '../../contract/read-fields.js'
 import { isSameJson } from '../../contract/same-json.js'
@@ -42,7 +43,7 @@ export function formatControls(controls: BoardControls, saved: BoardControls): R
     ...(!isSame('range', 'from', 'to') && { range, from: String(from), to: String(to) }),
     ...(!isSame('timezone') && { timezone }),
     ...(!isSame('week_start') && { week_start }),
-    ...(!isSame('where') && { where: JSON.stringify(where) }),
+    ...(!isSame('where') && { where: formatExactJson(where) }),
   }
 }
 

@@ -1,3 +1,4 @@
+import { formatExactJson } from '../../contract/exact-json.js'
 import type { FieldName, Scalar } from '../../contract/questions.js'
 import { parseJson } from './json-text.js'
 
@@ -51,7 +52,7 @@ export function isTextField(field: FieldName): boolean {
 
 /** Formats a value for a text field; a string that would parse as another type is quoted. */
 export function formatValue(value: Scalar): string {
-  if (typeof value !== 'string') return JSON.stringify(value)
+  if (typeof value !== 'string') return formatExactJson(value)
   return value === '' || value.startsWith('"') || value.trim() !== value || isScalar(parseJson(value))
     ? JSON.stringify(value)
     : value

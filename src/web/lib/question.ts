@@ -1,4 +1,5 @@
 import { Kind as SchemaKind } from '@sinclair/typebox'
+import { formatExactJson } from '../../contract/exact-json.js'
 import { type Schema, withoutNull } from '../../contract/fields.js'
 import { fillQuestion, QUESTION_DEFAULTS } from '../../contract/project-settings.js'
 import { COUNTING, NUMBER_METRICS } from '../../contract/question-schemas.js'
@@ -218,7 +219,7 @@ export interface ExploreState {
 export function linkToExplore(question: unknown, display: Display = {}, saved = ''): string {
   const { as = '', range = '', compare, money } = display
   const flags = { compare: compare ? '1' : '', money: money ? '1' : '' }
-  return linkTo(['explore'], { q: JSON.stringify(question), as, range, ...flags, saved })
+  return linkTo(['explore'], { q: formatExactJson(question), as, range, ...flags, saved })
 }
 
 /** A link to Explore for the recent count of an event, optionally by the values of a property. */

@@ -3,12 +3,7 @@ import t from 'tap'
 import { formatField, formatValue, isTextField, parseField, parseValue, toField } from '../../../src/web/lib/fields.js'
 import { dropIncomplete } from '../../../src/web/lib/filters.js'
 
-const scalar = fc.oneof(
-  fc.string(),
-  fc.double({ noNaN: true, noDefaultInfinity: true }),
-  fc.boolean(),
-  fc.constant(null),
-)
+const scalar = fc.oneof(fc.string(), fc.double({ noNaN: true }), fc.boolean(), fc.constant(null))
 
 t.test('parseValue is the inverse of formatValue', (t) => {
   fc.assert(

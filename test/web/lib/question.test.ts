@@ -47,6 +47,9 @@ t.test('linkToExplore and parseExploreQuery keep the whole state', (t) => {
       t.strictSame(parseExploreQuery(query), { text: JSON.stringify(question), display, saved })
     }),
   )
+  const infinite = { where: ['between', 'properties.a', [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY]] }
+  const { text } = parseExploreQuery(parseRoute(linkToExplore(infinite)).query)
+  t.strictSame(JSON.parse(text), infinite)
   t.strictSame(parseExploreQuery(new URLSearchParams('q={}&as=cake&range=1000y&compare=yes')), {
     text: '{}',
     display: {},

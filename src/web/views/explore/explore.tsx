@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { formatExactJson } from '../../../contract/exact-json.js'
 import { isSameJson } from '../../../contract/same-json.js'
 import type { Warning } from '../../../contract/warning.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
@@ -176,7 +177,7 @@ function useAnswerable(question: unknown, draft: Draft | null): unknown {
  */
 function useAnswer(question: unknown, display: Display, today: string): Loaded<AskedAnswer> {
   const { range, compare } = display
-  const asked = question === undefined ? null : JSON.stringify([question, range, compare, today])
+  const asked = question === undefined ? null : formatExactJson([question, range, compare, today])
   const key = useDebounced(asked, SETTLED_MS)
   const loaded = useLoaded<AskedAnswer>(key, async (signal) => {
     const [question, range, compare] = JSON.parse(key ?? '[]')

@@ -1,3 +1,4 @@
+import { formatExactJson } from '../../../contract/exact-json.js'
 import type { Filter } from '../../../contract/filters.js'
 import { isFilter } from '../../lib/filters.js'
 import { parseJson } from '../../lib/json-text.js'
@@ -28,7 +29,7 @@ export function parseListQuery(query: URLSearchParams): ListQuery {
 export function linkToList({ search, filter, columns, page }: ListQuery): string {
   return linkTo(['users'], {
     search,
-    where: filter ? JSON.stringify(filter) : '',
+    where: filter ? formatExactJson(filter) : '',
     columns: columns.length > 0 ? JSON.stringify(columns) : '',
     page: page > 1 ? String(page) : '',
   })

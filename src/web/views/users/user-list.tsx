@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
+import { formatExactJson } from '../../../contract/exact-json.js'
 import type { Filter } from '../../../contract/filters.js'
 import { MAX_PAGE } from '../../../contract/limits.js'
 import { type ListedUser, listUsers } from '../../api/users.js'
@@ -26,7 +27,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
   const { search, columns, page } = shown
   const show = (next: Partial<ListQuery>) => navigate(linkToList({ ...shown, page: 1, ...next }), 'replace')
   const [draft, setDraft] = useFilterDraft(shown.filter, (filter) => show({ filter }))
-  const key = JSON.stringify([search, shown.filter, page])
+  const key = formatExactJson([search, shown.filter, page])
   const { value, error, isLoading, reload } = useLoaded(key, (signal) => {
     return listUsers({ search, filter: shown.filter, page, limit: LIMIT }, signal)
   })
@@ -72,15 +73,17 @@ export function UserList({ query }: { query: URLSearchParams }) {
 /** The filter while it is being edited. Only complete conditions are in the URL, and therefore in links. */
 function useFilterDraft(shown: Filter | null, show: (filter: Filter | null) => void) {
   const [draft, setDraft] = useState(shown)
-  const key = JSON.stringify(shown)
+  const key = formatExactJson(shown)
   // The filter was changed elsewhere, for example by a link.
   useEffect(() => {
-    setDraft((before) => (JSON.stringify(dropIncomplete(before)) === key ? before : (JSON.parse(key) as Filter | null)))
+    setDraft((before) =>
+      formatExactJson(dropIncomplete(before)) === key ? before : (JSON.parse(key) as Filter | null),
+    )
   }, [key])
   const change = (next: Filter | null) => {
     setDraft(next)
     const complete = dropIncomplete(next)
-    if (JSON.stringify(complete) !== key) show(complete)
+    if (formatExactJson(complete) !== key) show(complete)
   }
   return [draft, change] as const
 }
