@@ -1,6 +1,7 @@
 import type { Call, Connection } from '../client/connection.js'
 import { TallyhouseError } from '../client/errors.js'
 import { CALL_RETRY, type RetryPolicy, retry } from '../client/retry.js'
+import { replaceControls } from './columns.js'
 import type { CommandIo } from './command.js'
 
 /** About six minutes of pauses in all, enough for a restart of the service or its machine. */
@@ -48,7 +49,8 @@ export async function checkService(
 ): Promise<CheckedService> {
   let isTold = false
   const tell = ({ message }: TallyhouseError) => {
-    if (!isTold) stderr.write(`The service at ${url} is not ready: ${message} Retrying for a few minutes.\n`)
+    const said = replaceControls(message)
+    if (!isTold) stderr.write(`The service at ${url} is not ready: ${said} Retrying for a few minutes.\n`)
     isTold = true
   }
   const attempt = async () => {

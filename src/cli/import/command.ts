@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { describeNameFault, isName, isTimeZone } from '../../contract/limits.js'
 import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
+import { replaceControls } from '../columns.js'
 import { type Command, type CommandIo, hasOption, parseInteger, parseOptions, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_OPTIONS, TARGET_USAGE } from '../target.js'
@@ -94,7 +95,8 @@ export const command: Command = {
     const { values, positionals } = parse(args)
     const { paths, unsupported } = await findInputs(positionals.length > 0 ? positionals : ['-'])
     if (unsupported.length > 0) {
-      io.stderr.write(`Skipped, because these file types cannot be imported: ${unsupported.join(', ')}.\n`)
+      const names = replaceControls(unsupported.join(', '))
+      io.stderr.write(`Skipped, because these file types cannot be imported: ${names}.\n`)
     }
     if (paths.length === 0) throw new UsageError('The folder contains no file to import.')
     if (paths.length > 1 && (values.state !== undefined || values.rejects !== undefined)) {
@@ -120,6 +122,7 @@ export const command: Command = {
 async function importAllFiles(paths: string[], options: ImportOptions, io: CommandIo): Promise<number> {
   let accepted = 0
   let hasAll = true
+  const report = (text: string) => void io.stderr.write(`${replaceControls(text)}\n`)
   const startedAt = performance.now()
   for (const path of paths) {
     const imported = await importFile(path, options, io).catch((error: unknown) => {
@@ -132,14 +135,14 @@ async function importAllFiles(paths: string[], options: ImportOptions, io: Comma
     }
     accepted += imported.accepted
     hasAll &&= imported.isWhole && imported.rejected === 0 && !imported.hasChanged
-    io.stderr.write(`${path === '-' ? 'standard input' : path}: ${summarize(imported)}.\n`)
+    report(`${path === '-' ? 'standard input' : path}: ${summarize(imported)}.`)
     if (imported.hasChanged) {
-      io.stderr.write(
-        `${path} has changed during the import, so what was stored may match neither its old nor its new content. To import it as it is now, undo this import first: ${formatUndo(path, options.stateFile)}\n`,
+      report(
+        `${path} has changed during the import, so what was stored may match neither its old nor its new content. To import it as it is now, undo this import first: ${formatUndo(path, options.stateFile)}`,
       )
     }
     if (!imported.isWhole) {
-      io.stderr.write(`Interrupted. ${imported.hint}\n`)
+      report(`Interrupted. ${imported.hint}`)
       return 1
     }
   }

@@ -125,7 +125,7 @@ async function importChecked(source: CheckedSource, options: ImportOptions, io: 
     await stored.close()
     const { rejected, misfits } = checkpoint.state.done
     for (const text of describeMisfits(misfits, guesses.types)) report(text)
-    if (rejected > 0) io.stderr.write(`${counted(rejected, 'row')} of ${input.name} rejected: see ${rejectsPath}.\n`)
+    if (rejected > 0) report(`${counted(rejected, 'row')} of ${input.name} rejected: see ${rejectsPath}.`)
   }
 }
 
@@ -136,7 +136,7 @@ async function importChecked(source: CheckedSource, options: ImportOptions, io: 
 function reasons(line: ProgressLine, url: string): (error: TallyhouseError) => void {
   let [said, saidAt] = ['', Number.NEGATIVE_INFINITY]
   return (error) => {
-    const reason = callFailure(url, error)
+    const reason = replaceControls(callFailure(url, error))
     if (reason === said && performance.now() - saidAt < REASON_MS) return
     line.report(`Trying again: ${reason}`)
     said = reason

@@ -6,6 +6,7 @@ import { MAX_BATCH } from '../../contract/limits.js'
 import { isSameJson } from '../../contract/same-json.js'
 import type { StateFile } from '../../lib/state-file.js'
 import type { CheckedService } from '../check-service.js'
+import { replaceControls } from '../columns.js'
 import type { CommandIo } from '../command.js'
 import { counted, number } from '../progress.js'
 import {
@@ -69,7 +70,7 @@ export async function beginOrResume(
   io: CommandIo,
 ): Promise<BegunImport> {
   const isStream = path === '-'
-  const report = (text: string) => void io.stderr.write(`${text}\n`)
+  const report = (text: string) => void io.stderr.write(`${replaceControls(text)}\n`)
   const fresh = await freshState(path, options)
   const begun = { file: null, rejectsPath: paths.rejects, isFinished: false }
   if (isStream) {

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { brotliCompressSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { elementTexts, memberText } from '../../../src/json/texts.js'
-import { answer, failure, faultyServer, keyAccepted, type Received } from '../../client/faulty-server.js'
+import { answer, faultyServer, keyAccepted, type Received } from '../../client/faulty-server.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
 import { type Client, realEvents, temporaryFolder, until } from '../../helper.js'
 import { runCommand, startCommand } from '../command-line.js'
@@ -266,11 +266,12 @@ t.test('a waiting import says why, once', async (t) => {
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
   const accepted = answer(200, '{"status":1,"error":null,"accepted":1}')
-  const refused = failure(503, 'unavailable')
-  const server = await faultyServer(t, [keyAccepted, refused, refused, refused, accepted])
+  const refused = answer(503, '{"status":0,"error":"A \\u001bsentence.","code":"unavailable"}')
+  const server = await faultyServer(t, [refused, keyAccepted, refused, refused, refused, accepted])
   const { code, stderr } = await runCommand(['import', '--url', server.url, path])
   t.equal(code, 0)
-  t.strictSame(stderr.match(/^Trying again: .*$/gm), ['Trying again: A sentence.'])
+  t.match(stderr, ' is not ready: A \uFFFDsentence. Retrying')
+  t.strictSame(stderr.match(/^Trying again: .*$/gm), ['Trying again: A \uFFFDsentence.'])
 })
 
 t.test('a mistaken first attempt does not prevent the import', async (t) => {
@@ -310,17 +311,18 @@ t.test('a mistaken first attempt does not prevent the import', async (t) => {
     await writeFile(join(folder, 'b.ndjson'), event('second'))
     await writeFile(join(folder, 'a.json.br'), brotliCompressSync(`[${event('first')}]`))
     await writeFile(join(folder, 'more', 'part-0000'), event('third'))
-    await writeFile(join(folder, 'notes.pdf'), 'x')
+    await writeFile(join(folder, '\u001bnotes.pdf'), 'x')
     // As if an export had written one of the files, and had been killed.
     for (const end of ['', '.new', '.lock'])
       await writeFile(join(folder, `b.ndjson.export.json${end}`), '{"version":1}')
-    await writeFile(join(folder, 'vendor.export.json'), event('fourth'))
+    await writeFile(join(folder, '\u001bvendor.export.json'), event('fourth'))
     const imported = await project.run(['import', folder])
     t.match(imported, { code: 0, stderr: /Skipped.*notes\.pdf\.\n[\s\S]*\n4 events in/ })
+    t.notOk(imported.stderr.includes('\u001b'))
     const again = await project.run(['import', folder])
     t.equal(again.stderr.match(/was imported at/g)?.length, 4, 'each file has its own state')
     const names = (await exportAll(project)).slice(-4).map((text) => JSON.parse(text).event)
-    t.strictSame(names, ['first', 'second', 'third', 'fourth'])
+    t.strictSame(names, ['fourth', 'first', 'second', 'third'])
   })
   t.test('user properties are set in the profiles once, in the order of the file', async (t) => {
     const people = join(await temporaryFolder(t), 'people.ndjson')
