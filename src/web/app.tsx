@@ -6,6 +6,7 @@ import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.
 import { listEventNames } from './api/schema.js'
 import { type Access, checkAccess, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
 import * as styles from './app.module.css'
+import { useAction } from './hooks/use-action.js'
 import { useLatest } from './hooks/use-latest.js'
 import { useLoaded } from './hooks/use-loaded.js'
 import { usePoll } from './hooks/use-poll.js'
@@ -52,7 +53,7 @@ export function App() {
       VIEWS[findViewName(one)]?.load().catch(() => undefined)
     }
   }, [])
-  const [failure, setFailure] = useState<Error | null>(null)
+  const { error: failure, isBusy, run } = useAction()
   const [access, setAccess] = useState<Access | null>(null)
   const [ending, setEnding] = useState('')
   // Done before painting, so that a signed-in user never sees the sign-in form.
@@ -79,17 +80,19 @@ export function App() {
         access={access}
         failure={failure}
         isCovered={ending !== ''}
-        onSignOut={async () => {
-          try {
-            await signOut()
-          } catch (error) {
-            // The cookie is still valid, which matters on a shared computer.
-            if (!(error instanceof CallError && error.status === 401)) return setFailure(error as Error)
-          }
-          setFailure(null)
-          setEnding('')
-          setAccess(null)
-        }}
+        isSigningOut={isBusy}
+        onSignOut={() =>
+          run(async () => {
+            try {
+              await signOut()
+            } catch (error) {
+              // The cookie is still valid, which matters on a shared computer.
+              if (!(error instanceof CallError && error.status === 401)) throw error
+            }
+            setEnding('')
+            setAccess(null)
+          })
+        }
       />
       {ending !== '' && <SignInAgain reason={ending} onSignedIn={begin} />}
     </>
@@ -123,10 +126,11 @@ interface ShellProps {
   failure: Error | null
   /** whether the content is hidden behind the sign-in form */
   isCovered: boolean
+  isSigningOut: boolean
   onSignOut: () => void
 }
 
-function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
+function Shell({ access, failure, isCovered, isSigningOut, onSignOut }: ShellProps) {
   const [{ name: projectName, timezone, first_view }, setSettings] = useState(getProjectSettings)
   useLayoutEffect(() => onProjectSettings(setSettings), [])
   const given = useRoute()
@@ -163,8 +167,8 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
           </span>
           <small>Times in {timezone}</small>
           <a href={`${BASE_URL}/docs/`}>API reference</a>
-          <Button look="plain" onClick={onSignOut}>
-            Sign out
+          <Button look="plain" disabled={isSigningOut} onClick={onSignOut}>
+            {isSigningOut ? 'Signing out…' : 'Sign out'}
           </Button>
         </div>
       </header>

@@ -27,6 +27,8 @@ let shown: string | null = null
 /** The number of times that this tab has begun to sign in or out. */
 let changes = 0
 let lastCall: Promise<unknown> = Promise.resolve()
+/** Ends the reads of the access when this tab signs in or out, which must not wait for one that hangs. */
+let reads = new AbortController()
 
 /** @param listener called when another tab has signed in or out */
 export function onOtherTabSignIn(listener: () => void): void {
@@ -38,7 +40,8 @@ export function onOtherTabSignIn(listener: () => void): void {
  * with its CSRF token, this tab could change that project.
  */
 export async function readAccess(): Promise<Access | null> {
-  const { session } = await inTurn(() => call<SignInResponse>('GET', '/session'))
+  const { signal } = reads
+  const { session } = await inTurn(() => call<SignInResponse>('GET', '/session', undefined, signal))
   if (session && (shown ?? session.project) === session.project) show(session)
   return session && toAccess(session)
 }
@@ -46,13 +49,22 @@ export async function readAccess(): Promise<Access | null> {
 /** Reads the access again. @param report not called if this tab signs in or out in the meantime @throws CallError */
 export async function checkAccess(report: (access: Access | null) => void): Promise<void> {
   const before = changes
-  const access = await readAccess()
+  const access = await readAccess().catch((error) => {
+    if (before === changes) throw error
+    return null
+  })
   if (before === changes) report(access)
+}
+
+function beginChange(): void {
+  changes++
+  reads.abort()
+  reads = new AbortController()
 }
 
 /** @throws CallError if the key is unknown or may not read */
 export async function signIn(key: string): Promise<Access> {
-  changes++
+  beginChange()
   const { session } = await inTurn(async () => {
     await send('POST', '/session', { apiKey: key })
     // The browser has the cookie now, whatever becomes of the next call.
@@ -68,7 +80,7 @@ export async function signIn(key: string): Promise<Access> {
 }
 
 export async function signOut(): Promise<void> {
-  changes++
+  beginChange()
   await inTurn(() => call('DELETE', '/session'))
   shown = null
   tabs.postMessage('signed out')
