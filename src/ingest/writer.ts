@@ -69,7 +69,7 @@ export class Writer {
   #wake: (() => void) | null = null
   #running: Promise<void> | null = null
   #failures = 0
-  /** whether the last failure let another writer have the block */
+  /** whether this writer let another one have its block, and has claimed none since */
   #hasYielded = false
   /** whether the store may have more than the journal knows of: after a start and after a failure */
   #isInDoubt = true
@@ -172,12 +172,13 @@ export class Writer {
   /** @returns whether the next block is probably waiting already; null if there was none to claim */
   async #storeNext(): Promise<boolean | null> {
     this.#isWoken = false
-    // A claim would keep a writer that can reach ClickHouse from storing until this one fails again.
-    if (this.#hasYielded) await this.#tables.ping()
-    this.#hasYielded = false
     const limit = this.#blockBytes
-    const claimed = await this.#journal.claim(limit)
+    // It would keep a writer that can reach ClickHouse from storing until it fails again.
+    const isWeak = this.#hasYielded && !(await this.#canReachStore())
+    if (this.#stop.signal.aborted) return null
+    const claimed = await this.#journal.claim(limit, isWeak)
     if (!claimed) return null
+    this.#hasYielded = false
     if (!claimed.isRepeated) this.#frozenHere = claimed.first
     await this.#resolveDoubt(claimed)
     const rest = claimed.first <= this.#doubt.last ? await this.#skipStored(claimed) : claimed
@@ -187,8 +188,6 @@ export class Writer {
       await this.#insert(block)
     } catch (error) {
       if (isMemoryError(error)) this.#noteOversized(block)
-      if (error instanceof StoreUnreachableError && this.#oversized?.first === block.first)
-        this.#oversized.lostAt = performance.now()
       if (!isDataError(error)) throw error
       await this.#storeRefused(block)
       return true
@@ -198,6 +197,13 @@ export class Writer {
       this.#fittingBytes = Math.min(2 * this.#fittingBytes, this.#maxBlockBytes)
     this.#blockBytes = Math.min(Math.max(2 * limit, PIECE_BYTES), this.#fittingBytes)
     return sumBytes(block.entries) >= limit
+  }
+
+  async #canReachStore(): Promise<boolean> {
+    return await this.#tables.ping().then(
+      () => true,
+      () => false,
+    )
   }
 
   /**
@@ -248,7 +254,11 @@ export class Writer {
       const entries = block.entries.filter((entry) => entry.kind === kind)
       if (entries.length === 0) continue
       const startedAt = performance.now()
-      await this.#tables.insert(kind, entries, this.#token(block), this.#stop.signal)
+      await this.#tables.insert(kind, entries, this.#token(block), this.#stop.signal).catch((error) => {
+        const isLost = error instanceof StoreUnreachableError
+        if (isLost && this.#oversized?.first === block.first) this.#oversized.lostAt = performance.now()
+        throw error
+      })
       this.metrics.countInsert(kind, startedAt)
       if (kind === 'rejected') for (const entry of entries) this.metrics.noteDead(entry)
     }

@@ -355,8 +355,9 @@ export interface Journal {
   /**
    * Returns the block to store next: the frozen one if there is one, otherwise a new one of up to `maxBytes` (at least
    * one entry), which is frozen before it is returned. Null if nothing waits or another writer holds the lease.
+   * @param isWeak whether any other writer comes first, because this one may be unable to store the block
    */
-  claim(maxBytes: number): Promise<Block | null>
+  claim(maxBytes: number, isWeak?: boolean): Promise<Block | null>
 
   /**
    * Call it when this process failed to store the block that it claimed, and another one may succeed. If another writer

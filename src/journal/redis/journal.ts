@@ -256,7 +256,8 @@ class RedisJournal implements Journal {
     this.#history.raiseFloor(position)
   }
 
-  async claim(maxBytes: number): Promise<Block | null> {
+  async claim(maxBytes: number, isWeak = false): Promise<Block | null> {
+    this.#lease.isWeak = isWeak
     let own: Run | null = null
     let claimed = await this.#call(() => {
       own = this.#currentEntries().run(maxBytes, MAX_BLOCK_ENTRIES)

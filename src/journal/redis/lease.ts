@@ -23,6 +23,8 @@ export class WriterLease {
   readonly #name: string
   readonly #run: RunScript
   readonly #place: Place
+  /** whether this writer claims like a guest */
+  isWeak = false
   #renewal: NodeJS.Timeout | undefined
   /** when this writer last yielded (`performance.now()`) */
   #yieldedAt = Number.NEGATIVE_INFINITY
@@ -37,7 +39,7 @@ export class WriterLease {
   /** an argument of CLAIM */
   get place(): Place {
     const hasYielded = performance.now() < this.#yieldedAt + YIELDED_MS
-    return this.#place === 'home' && hasYielded ? 'guest' : this.#place
+    return this.#place === 'home' && (hasYielded || this.isWeak) ? 'guest' : this.#place
   }
 
   /** Renews the lease for as long as this process lives and has a block, however long its INSERT takes. */
