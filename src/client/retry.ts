@@ -45,7 +45,10 @@ const RETRYABLE_STATUS = new Set([408, 429])
 const NOTHING_DONE_STATUS = new Set([408, 429, 503])
 const RETRYABLE_CODES = new Set<string>(['network', 'timeout'])
 /** Errors of Node before there is a connection, so that nothing was sent. */
-const NOT_CONNECTED_CODES = new Set<unknown>(['ENOTFOUND', 'EAI_AGAIN', 'ECONNREFUSED', 'ENETUNREACH'])
+const NOT_CONNECTED_CODES = new Set<unknown>([
+  ...['ENOTFOUND', 'EAI_AGAIN', 'ECONNREFUSED', 'ENETUNREACH', 'EHOSTUNREACH'],
+  'UND_ERR_CONNECT_TIMEOUT',
+])
 
 /** Whether a retry can help. Retry only idempotent requests; some changes need an `Idempotency-Key` for that. */
 export function isRetryable(error: unknown): error is TallyhouseError {
@@ -58,7 +61,9 @@ export function isRetryable(error: unknown): error is TallyhouseError {
 
 /** Whether the service may have carried out the request, although the call failed. */
 export function mayBeDone(error: unknown): boolean {
-  return isRetryable(error) && !NOTHING_DONE_STATUS.has(error.status ?? 0) && !isNotConnected(error.cause)
+  if (!isRetryable(error) || isNotConnected(error.cause)) return false
+  // A proxy may have forwarded the request before it failed.
+  return error.code === 'unexpected_answer' || !NOTHING_DONE_STATUS.has(error.status ?? 0)
 }
 
 /** @param error of `fetch`, whose causes say what happened */

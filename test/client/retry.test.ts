@@ -90,7 +90,7 @@ t.test('the time since attempts that stored nothing does not count', async (t) =
   const failures = [
     new TallyhouseError('overloaded', 'Nothing was stored.', { status: 503 }),
     new TallyhouseError('network', 'away', { cause: new TypeError('fetch failed', { cause: refused }) }),
-    away(),
+    new TallyhouseError('unexpected_answer', 'A proxy may have forwarded it.', { status: 503 }),
     away(),
   ]
   let now = 0
