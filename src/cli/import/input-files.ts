@@ -36,7 +36,8 @@ export async function findInputs(named: readonly string[]): Promise<InputFiles> 
 
 async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true })
-  const names = new Set(entries.map(({ name }) => name))
+  // People compress what they have exported.
+  const names = new Set(entries.flatMap(({ name }) => [name, name.replace(COMPRESSED, '')]))
   const isOwn = (name: string) => OWN.test(name) || (OF_EXPORT.test(name) && names.has(name.replace(OF_EXPORT, '')))
   const files = await Promise.all(
     entries

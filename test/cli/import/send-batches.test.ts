@@ -46,8 +46,7 @@ t.test('an import that is killed resumes, and stores every event once', async (t
     child.kill('SIGKILL')
     await ended
   }
-  const count = (await exportAll(project)).length
-  t.ok(count >= done && count < lines.length, `killed twice after ${count} of ${lines.length} events`)
+  t.ok((await exportAll(project)).length >= done, 'what was recorded as accepted is stored')
   const run = () => runCommand(['import', '--url', proxy.url, path], '', project.env)
   const last = await run()
   t.equal(last.code, 0, last.stderr)
@@ -315,6 +314,7 @@ t.test('a mistaken first attempt does not prevent the import', async (t) => {
     // As if an export had written one of the files, and had been killed.
     for (const end of ['', '.new', '.lock'])
       await writeFile(join(folder, `b.ndjson.export.json${end}`), '{"version":1}')
+    await writeFile(join(folder, 'a.json.export.json'), '{"version":1}')
     await writeFile(join(folder, '\u001bvendor.export.json'), event('fourth'))
     const imported = await project.run(['import', folder])
     t.match(imported, { code: 0, stderr: /Skipped.*notes\.pdf\.\n[\s\S]*\n4 events in/ })
