@@ -49,7 +49,8 @@ function passes(filter: Filter, isAlone: boolean): boolean | null {
 }
 
 function compare(operator: Operator, value: string | null, compared: unknown): boolean | null {
-  const some = (test: (text: string) => boolean) => value !== null && [compared].flat().some((one) => test(String(one)))
+  const texts = [compared].flat().filter((one) => typeof one === 'string')
+  const some = (test: (text: string) => boolean) => value !== null && texts.some(test)
   switch (operator) {
     case 'is':
       return [compared].flat().includes(value)

@@ -196,8 +196,8 @@ function toFault(event: SdkEvent, error: unknown): Fault {
  * Makes everything in a request durable: events first, then what it says about people, for each person in the order of
  * the request. A message that cannot be stored becomes a dead letter with its reason.
  * @throws ApiError `overloaded`, `unavailable` or `rate_limited`: a part may be durable. A retry does not store it
- *   again if the messages have ids. `quota_exceeded`: events were refused; what the request says about people is durable, except for changes without ids,
- *   which a retry would repeat. Nothing becomes a dead letter
+ *   again if the messages have ids. `quota_exceeded`: events were refused, and nothing becomes a dead letter. What the
+ *   request says about people is durable, except for changes without ids, which a retry would repeat
  */
 export async function ingest(
   parts: IngestParts,

@@ -99,7 +99,8 @@ export class Erasure {
         if (!allNames.has(name)) await aliases.remove(projectId, [[distinctId], [name]], barrier)
       }
     }
-    // Last, too, because a retry also finds names by these. A replay cannot restore them: the deletions are newer.
+    // Last, because a retry after a failure above finds names by these. A replay cannot restore them: the deletions are
+    // newer.
     const links = await eraseFromDeadLetters(shards, projectId, allNames, onAliases, (kind) => kind === 'aliases')
     // Until their aliases were gone, a change sent under one may have made a user's profile again.
     await deleteProfiles(this.#parts.profiles, projectId, withAliases)
