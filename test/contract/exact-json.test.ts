@@ -7,6 +7,7 @@ t.test('infinite numbers stay numbers, whatever texts are next to them', async (
   const value = [above, { infinite: 'infinite', '"': ['-infinite!', below, '"infinite"'] }, null]
   t.equal(formatExactJson(value), '[1e400,{"infinite":"infinite","\\"":["-infinite!",-1e400,"\\"infinite\\""]},null]')
   t.strictSame(JSON.parse(formatExactJson(value)), value)
+  t.equal(formatExactJson([above, 1], 1), '[\n 1e400,\n 1\n]')
   t.notOk(isSameJson([above], [below]))
   t.notOk(isSameJson([above], [null]))
   t.ok(isSameJson([above], [above]))

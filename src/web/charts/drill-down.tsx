@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
+import { formatExactJson } from '../../contract/exact-json.js'
 import { listDrillDownUsers } from '../api/answers.js'
 import { readProfiles } from '../api/users.js'
 import { useLoaded } from '../hooks/use-loaded.js'
@@ -65,7 +66,7 @@ interface UsersDialogProps extends Omit<Opened, 'place'> {
 
 /** Lists the users behind a number of an answer, with their names. */
 function UsersDialog({ drillDown, title, page, onTurn, onClose }: UsersDialogProps) {
-  const key = JSON.stringify([drillDown, page])
+  const key = formatExactJson([drillDown, page])
   const { value, error, isLoading, reload } = useLoaded(key, (signal) => {
     return listDrillDownUsers(drillDown, { page, limit: LIMIT }, signal)
   })

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { formatExactJson } from '../../../contract/exact-json.js'
 import { isSameJson } from '../../../contract/same-json.js'
 import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
@@ -47,7 +48,7 @@ export function CardView({ card, place, saved, controls, round, edit }: CardView
   const { range, compare } = source.display
   const canAsk = source.question !== null && lastRound.current !== null
   const result = useLoaded<ComparedAnswer>(
-    canAsk ? JSON.stringify([source.question, range, compare]) : null,
+    canAsk ? formatExactJson([source.question, range, compare]) : null,
     (signal) => fetchAnswer(source.question, source.display, { signal, priority: place }),
     lastRound.current ?? 0,
   )

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { formatExactJson } from '../../../contract/exact-json.js'
 import type { BoardCard } from '../../../contract/saved-schemas.js'
 import { addCard, listBoards, saveBoard } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
@@ -104,7 +105,8 @@ function buildCard(
 ): Omit<BoardCard, 'id'> {
   const isSaved =
     saved !== undefined &&
-    JSON.stringify([question, parseDisplay(display)]) === JSON.stringify([saved.question, parseDisplay(saved.display)])
+    formatExactJson([question, parseDisplay(display)]) ===
+      formatExactJson([saved.question, parseDisplay(saved.display)])
   const isWide = 'kind' in question && (question.kind === 'retention' || question.kind === 'paths')
   return {
     name,

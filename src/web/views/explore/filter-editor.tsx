@@ -1,4 +1,5 @@
 import { useId, useState } from 'preact/hooks'
+import { formatExactJson } from '../../../contract/exact-json.js'
 import { type Filter, OPERATORS } from '../../../contract/filters.js'
 import { OPERATOR_LABELS } from '../../../contract/labels.js'
 import { useRowKeys } from '../../hooks/use-row-keys.js'
@@ -158,7 +159,7 @@ function FilterText({ value, onChange }: Pick<FilterEditorProps, 'value' | 'onCh
         rows={5}
         spellcheck={false}
         onChange={(event) => change(event.currentTarget.value)}
-        value={JSON.stringify(value, null, 1)}
+        value={formatExactJson(value, 1)}
       />
       {error && <p class={formStyles.error}>{error}</p>}
     </>

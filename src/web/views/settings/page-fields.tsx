@@ -1,4 +1,5 @@
 import { useId, useState } from 'preact/hooks'
+import { formatExactJson } from '../../../contract/exact-json.js'
 import { PAGE_PLACES } from '../../../contract/page-fields.js'
 import { DEFAULT_SETTINGS, type ProjectSettings } from '../../../contract/project-settings.js'
 import { isSameJson } from '../../../contract/same-json.js'
@@ -46,7 +47,9 @@ export function PageFields({ settings: { sessions, page_views }, fields, onChang
               maxLength={20}
               onChange={(gap) => onChange({ sessions: { ...sessions, gap: gap.trim() } })}
             />
-            {sessions.where && <p class={textStyles.hint}>Of the events that match {JSON.stringify(sessions.where)}</p>}
+            {sessions.where && (
+              <p class={textStyles.hint}>Of the events that match {formatExactJson(sessions.where)}</p>
+            )}
           </div>
         )}
         <Lines

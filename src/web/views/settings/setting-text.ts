@@ -1,3 +1,4 @@
+import { formatExactJson } from '../../../contract/exact-json.js'
 import type { PagePlace } from '../../../contract/page-fields.js'
 import {
   KEEP_PATTERN,
@@ -98,7 +99,7 @@ export function formatQuota({ limit, mode, locked }: Quota): string {
 /** Formats the definition of a session. */
 export function formatSessions(sessions: ProjectSettings['sessions']): string {
   if (sessions === 'id') return 'session ids'
-  return `pauses of ${formatWindow(sessions.gap)}${sessions.where ? ` and ${JSON.stringify(sessions.where)}` : ''}`
+  return `pauses of ${formatWindow(sessions.gap)}${sessions.where ? ` and ${formatExactJson(sessions.where)}` : ''}`
 }
 
 /** Formats an amount that a quota limits. */

@@ -1,5 +1,6 @@
 import { type ComponentChildren, createContext } from 'preact'
 import { useContext, useState } from 'preact/hooks'
+import { formatExactJson } from '../../../contract/exact-json.js'
 import { isRest } from '../../../contract/labels.js'
 import type { AnswerTo, Filter, Scalar } from '../../../contract/questions.js'
 import { fetchAnswer } from '../../api/answers.js'
@@ -66,7 +67,7 @@ export function useSeries(
   priority: number,
 ) {
   const applied = question && (view ? applyView(question, display, view.controls) : { question, display })
-  const key = applied && JSON.stringify([applied.question, applied.display])
+  const key = applied && formatExactJson([applied.question, applied.display])
   const load = async (signal: AbortSignal) => {
     const { answer, before } = await fetchAnswer(applied?.question, applied?.display ?? {}, { signal, priority })
     if (answer.kind !== 'series') throw new Error(OTHER_KIND)
