@@ -69,7 +69,7 @@ export class Writer {
   #wake: (() => void) | null = null
   #running: Promise<void> | null = null
   #failures = 0
-  /** whether this writer let another one have its block, and has claimed none since */
+  /** whether this writer let another one have its block, and has neither reached ClickHouse nor claimed one since */
   #hasYielded = false
   /** whether the store may have more than the journal knows of: after a start and after a failure */
   #isInDoubt = true
@@ -174,9 +174,9 @@ export class Writer {
     this.#isWoken = false
     const limit = this.#blockBytes
     // It would keep a writer that can reach ClickHouse from storing until it fails again.
-    const isWeak = this.#hasYielded && !(await this.#canReachStore())
+    if (this.#hasYielded && (await this.#canReachStore())) this.#hasYielded = false
     if (this.#stop.signal.aborted) return null
-    const claimed = await this.#journal.claim(limit, isWeak)
+    const claimed = await this.#journal.claim(limit, this.#hasYielded)
     if (!claimed) return null
     this.#hasYielded = false
     if (!claimed.isRepeated) this.#frozenHere = claimed.first
